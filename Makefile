@@ -1,0 +1,52 @@
+# Every target works in a fresh clone, with nothing run before it: each creates what it needs.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PY := .venv/bin/python
+
+.PHONY: help setup demo test lint types unit bench interop docs pins clean
+
+help: ## what there is
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+setup: ## create .venv with pinned requirements and Floe
+	@scripts/setup.sh .venv requirements/dev.txt
+
+demo: setup ## make a table in a temporary folder, write, read back, travel in time
+	@$(PY) examples/demo.py
+
+test: lint types unit ## lint, types, unit tests, doctests
+
+lint: setup ## ruff: rules and format
+	@echo "lint: ruff"
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+
+types: setup ## mypy, strict on src/floe
+	@echo "types: mypy --strict"
+	@$(PY) -m mypy
+
+unit: setup ## tests and doctests
+	@echo "unit: tests and doctests"
+	@$(PY) -m pytest -q -n auto -m "not interop"
+
+bench: setup ## benchmarks beside a peer in the same run
+	@for file in benchmarks/bench_*.py; do echo "bench: $$file"; $(PY) $$file || exit 1; done
+
+interop: ## Java Iceberg reads what Floe wrote, and agrees on every rule asked
+	@command -v java >/dev/null || { echo "missing: Java 17 (for example: apt-get install openjdk-17-jdk-headless)"; exit 1; }
+	@command -v mvn >/dev/null || { echo "missing: Maven, which brings Java Iceberg (for example: apt-get install maven)"; exit 1; }
+	@scripts/setup.sh .venv-interop requirements/dev.txt requirements/interop.txt
+	@echo "interop: Java Iceberg on Spark as oracle"
+	@.venv-interop/bin/python -m pytest -q -m interop tests/interop
+
+docs: ## the documentation site, into site/
+	@scripts/setup.sh .venv-docs requirements/dev.txt requirements/docs.txt
+	@.venv-docs/bin/python -m mkdocs build --quiet --strict
+	@echo "docs: open site/index.html"
+
+pins: ## resolve the pinned requirements again (needs uv)
+	@scripts/pins.sh
+
+clean: ## remove everything that the other targets made
+	@rm -rf .venv .venv-* site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
+	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
