@@ -1,0 +1,219 @@
+"""Every error that Floe raises, in one tree.
+
+```
+FloeError
+├── InvalidInput (ValueError)          what the caller asked for breaks a rule
+│   ├── InvalidType                    a type that does not exist or cannot be
+│   ├── InvalidValue                   a value that does not fit its type
+│   ├── InvalidSchema                  a schema that breaks a rule of the format
+│   │   └── IncompatibleChange         a schema change that would change what old data means
+│   ├── InvalidPartitionSpec           a partition spec or transform that cannot be
+│   ├── InvalidSortOrder               a sort order that cannot be
+│   ├── InvalidExpression              a filter that cannot be parsed or bound
+│   └── InvalidUpdate                  a metadata update that cannot be applied
+├── NotFound (LookupError)             something named does not exist
+│   ├── NoSuchColumn
+│   ├── NoSuchSnapshot
+│   └── NoSuchRef
+├── CorruptFile                        a file's bytes are not what the format says
+│   └── InvalidMetadata                metadata JSON that is broken, hostile or contradicts itself
+├── UnsupportedFeature                 valid, but this version of Floe or of the format cannot do it
+└── CommitFailed                       a change was not published
+    └── CommitConflict                 somebody else's commit came first
+        └── RequirementFailed          the table is not in the state that the change was made for
+```
+
+Each error carries what a person needs next: `context` (table, file, column, …; shown after the message) and `hint`
+(what to do).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+__all__ = [
+    "CommitConflict",
+    "CommitFailed",
+    "CorruptFile",
+    "FloeError",
+    "IncompatibleChange",
+    "InvalidExpression",
+    "InvalidInput",
+    "InvalidMetadata",
+    "InvalidPartitionSpec",
+    "InvalidSchema",
+    "InvalidSortOrder",
+    "InvalidType",
+    "InvalidUpdate",
+    "InvalidValue",
+    "NoSuchColumn",
+    "NoSuchRef",
+    "NoSuchSnapshot",
+    "NotFound",
+    "RequirementFailed",
+    "UnsupportedFeature",
+]
+
+
+class FloeError(Exception):
+    """The root of all errors of Floe.
+
+    >>> error = FloeError("cannot read the table", hint="check the path", table="db.t", snapshot=7)
+    >>> print(error)
+    cannot read the table (table: db.t, snapshot: 7); check the path
+    """
+
+    retryable: ClassVar[bool] = False
+    """Whether doing the same again later can succeed."""
+
+    def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.context = {name: value for name, value in context.items() if value is not None}
+
+    def __str__(self) -> str:
+        text = self.message
+        if self.context:
+            text += " (" + ", ".join(f"{name}: {value}" for name, value in self.context.items()) + ")"
+        if self.hint:
+            text += f"; {self.hint}"
+        return text
+
+    def with_context(self, **context: Any) -> Self:
+        """The same error, telling more about where it happened; what is known already stays."""
+        for name, value in context.items():
+            if value is not None:
+                self.context.setdefault(name, value)
+        return self
+
+
+class InvalidInput(FloeError, ValueError):
+    """What the caller asked for breaks a rule."""
+
+
+class InvalidType(InvalidInput):
+    """A type that does not exist, or whose parameters cannot be."""
+
+
+class InvalidValue(InvalidInput):
+    """A value that does not fit its type."""
+
+
+class InvalidSchema(InvalidInput):
+    """A schema that breaks a rule of the format."""
+
+
+class IncompatibleChange(InvalidSchema):
+    """A schema change that would change what data already written means."""
+
+
+class InvalidPartitionSpec(InvalidInput):
+    """A partition spec or transform that cannot be."""
+
+
+class InvalidSortOrder(InvalidInput):
+    """A sort order that cannot be."""
+
+
+class InvalidExpression(InvalidInput):
+    """A filter that cannot be parsed, or does not fit the schema.
+
+    `text` and `position` (0-based, in characters) point at the place when the filter came as text.
+
+    >>> print(InvalidExpression("unexpected `)`", text="a > )", position=4))
+    unexpected `)`
+      a > )
+          ^
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        text: str | None = None,
+        position: int | None = None,
+        hint: str | None = None,
+        **context: Any,
+    ) -> None:
+        super().__init__(message, hint=hint, **context)
+        self.text = text
+        self.position = position
+
+    def __str__(self) -> str:
+        words = super().__str__()
+        if self.text is None or self.position is None:
+            return words
+        before = self.text[: self.position]
+        line_start = before.rfind("\n") + 1
+        line = self.text[line_start:].split("\n", 1)[0]
+        return f"{words}\n  {line}\n  {' ' * (self.position - line_start)}^"
+
+
+class InvalidUpdate(InvalidInput):
+    """A metadata update that cannot be applied to this table."""
+
+
+class NotFound(FloeError, LookupError):
+    """Something that was named does not exist."""
+
+
+class NoSuchColumn(NotFound):
+    """No column of that name or id."""
+
+
+class NoSuchSnapshot(NotFound):
+    """No snapshot of that id, or none at that time."""
+
+
+class NoSuchRef(NotFound):
+    """No branch or tag of that name."""
+
+
+class CorruptFile(FloeError):
+    """A file whose bytes are not what the format says."""
+
+
+class InvalidMetadata(CorruptFile):
+    """Metadata that is broken, hostile or contradicts itself; `path` is the JSON path of the problem.
+
+    The path is put together from the inside out: whoever parses a part adds its own step with `at`.
+
+    >>> print(InvalidMetadata("must be an integer, found a string").at(".fields[2]", ".id").at(".schemas[0]"))
+    $.schemas[0].fields[2].id: must be an integer, found a string
+    """
+
+    def __init__(self, message: str, *, path: str = "", hint: str | None = None, **context: Any) -> None:
+        super().__init__(message, hint=hint, **context)
+        self._steps = path.removeprefix("$")
+
+    @property
+    def path(self) -> str:
+        """The JSON path of the problem, such as `$.schemas[0].fields[3].type`."""
+        return "$" + self._steps
+
+    def at(self, *steps: str) -> Self:
+        """The same error, known to lie below these steps (`.name` or `[index]`)."""
+        self._steps = "".join(steps) + self._steps
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.path}: {super().__str__()}"
+
+
+class UnsupportedFeature(FloeError):
+    """Valid, but beyond what this version of Floe, or of the table's format, can do."""
+
+
+class CommitFailed(FloeError):
+    """A change was not published."""
+
+
+class CommitConflict(CommitFailed):
+    """Somebody else's commit came first."""
+
+    retryable = True
+
+
+class RequirementFailed(CommitConflict):
+    """The table is not in the state that the change was made for."""

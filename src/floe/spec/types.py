@@ -1,0 +1,488 @@
+"""The types of the Iceberg format, their text, and the format version that brought each (spec: Schemas and Data Types).
+
+A type is a value: types are compared with `==`, may be dictionary keys, and never change. `kind` is the bare name
+(`"decimal"` for `decimal(9,2)`), so that rules can be written as tables over kinds. `extra` keeps the JSON keys that
+this version does not know; it takes no part in comparisons.
+
+>>> parse_type("decimal( 9 , 2 )")
+DecimalType(precision=9, scale=2)
+>>> str(parse_type("decimal( 9 , 2 )"))
+'decimal(9, 2)'
+>>> LONG.kind, LONG.is_primitive
+('long', True)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from floe.errors import InvalidSchema, InvalidType
+
+__all__ = [
+    "BINARY",
+    "BOOLEAN",
+    "DATE",
+    "DEFAULT_CRS",
+    "DOUBLE",
+    "FLOAT",
+    "INT",
+    "LONG",
+    "STRING",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMPTZ",
+    "TIMESTAMPTZ_NS",
+    "TIMESTAMP_NS",
+    "UNKNOWN",
+    "UUID",
+    "VARIANT",
+    "DecimalType",
+    "Field",
+    "FixedType",
+    "GeographyType",
+    "GeometryType",
+    "ListType",
+    "MapType",
+    "PrimitiveType",
+    "StructType",
+    "Type",
+    "min_format_version",
+    "parse_type",
+]
+
+MAX_FIXED_LENGTH = 2**31 - 1
+MAX_DECIMAL_PRECISION = 38
+DEFAULT_CRS = "OGC:CRS84"
+EDGE_ALGORITHMS = ("spherical", "vincenty", "thomas", "andoyer", "karney")
+
+
+class Type:
+    """Any type: primitive, nested or variant."""
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        """The bare name of the type, without parameters."""
+        raise NotImplementedError
+
+    @property
+    def is_primitive(self) -> bool:
+        """Whether the type is primitive; variant is neither primitive nor nested."""
+        return False
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the type is a struct, list or map."""
+        return False
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The child fields: of a struct its fields, of a list `element`, of a map `key` and `value`."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveType(Type):
+    """A primitive type without parameters, such as `LONG`; also `VARIANT`, which has no parameters either."""
+
+    _kind: str
+
+    @property
+    def kind(self) -> str:
+        """The bare name of the type."""
+        return self._kind
+
+    @property
+    def is_primitive(self) -> bool:
+        """True for all but variant."""
+        return self._kind != "variant"
+
+    def __str__(self) -> str:
+        return self._kind
+
+    def __repr__(self) -> str:
+        return self._kind.upper()
+
+
+BOOLEAN = PrimitiveType("boolean")
+INT = PrimitiveType("int")
+LONG = PrimitiveType("long")
+FLOAT = PrimitiveType("float")
+DOUBLE = PrimitiveType("double")
+DATE = PrimitiveType("date")
+TIME = PrimitiveType("time")
+TIMESTAMP = PrimitiveType("timestamp")
+TIMESTAMPTZ = PrimitiveType("timestamptz")
+TIMESTAMP_NS = PrimitiveType("timestamp_ns")
+TIMESTAMPTZ_NS = PrimitiveType("timestamptz_ns")
+STRING = PrimitiveType("string")
+UUID = PrimitiveType("uuid")
+BINARY = PrimitiveType("binary")
+UNKNOWN = PrimitiveType("unknown")
+VARIANT = PrimitiveType("variant")
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType(Type):
+    """A fixed-point number with `precision` digits, `scale` of them behind the point."""
+
+    precision: int
+    scale: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.precision <= MAX_DECIMAL_PRECISION:
+            raise InvalidType(f"decimal precision must be 1 to {MAX_DECIMAL_PRECISION}, found {self.precision}")
+        if not 0 <= self.scale <= self.precision:
+            raise InvalidType(f"decimal scale must be 0 to the precision {self.precision}, found {self.scale}")
+
+    @property
+    def kind(self) -> str:
+        """`decimal`."""
+        return "decimal"
+
+    @property
+    def is_primitive(self) -> bool:
+        """True."""
+        return True
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision}, {self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedType(Type):
+    """A byte array of exactly `length` bytes."""
+
+    length: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.length <= MAX_FIXED_LENGTH:
+            raise InvalidType(f"fixed length must be 0 to {MAX_FIXED_LENGTH}, found {self.length}")
+
+    @property
+    def kind(self) -> str:
+        """`fixed`."""
+        return "fixed"
+
+    @property
+    def is_primitive(self) -> bool:
+        """True."""
+        return True
+
+    def __str__(self) -> str:
+        return f"fixed[{self.length}]"
+
+
+def _check_crs(crs: str | None) -> None:
+    if crs is None:
+        return
+    if not crs:
+        raise InvalidType("a coordinate reference system must not be an empty string")
+    if "{" in crs:  # spec, CRS: PROJJSON is referred to, never inlined
+        raise InvalidType(
+            "a coordinate reference system must not be inlined PROJJSON",
+            hint="store it in a table property and write projjson:<property>",
+        )
+    if any(c in crs for c in "(),"):
+        raise InvalidType(f"a coordinate reference system must not contain any of ( ) , : found {crs!r}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GeometryType(Type):
+    """Planar geospatial features; `crs` of None means the default, and is printed as plain `geometry`.
+
+    Two geometry types are equal when their reference systems are, ignoring case.
+    """
+
+    crs: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_crs(self.crs)
+
+    @property
+    def kind(self) -> str:
+        """`geometry`."""
+        return "geometry"
+
+    @property
+    def is_primitive(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def effective_crs(self) -> str:
+        """The reference system, with the default filled in."""
+        return self.crs or DEFAULT_CRS
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GeometryType):
+            return NotImplemented
+        return self.effective_crs.upper() == other.effective_crs.upper()
+
+    def __hash__(self) -> int:
+        return hash((GeometryType, self.effective_crs.upper()))
+
+    def __str__(self) -> str:
+        return "geometry" if self.crs is None else f"geometry({self.crs})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GeographyType(Type):
+    """Geospatial features on a globe; edges follow `algorithm` (None: the default, spherical)."""
+
+    crs: str | None = None
+    algorithm: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_crs(self.crs)
+        if self.algorithm is not None and self.algorithm not in EDGE_ALGORITHMS:
+            raise InvalidType(
+                f"unknown edge-interpolation algorithm {self.algorithm!r}",
+                hint="use one of " + ", ".join(EDGE_ALGORITHMS),
+            )
+
+    @property
+    def kind(self) -> str:
+        """`geography`."""
+        return "geography"
+
+    @property
+    def is_primitive(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def effective_crs(self) -> str:
+        """The reference system, with the default filled in."""
+        return self.crs or DEFAULT_CRS
+
+    @property
+    def effective_algorithm(self) -> str:
+        """The edge-interpolation algorithm, with the default filled in."""
+        return self.algorithm or EDGE_ALGORITHMS[0]
+
+    def _identity(self) -> tuple[str, str]:
+        return self.effective_crs.upper(), self.effective_algorithm
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GeographyType):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash((GeographyType, *self._identity()))
+
+    def __str__(self) -> str:
+        if self.crs is None and self.algorithm is None:
+            return "geography"
+        if self.algorithm is None:
+            return f"geography({self.crs})"
+        return f"geography({self.effective_crs}, {self.algorithm})"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named, typed place in a struct, or the element, key or value of a list or map.
+
+    Defaults are in the value form of `floe.spec.values`; None means there is none, which reads as null. `extra` keeps
+    JSON keys that this version does not know.
+
+    >>> print(Field(1, "id", LONG, required=True, doc="the key"))
+    1: id: required long (the key)
+    """
+
+    id: int
+    name: str
+    type: Type
+    required: bool = False
+    doc: str | None = None
+    initial_default: Any = field(default=None, hash=False)
+    write_default: Any = field(default=None, hash=False)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False, repr=False)
+
+    @property
+    def optional(self) -> bool:
+        """Whether values may be null."""
+        return not self.required
+
+    def __str__(self) -> str:
+        need = "required" if self.required else "optional"
+        text = f"{self.id}: {self.name}: {need} {self.type}"
+        return f"{text} ({self.doc})" if self.doc else text
+
+
+@dataclass(frozen=True, slots=True)
+class StructType(Type):
+    """A tuple of named fields.
+
+    >>> print(StructType((Field(1, "x", DOUBLE), Field(2, "y", DOUBLE))))
+    struct<1: x: optional double, 2: y: optional double>
+    """
+
+    _fields: tuple[Field, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict, hash=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        names: set[str] = set()
+        for child in self._fields:
+            if child.name in names:
+                raise InvalidSchema(f"two fields of one struct are named {child.name!r}", column=child.name)
+            names.add(child.name)
+
+    @property
+    def kind(self) -> str:
+        """`struct`."""
+        return "struct"
+
+    @property
+    def is_nested(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields in order."""
+        return self._fields
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def field_named(self, name: str) -> Field | None:
+        """The direct child of that name, or None."""
+        return next((child for child in self._fields if child.name == name), None)
+
+    def __str__(self) -> str:
+        return f"struct<{', '.join(map(str, self._fields))}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ListType(Type):
+    """A list of values of one type; the element has a field id of its own."""
+
+    element_id: int
+    element: Type
+    element_required: bool = False
+    extra: dict[str, Any] = field(default_factory=dict, hash=False, compare=False, repr=False)
+
+    @property
+    def kind(self) -> str:
+        """`list`."""
+        return "list"
+
+    @property
+    def is_nested(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def element_field(self) -> Field:
+        """The element as a field named `element`."""
+        return Field(self.element_id, "element", self.element, self.element_required)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The element field alone."""
+        return (self.element_field,)
+
+    def __str__(self) -> str:
+        return f"list<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class MapType(Type):
+    """A map; key and value each have a field id, and keys are always required."""
+
+    key_id: int
+    key: Type
+    value_id: int
+    value: Type
+    value_required: bool = False
+    extra: dict[str, Any] = field(default_factory=dict, hash=False, compare=False, repr=False)
+
+    KEY_REQUIRED: ClassVar[bool] = True
+
+    @property
+    def kind(self) -> str:
+        """`map`."""
+        return "map"
+
+    @property
+    def is_nested(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def key_field(self) -> Field:
+        """The key as a required field named `key`."""
+        return Field(self.key_id, "key", self.key, self.KEY_REQUIRED)
+
+    @property
+    def value_field(self) -> Field:
+        """The value as a field named `value`."""
+        return Field(self.value_id, "value", self.value, self.value_required)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The key and the value field."""
+        return (self.key_field, self.value_field)
+
+    def __str__(self) -> str:
+        return f"map<{self.key}, {self.value}>"
+
+
+_BY_NAME: dict[str, Type] = {
+    str(t): t
+    for t in (
+        BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NS, TIMESTAMPTZ_NS,
+        STRING, UUID, BINARY, UNKNOWN, VARIANT, GeometryType(), GeographyType(),
+    )
+}  # fmt: skip
+
+_DECIMAL = re.compile(r"decimal\s*\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)", re.IGNORECASE)
+_FIXED = re.compile(r"fixed\s*\[\s*(\d{1,19})\s*\]", re.IGNORECASE)
+_GEOMETRY = re.compile(r"geometry\s*\(\s*([^(),]*?)\s*\)", re.IGNORECASE)
+_GEOGRAPHY = re.compile(r"geography\s*\(\s*([^(),]*?)\s*(?:,\s*(\w+)\s*)?\)", re.IGNORECASE)
+
+
+def parse_type(text: str) -> Type:
+    """The primitive type (or variant) that a text names; spaces and case do not matter.
+
+    >>> parse_type(" Fixed[ 16 ] ")
+    FixedType(length=16)
+    >>> parse_type("quux(3)")
+    Traceback (most recent call last):
+    floe.errors.InvalidType: unknown type 'quux(3)'
+    """
+    text = text.strip()
+    named = _BY_NAME.get(text) or _BY_NAME.get(text.lower())
+    if named is not None:
+        return named
+    if match := _DECIMAL.fullmatch(text):
+        return DecimalType(int(match[1]), int(match[2]))
+    if match := _FIXED.fullmatch(text):
+        return FixedType(int(match[1]))
+    if match := _GEOMETRY.fullmatch(text):
+        return GeometryType(match[1])
+    if match := _GEOGRAPHY.fullmatch(text):
+        return GeographyType(match[1], match[2].lower() if match[2] else None)
+    raise InvalidType(f"unknown type {text[:80]!r}")
+
+
+_ADDED_IN_V3 = {"timestamp_ns", "timestamptz_ns", "unknown", "variant", "geometry", "geography"}
+
+
+def min_format_version(type_: Type) -> int:
+    """The first format version that has this type, children included.
+
+    >>> min_format_version(ListType(1, TIMESTAMP_NS))
+    3
+    """
+    own = 3 if type_.kind in _ADDED_IN_V3 else 1
+    return max([own, *(min_format_version(child.type) for child in type_.fields)])
