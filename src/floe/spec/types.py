@@ -126,6 +126,11 @@ UNKNOWN = PrimitiveType("unknown")
 VARIANT = PrimitiveType("variant")
 
 
+def _check_int(parameter: str, value: int) -> None:
+    if type(value) is not int:
+        raise InvalidType(f"the {parameter} of a type must be an integer, found {value!r:.80}")
+
+
 @dataclass(frozen=True, slots=True)
 class DecimalType(Type):
     """A fixed-point number with `precision` digits, `scale` of them behind the point."""
@@ -134,6 +139,8 @@ class DecimalType(Type):
     scale: int
 
     def __post_init__(self) -> None:
+        _check_int("precision", self.precision)
+        _check_int("scale", self.scale)
         if not 1 <= self.precision <= MAX_DECIMAL_PRECISION:
             raise InvalidType(f"decimal precision must be 1 to {MAX_DECIMAL_PRECISION}, found {self.precision}")
         if not 0 <= self.scale <= self.precision:
@@ -160,6 +167,7 @@ class FixedType(Type):
     length: int
 
     def __post_init__(self) -> None:
+        _check_int("length", self.length)
         if not 0 <= self.length <= MAX_FIXED_LENGTH:
             raise InvalidType(f"fixed length must be 0 to {MAX_FIXED_LENGTH}, found {self.length}")
 
@@ -187,8 +195,8 @@ def _check_crs(crs: str | None) -> None:
             "a coordinate reference system must not be inlined PROJJSON",
             hint="store it in a table property and write projjson:<property>",
         )
-    if any(c in crs for c in "(),"):
-        raise InvalidType(f"a coordinate reference system must not contain any of ( ) , : found {crs!r}")
+    if crs != crs.strip():
+        raise InvalidType(f"a coordinate reference system must not begin or end with spaces, found {crs!r:.80}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,6 +247,10 @@ class GeographyType(Type):
 
     def __post_init__(self) -> None:
         _check_crs(self.crs)
+        if self.crs is not None and "," in self.crs:  # it would read as an algorithm
+            raise InvalidType(
+                f"the coordinate reference system of a geography must not contain a comma: {self.crs!r:.80}"
+            )
         if self.algorithm is not None and self.algorithm not in EDGE_ALGORITHMS:
             raise InvalidType(
                 f"unknown edge-interpolation algorithm {self.algorithm!r}",
@@ -302,7 +314,7 @@ class Field:
     doc: str | None = None
     initial_default: Any = field(default=None, hash=False)
     write_default: Any = field(default=None, hash=False)
-    extra: dict[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     @property
     def optional(self) -> bool:
@@ -445,10 +457,10 @@ _BY_NAME: dict[str, Type] = {
     )
 }  # fmt: skip
 
-_DECIMAL = re.compile(r"decimal\s*\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)", re.IGNORECASE)
-_FIXED = re.compile(r"fixed\s*\[\s*(\d{1,19})\s*\]", re.IGNORECASE)
-_GEOMETRY = re.compile(r"geometry\s*\(\s*([^(),]*?)\s*\)", re.IGNORECASE)
-_GEOGRAPHY = re.compile(r"geography\s*\(\s*([^(),]*?)\s*(?:,\s*(\w+)\s*)?\)", re.IGNORECASE)
+_DECIMAL = re.compile(r"decimal\s*\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)", re.IGNORECASE)
+_FIXED = re.compile(r"fixed\s*\[\s*([0-9]{1,19})\s*\]", re.IGNORECASE)
+_GEOMETRY = re.compile(r"geometry\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
+_GEOGRAPHY = re.compile(r"geography\s*\(([^,]*)(?:,([^,]*))?\)", re.IGNORECASE)
 
 
 def parse_type(text: str) -> Type:
@@ -469,9 +481,9 @@ def parse_type(text: str) -> Type:
     if match := _FIXED.fullmatch(text):
         return FixedType(int(match[1]))
     if match := _GEOMETRY.fullmatch(text):
-        return GeometryType(match[1])
+        return GeometryType(match[1].strip())
     if match := _GEOGRAPHY.fullmatch(text):
-        return GeographyType(match[1], match[2].lower() if match[2] else None)
+        return GeographyType(match[1].strip(), match[2].strip().lower() if match[2] is not None else None)
     raise InvalidType(f"unknown type {text[:80]!r}")
 
 

@@ -1,0 +1,179 @@
+"""How each type is stored in ORC, and what a stored ORC type means: kinds and attributes (spec: Appendix A, ORC)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from floe.errors import CorruptFile, InvalidType, UnsupportedFeature
+from floe.spec.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    MAX_FIXED_LENGTH,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_NS,
+    TIMESTAMPTZ,
+    TIMESTAMPTZ_NS,
+    UUID,
+    VARIANT,
+    DecimalType,
+    Field,
+    FixedType,
+    GeographyType,
+    GeometryType,
+    Type,
+)
+
+__all__ = ["OrcType", "field_attributes", "orc_type", "stored_type"]
+
+ID = "iceberg.id"
+REQUIRED = "iceberg.required"
+LONG_TYPE = "iceberg.long-type"
+BINARY_TYPE = "iceberg.binary-type"
+STRUCT_TYPE = "iceberg.struct-type"
+TIMESTAMP_UNIT = "iceberg.timestamp-unit"
+LENGTH = "iceberg.length"
+
+
+@dataclass(frozen=True, slots=True)
+class OrcType:
+    """A kind of ORC (`bigint` is called `long` here, as in the spec) and the attributes that tell what it means.
+
+    The children of a variant have no field ids and are found by name (`unnumbered_children`).
+    """
+
+    kind: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    precision: int | None = None
+    scale: int | None = None
+    unnumbered_children: tuple[str, ...] = ()
+
+
+_MICROS = {TIMESTAMP_UNIT: "MICROS"}
+_NANOS = {TIMESTAMP_UNIT: "NANOS"}
+
+_PLAIN: dict[str, OrcType] = {
+    "boolean": OrcType("boolean"),
+    "int": OrcType("int"),
+    "long": OrcType("long"),
+    "float": OrcType("float"),
+    "double": OrcType("double"),
+    "date": OrcType("date"),
+    "time": OrcType("long", {LONG_TYPE: "TIME"}),
+    "timestamp": OrcType("timestamp", _MICROS),
+    "timestamptz": OrcType("timestamp_instant", _MICROS),
+    "timestamp_ns": OrcType("timestamp", _NANOS),
+    "timestamptz_ns": OrcType("timestamp_instant", _NANOS),
+    "string": OrcType("string"),
+    "uuid": OrcType("binary", {BINARY_TYPE: "UUID"}),
+    "binary": OrcType("binary"),
+    "struct": OrcType("struct"),
+    "list": OrcType("array"),
+    "map": OrcType("map"),
+    "variant": OrcType("struct", {STRUCT_TYPE: "VARIANT"}, unnumbered_children=("metadata", "value")),
+    "geometry": OrcType("binary", {BINARY_TYPE: "GEOMETRY"}),
+    "geography": OrcType("binary", {BINARY_TYPE: "GEOGRAPHY"}),
+}
+
+
+def orc_type(type_: Type) -> OrcType | None:
+    """How a type is stored in ORC; None for `unknown`, which is left out of data files.
+
+    >>> orc_type(TIME)
+    OrcType(kind='long', attributes={'iceberg.long-type': 'TIME'}, ...)
+    >>> orc_type(FixedType(5)).attributes
+    {'iceberg.binary-type': 'FIXED', 'iceberg.length': '5'}
+    """
+    if isinstance(type_, DecimalType):
+        return OrcType("decimal", precision=type_.precision, scale=type_.scale)
+    if isinstance(type_, FixedType):
+        return OrcType("binary", {BINARY_TYPE: "FIXED", LENGTH: str(type_.length)})
+    return _PLAIN.get(type_.kind)
+
+
+def field_attributes(child: Field) -> dict[str, str]:
+    """All attributes of a column, list element, map key or map value: its id, whether it is required, its type's.
+
+    >>> field_attributes(Field(3, "t", TIME, required=True))
+    {'iceberg.id': '3', 'iceberg.required': 'true', 'iceberg.long-type': 'TIME'}
+    """
+    stored = orc_type(child.type)
+    own = {ID: str(child.id), REQUIRED: "true" if child.required else "false"}
+    return own | dict(stored.attributes) if stored is not None else own
+
+
+_READ_AS: dict[str, Type] = {
+    "boolean": BOOLEAN,
+    "tinyint": INT,
+    "smallint": INT,
+    "int": INT,
+    "float": FLOAT,
+    "double": DOUBLE,
+    "date": DATE,
+    "string": STRING,
+    "varchar": STRING,
+    "char": STRING,
+}
+# Other writers mark plain longs and binaries too, so each of these has its plain form under a name of its own.
+_LONGS: dict[str, Type] = {"LONG": LONG, "TIME": TIME}
+_BINARIES: dict[str, Type] = {
+    "BINARY": BINARY,
+    "UUID": UUID,
+    "GEOMETRY": GeometryType(),
+    "GEOGRAPHY": GeographyType(),
+}
+_TIMESTAMPS: dict[tuple[str, str], Type] = {
+    ("timestamp", "MICROS"): TIMESTAMP,
+    ("timestamp_instant", "MICROS"): TIMESTAMPTZ,
+    ("timestamp", "NANOS"): TIMESTAMP_NS,
+    ("timestamp_instant", "NANOS"): TIMESTAMPTZ_NS,
+}
+
+
+def stored_type(stored: OrcType) -> Type:
+    """The type that a column of an ORC file has; nested kinds other than a variant have children of their own.
+
+    The reference system of a geometry or geography is not stored in the file: it comes from the table.
+
+    >>> stored_type(OrcType("smallint"))
+    INT
+    >>> stored_type(OrcType("timestamp", {"iceberg.timestamp-unit": "NANOS"}))
+    TIMESTAMP_NS
+    """
+    kind, attributes = stored.kind, stored.attributes
+    found: Type | None = _READ_AS.get(kind)
+    if kind == "long":
+        found = _LONGS.get(attributes.get(LONG_TYPE, "LONG"))
+    elif kind == "binary":
+        name = attributes.get(BINARY_TYPE, "BINARY")
+        found = FixedType(_length(attributes)) if name == "FIXED" else _BINARIES.get(name)
+    elif kind in ("timestamp", "timestamp_instant"):
+        found = _TIMESTAMPS.get((kind, attributes.get(TIMESTAMP_UNIT, "MICROS")))
+    elif kind == "decimal" and stored.precision is not None and stored.scale is not None:
+        found = _decimal(stored.precision, stored.scale)
+    elif kind == "struct" and attributes.get(STRUCT_TYPE) == "VARIANT":
+        found = VARIANT
+    if found is None:
+        raise UnsupportedFeature(f"no type of the format is stored as ORC {kind!r} with attributes {dict(attributes)}")
+    return found
+
+
+def _decimal(precision: int, scale: int) -> Type:
+    try:
+        return DecimalType(precision, scale)
+    except InvalidType as error:
+        raise CorruptFile(f"an ORC column is a decimal that cannot be: {error.message}") from error
+
+
+def _length(attributes: Mapping[str, str]) -> int:
+    text = attributes.get(LENGTH, "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= MAX_FIXED_LENGTH):
+        raise CorruptFile(f"the ORC attribute {LENGTH} of a fixed column must be a length, found {text[:20]!r}")
+    return int(text)

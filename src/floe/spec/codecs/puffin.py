@@ -1,0 +1,296 @@
+"""Puffin files: blobs of statistics or deletion vectors, and the footer that describes them (Puffin spec).
+
+```
+PFA1  blob … blob  PFA1 payload  payload-size flags PFA1
+                   └──────────────── footer ───────────┘
+```
+The payload is JSON, plain or as one LZ4 frame. Everything here works on bytes that somebody else has read:
+`footer_size` on the last 12 bytes tells how many bytes to read for `parse_footer`, and `read_blob` unpacks the bytes of
+one blob. Files are untrusted: sizes are checked before anything is allocated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import msgspec
+
+from floe.errors import CorruptFile, InvalidInput, UnsupportedFeature
+from floe.spec.codecs import frames
+
+__all__ = [
+    "DELETION_VECTOR",
+    "FOOTER_TAIL_SIZE",
+    "MAGIC",
+    "THETA_SKETCH",
+    "Blob",
+    "BlobMetadata",
+    "FooterPayload",
+    "PuffinFile",
+    "footer_size",
+    "parse_footer",
+    "read_blob",
+    "write_file",
+]
+
+MAGIC = b"PFA1"
+THETA_SKETCH = "apache-datasketches-theta-v1"
+DELETION_VECTOR = "deletion-vector-v1"
+
+FOOTER_TAIL_SIZE = 12
+"""The bytes at the end of every file that tell how long its footer is: payload size, flags, magic."""
+
+MAX_PAYLOAD_SIZE = 64 * 2**20
+MAX_BLOBS = 250_000
+MAX_BLOB_SIZE = 2**31 - 1
+READ_LIMIT = 256 * 2**20
+_PAYLOAD_IS_COMPRESSED = 1
+_FOOTER_FRAME = len(MAGIC) + FOOTER_TAIL_SIZE
+
+_COMPRESS = {"lz4": frames.compress_lz4, "zstd": frames.compress_zstd}
+_DECOMPRESS = {"lz4": frames.decompress_lz4, "zstd": frames.decompress_zstd}
+
+
+@dataclass(frozen=True, slots=True)
+class BlobMetadata:
+    """What a footer says about one blob: what it is, where it lies and how it is stored."""
+
+    type: str
+    fields: tuple[int, ...]
+    """The ids of the columns that the blob was computed from, in the order that it was."""
+
+    snapshot_id: int
+    sequence_number: int
+    offset: int
+    length: int
+    compression_codec: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FooterPayload:
+    """Everything that a footer says."""
+
+    blobs: tuple[BlobMetadata, ...]
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A blob to be written; `data` is not compressed yet."""
+
+    type: str
+    fields: tuple[int, ...]
+    snapshot_id: int
+    sequence_number: int
+    data: bytes
+    compression_codec: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PuffinFile:
+    """A written file: its bytes, and what a table's metadata or a manifest has to say about it."""
+
+    data: bytes = field(repr=False)
+    payload: FooterPayload
+    footer_size: int
+
+
+# reading --------------------------------------------------------------------------------------------------------
+
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class _BlobJson(msgspec.Struct, rename="kebab"):
+    type: str
+    fields: list[_Int32]
+    snapshot_id: _Int64
+    sequence_number: _Int64
+    offset: _Count
+    length: _Count
+    compression_codec: str | None = None
+    properties: dict[str, str] | None = None
+
+
+class _PayloadJson(msgspec.Struct):
+    blobs: Annotated[list[_BlobJson], msgspec.Meta(max_length=MAX_BLOBS)]
+    properties: dict[str, str] | None = None
+
+
+def footer_size(tail: bytes) -> int:
+    """How long a file's footer is, found from the file's last bytes (`FOOTER_TAIL_SIZE` of them, or more).
+
+    >>> footer_size(bytes([2, 0, 0, 0]) + bytes(4) + b"PFA1")
+    18
+    """
+    if len(tail) < FOOTER_TAIL_SIZE or tail[-len(MAGIC) :] != MAGIC:
+        raise CorruptFile(f"not a Puffin file: it must end with {MAGIC.decode()}, found {bytes(tail[-4:])!r}")
+    size = int.from_bytes(tail[-FOOTER_TAIL_SIZE:-8], "little", signed=True)
+    if not 0 <= size <= MAX_PAYLOAD_SIZE:
+        raise CorruptFile(f"the footer's payload must have 0 to {MAX_PAYLOAD_SIZE} bytes, found {size}")
+    return size + _FOOTER_FRAME
+
+
+def parse_footer(data: bytes, file_size: int | None = None) -> FooterPayload:
+    """The footer of a file, found at the end of `data`: the whole file, or its last bytes if `file_size` is given.
+
+    >>> written = write_file([Blob("note", (1,), 7, 1, b"hello")])
+    >>> parse_footer(written.data).blobs
+    (BlobMetadata(type='note', fields=(1,), snapshot_id=7, sequence_number=1, offset=4, length=5, ...),)
+    """
+    whole = file_size is None or file_size == len(data)
+    total = len(data) if file_size is None else file_size
+    size = footer_size(data)
+    if size > len(data) and not whole:
+        raise InvalidInput(f"the footer has {size} bytes, given were only the last {len(data)} of the file")
+    if size + len(MAGIC) > total:
+        raise CorruptFile(f"a footer of {size} bytes does not fit a Puffin file of {total} bytes")
+    if whole and data[: len(MAGIC)] != MAGIC:
+        raise CorruptFile(f"not a Puffin file: it must start with {MAGIC.decode()}, found {bytes(data[:4])!r}")
+    footer = data[len(data) - size :]
+    if footer[: len(MAGIC)] != MAGIC:
+        raise CorruptFile(f"the footer must start with {MAGIC.decode()}, found {bytes(footer[:4])!r}")
+    payload = _payload_from_json(_payload(footer))
+    for blob in payload.blobs:
+        if blob.offset < len(MAGIC) or blob.offset + blob.length > total - size:
+            raise CorruptFile(
+                f"a blob of {blob.length} bytes at {blob.offset} does not lie between the start and the footer "
+                f"of a Puffin file of {total} bytes"
+            )
+    return payload
+
+
+def _payload(footer: bytes) -> bytes:
+    """The JSON of a footer, decompressed if a flag says so."""
+    payload = footer[len(MAGIC) : -FOOTER_TAIL_SIZE]
+    flags = int.from_bytes(footer[-8:-4], "little")
+    if flags & ~_PAYLOAD_IS_COMPRESSED:
+        raise UnsupportedFeature(f"the Puffin footer has flags of a later version: {flags:#010x}")
+    if flags & _PAYLOAD_IS_COMPRESSED:
+        return frames.decompress_lz4(payload, MAX_PAYLOAD_SIZE)
+    return bytes(payload)
+
+
+def _payload_from_json(data: bytes) -> FooterPayload:
+    try:
+        json = msgspec.json.decode(data, type=_PayloadJson)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a ValidationError is a DecodeError, with its path
+        raise CorruptFile(f"the payload of the Puffin footer is not what it must be: {error}") from error
+    except RecursionError:
+        raise CorruptFile("the payload of the Puffin footer nests too deep") from None
+    return FooterPayload(tuple(map(_blob_from_json, json.blobs)), json.properties or {})
+
+
+def _blob_from_json(json: _BlobJson) -> BlobMetadata:
+    return BlobMetadata(
+        json.type,
+        tuple(json.fields),
+        json.snapshot_id,
+        json.sequence_number,
+        json.offset,
+        json.length,
+        json.compression_codec,
+        json.properties or {},
+    )
+
+
+def read_blob(stored: bytes, metadata: BlobMetadata, *, max_size: int = READ_LIMIT) -> bytes:
+    """A blob's content, from the bytes that lie at its place in the file; at most `max_size` bytes of it.
+
+    >>> written = write_file([Blob("note", (1,), 7, 1, b"hello", "zstd")])
+    >>> (blob,) = written.payload.blobs
+    >>> read_blob(written.data[blob.offset : blob.offset + blob.length], blob)
+    b'hello'
+    """
+    if len(stored) != metadata.length:
+        raise CorruptFile(f"a blob of {metadata.length} bytes, of which {len(stored)} could be read")
+    codec = metadata.compression_codec
+    if codec is None:
+        if len(stored) > max_size:
+            raise CorruptFile(f"a blob of {len(stored)} bytes; at most {max_size} are read")
+        return bytes(stored)
+    if codec not in _DECOMPRESS:
+        raise UnsupportedFeature(f"a blob is compressed with {codec[:80]!r}; Puffin has only lz4 and zstd")
+    return _DECOMPRESS[codec](stored, max_size)
+
+
+# writing --------------------------------------------------------------------------------------------------------
+
+
+def write_file(
+    blobs: Iterable[Blob], properties: Mapping[str, str] | None = None, *, compress_footer: bool = False
+) -> PuffinFile:
+    r"""A whole Puffin file. `properties` should say who wrote it, as `created-by`.
+
+    Footers are best left uncompressed: the reference implementation cannot read LZ4.
+
+    >>> write_file([]).data
+    b'PFA1PFA1{"blobs":[]}\x0c\x00\x00\x00\x00\x00\x00\x00PFA1'
+    """
+    parts, written, offset = [MAGIC], [], len(MAGIC)
+    for blob in blobs:
+        stored = _stored(blob)
+        written.append(
+            BlobMetadata(
+                blob.type,
+                tuple(blob.fields),
+                blob.snapshot_id,
+                blob.sequence_number,
+                offset,
+                len(stored),
+                blob.compression_codec,
+                dict(blob.properties),
+            )
+        )
+        parts.append(stored)
+        offset += len(stored)
+    payload = FooterPayload(tuple(written), dict(properties or {}))
+    footer = _footer(payload, compress_footer)
+    return PuffinFile(b"".join((*parts, footer)), payload, len(footer))
+
+
+def _stored(blob: Blob) -> bytes:
+    codec = blob.compression_codec
+    if codec is not None and blob.type == DELETION_VECTOR:
+        raise InvalidInput("a deletion vector is never compressed")
+    if codec is not None and codec not in _COMPRESS:
+        raise InvalidInput(f"Puffin has no codec {codec!r}", hint="use lz4, zstd or none")
+    stored = bytes(blob.data) if codec is None else _COMPRESS[codec](blob.data)
+    if len(stored) > MAX_BLOB_SIZE:
+        raise InvalidInput(f"a blob of {len(stored)} bytes; at most {MAX_BLOB_SIZE} can be written")
+    return stored
+
+
+def _footer(payload: FooterPayload, compress: bool) -> bytes:
+    json = msgspec.json.encode(_payload_to_json(payload))
+    stored = frames.compress_lz4(json) if compress else json
+    flags = _PAYLOAD_IS_COMPRESSED if compress else 0
+    return b"".join((MAGIC, stored, len(stored).to_bytes(4, "little"), flags.to_bytes(4, "little"), MAGIC))
+
+
+def _payload_to_json(payload: FooterPayload) -> dict[str, Any]:
+    out: dict[str, Any] = {"blobs": [_blob_to_json(blob) for blob in payload.blobs]}
+    if payload.properties:
+        out["properties"] = payload.properties
+    return out
+
+
+def _blob_to_json(blob: BlobMetadata) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "type": blob.type,
+        "fields": blob.fields,
+        "snapshot-id": blob.snapshot_id,
+        "sequence-number": blob.sequence_number,
+        "offset": blob.offset,
+        "length": blob.length,
+    }
+    if blob.compression_codec is not None:
+        out["compression-codec"] = blob.compression_codec
+    if blob.properties:
+        out["properties"] = dict(blob.properties)
+    return out
