@@ -1,5 +1,6 @@
 """The corpus's table names and expected answers, for parametrised tests."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -23,3 +24,9 @@ def metadata_files(corpus_dir: Path, name: str) -> list[Path]:
     """Every metadata file of one table, gzipped ones too."""
     folder = corpus_dir / name / "metadata"
     return sorted([*folder.glob("*.metadata.json"), *folder.glob("*.metadata.json.gz")])
+
+
+def read_metadata(path: Path) -> Any:
+    """The JSON of a metadata file, gzipped or not."""
+    data = path.read_bytes()
+    return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)

@@ -15,51 +15,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from floe.errors import InvalidSchema, NoSuchColumn
-from floe.spec.types import Field, ListType, MapType, StructType, Type, min_format_version
+from floe.spec.defaults import check_defaults
+from floe.spec.schema_fields import NameIndex, SchemaField, walk_fields, with_children
+from floe.spec.types import Field, StructType, Type, min_format_version
 
-__all__ = ["MAX_TABLE_FIELD_ID", "Schema", "SchemaField", "assign_fresh_ids"]
+__all__ = ["MAX_TABLE_FIELD_ID", "Schema", "SchemaField", "assign_fresh_ids", "assign_fresh_type_ids"]
 
 MAX_TABLE_FIELD_ID = 2147483447
 """Ids above this are reserved for metadata columns (spec: Reserved Field IDs)."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaField:
-    """A field and where it stands: the fields from the top of the schema down to it."""
-
-    field: Field
-    ancestors: tuple[Field, ...]
-    """The enclosing fields, outermost first; list elements, map keys and map values are among them."""
-
-    ancestor_types: tuple[Type, ...]
-    """The type that holds each step of `path`: struct, list or map."""
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """The names from the top down to this field."""
-        return (*(a.name for a in self.ancestors), self.field.name)
-
-    @property
-    def name(self) -> str:
-        """The full dotted name."""
-        return ".".join(self.path)
-
-    @property
-    def in_collection(self) -> bool:
-        """Whether the field is a part of a list or map, so that a row may have many values of it."""
-        return any(t.kind != "struct" for t in self.ancestor_types)
-
-    @property
-    def nullable(self) -> bool:
-        """Whether reading the field from a row may give null: it, or a struct around it, is optional."""
-        return self.field.optional or any(a.optional for a in self.ancestors)
 
 
 @dataclass(frozen=True)
@@ -78,24 +48,28 @@ class Schema:
 
     def __post_init__(self) -> None:
         StructType(self.fields)  # checks the names
+        known = self.by_id
+        for field_id in self.identifier_field_ids:
+            _check_identifier(field_id, known)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled without the indexes, which are made anew."""
+        return Schema, (self.fields, self.schema_id, self.identifier_field_ids, self.extra)
+
+    # found by id ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def by_id(self) -> Mapping[int, SchemaField]:
+        """Every field at any depth, by its id, parents before their children."""
         seen: dict[int, SchemaField] = {}
-        for entry in _walk(self.fields):
+        for entry in walk_fields(self.fields):
             other = seen.setdefault(entry.field.id, entry)
             if other is not entry:
                 raise InvalidSchema(
                     f"field id {entry.field.id} is used by both {other.name!r} and {entry.name!r}",
                     column=entry.name,
                 )
-        self.__dict__["by_id"] = MappingProxyType(seen)
-        for field_id in self.identifier_field_ids:
-            self._check_identifier(field_id)
-
-    # found by id ---------------------------------------------------------------------------------------------
-
-    @cached_property
-    def by_id(self) -> Mapping[int, SchemaField]:
-        """Every field at any depth, by its id, in depth-first order."""
-        raise AssertionError("set on construction")  # pragma: no cover
+        return MappingProxyType(seen)
 
     def entry(self, field_id: int) -> SchemaField:
         """The field of that id, with where it stands."""
@@ -136,7 +110,7 @@ class Schema:
 
     def resolve(self, name: str | Sequence[str], *, case_sensitive: bool = True) -> SchemaField:
         """The field of a dotted name or path, with where it stands."""
-        found = self._lookup(name, case_sensitive)
+        found = self.name_index(case_sensitive=case_sensitive).lookup(name)
         if len(found) == 1:
             return self.by_id[found[0]]
         shown = name if isinstance(name, str) else ".".join(name)
@@ -149,44 +123,19 @@ class Schema:
 
     def has(self, name: str | Sequence[str], *, case_sensitive: bool = True) -> bool:
         """Whether exactly one field has that dotted name or path."""
-        return len(self._lookup(name, case_sensitive)) == 1
+        return len(self.name_index(case_sensitive=case_sensitive).lookup(name)) == 1
 
-    def _lookup(self, name: str | Sequence[str], case_sensitive: bool) -> tuple[int, ...]:
-        fold: Callable[[str], str] = str if case_sensitive else str.casefold
-        if not isinstance(name, str):
-            wanted = tuple(map(fold, name))
-            return tuple(i for i, entry in self.by_id.items() if tuple(map(fold, entry.path)) == wanted)
-        full, short = self._names if case_sensitive else self._folded_names
-        key = fold(name)
-        return full.get(key) or short.get(key) or ()
+    def name_index(self, *, case_sensitive: bool = True) -> NameIndex:
+        """The index of all names, made when first asked for."""
+        return self._names if case_sensitive else self._folded_names
 
     @cached_property
-    def _names(self) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-        return self._index_names(str)
+    def _names(self) -> NameIndex:
+        return NameIndex(self.by_id.values(), case_sensitive=True)
 
     @cached_property
-    def _folded_names(self) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-        return self._index_names(str.casefold)
-
-    def _index_names(self, fold: Callable[[str], str]) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-        """Full dotted names, and those that leave out `element` and `value` before a struct's field."""
-        full: dict[str, tuple[int, ...]] = {}
-        short: dict[str, tuple[int, ...]] = {}
-        for field_id, entry in self.by_id.items():
-            key = fold(entry.name)
-            full[key] = (*full.get(key, ()), field_id)
-            steps = [
-                name
-                for i, (name, holder) in enumerate(zip(entry.path, entry.ancestor_types, strict=True))
-                if holder.kind == "struct"
-                or name == "key"
-                or i == len(entry.path) - 1
-                or entry.ancestors[i].type.kind != "struct"
-            ]
-            if len(steps) != len(entry.path):
-                key = fold(".".join(steps))
-                short[key] = (*short.get(key, ()), field_id)
-        return full, short
+    def _folded_names(self) -> NameIndex:
+        return NameIndex(self.by_id.values(), case_sensitive=False)
 
     def _some_names(self) -> str:
         names = [f.name for f in self.fields[:12]]
@@ -227,28 +176,6 @@ class Schema:
 
     # rules ---------------------------------------------------------------------------------------------------
 
-    def _check_identifier(self, field_id: int) -> None:
-        """Spec, Identifier Field IDs."""
-        entry = self.by_id.get(field_id)
-        if entry is None:
-            raise InvalidSchema(f"identifier field id {field_id} is not a field of the schema")
-        why = None
-        if not entry.field.type.is_primitive:
-            why = f"it is a {entry.field.type.kind}, not a primitive"
-        elif entry.field.type.kind in ("float", "double"):
-            why = f"{entry.field.type.kind} values do not compare reliably"
-        elif entry.field.type.kind in ("geometry", "geography", "unknown"):
-            why = f"{entry.field.type.kind} values cannot be compared"
-        elif entry.in_collection:
-            why = "it is nested in a list or map"
-        elif entry.field.optional:
-            why = "it is optional, and an identifier is never null"
-        elif any(a.optional for a in entry.ancestors):
-            holder = next(a.name for a in entry.ancestors if a.optional)
-            why = f"it is nested in the optional struct {holder!r}"
-        if why:
-            raise InvalidSchema(f"{entry.name!r} cannot be an identifier field: {why}", column=entry.name)
-
     def check_for_table(self, format_version: int) -> None:
         """Raise unless a table of that format version may have this schema.
 
@@ -274,48 +201,32 @@ class Schema:
                 raise InvalidSchema(f"{name!r} has type unknown and so must be optional", column=name)
 
 
-def check_defaults(child: Field, name: str, format_version: int) -> None:
-    """Raise when a field has defaults that its type or the format version does not allow."""
-    for label, default in (
-        ("initial-default", child.initial_default),
-        ("write-default", child.write_default),
-    ):
-        if default is None:
-            continue
-        if label == "initial-default" and format_version < 3:
-            raise InvalidSchema(
-                f"{name!r} has an {label}, which needs format version 3; the table has {format_version}",
-                hint="upgrade the table's format version first",
-                column=name,
-            )
-        if child.type.kind in ("unknown", "variant", "geometry", "geography"):
-            raise InvalidSchema(f"{name!r} has type {child.type}, whose {label} can only be null", column=name)
-        if child.type.kind == "struct" and default:
-            raise InvalidSchema(
-                f"the {label} of struct {name!r} can only be null or an empty struct",
-                hint="set the defaults of its fields on the fields",
-                column=name,
-            )
-
-
-def _walk(fields: tuple[Field, ...]) -> Iterator[SchemaField]:
-    """Every field at any depth, parents before children, without recursion (types may be hostile)."""
-    root: Type = StructType(fields)
-    stack: list[SchemaField] = [SchemaField(f, (), (root,)) for f in reversed(fields)]
-    while stack:
-        entry = stack.pop()
-        yield entry
-        own = entry.field.type
-        if own.is_nested:
-            ancestors, holders = (*entry.ancestors, entry.field), (*entry.ancestor_types, own)
-            stack.extend(SchemaField(child, ancestors, holders) for child in reversed(own.fields))
+def _check_identifier(field_id: int, known: Mapping[int, SchemaField]) -> None:
+    """Spec, Identifier Field IDs."""
+    entry = known.get(field_id)
+    if entry is None:
+        raise InvalidSchema(f"identifier field id {field_id} is not a field of the schema")
+    kind = entry.field.type.kind
+    why = None
+    if not entry.field.type.is_primitive:
+        why = f"it is a {kind}, not a primitive"
+    elif kind in ("float", "double"):
+        why = f"{kind} values do not compare reliably"
+    elif entry.in_collection:
+        why = "it is nested in a list or map"
+    elif entry.field.optional:
+        why = "it is optional, and an identifier is never null"
+    elif holder := next((a.name for a in entry.ancestors if a.optional), None):
+        why = f"it is nested in the optional struct {holder!r}"
+    if why:
+        raise InvalidSchema(f"{entry.name!r} cannot be an identifier field: {why}", column=entry.name)
 
 
 def assign_fresh_ids(schema: Schema, *, next_id: int = 1, base: Schema | None = None) -> tuple[Schema, int]:
     """The schema with new ids counted from `next_id`, and the next id after them.
 
     Ids are given struct by struct: all fields of a struct first, then what is nested in them, as other writers do. A
-    field that `base` has under the same full name keeps the id it has there (for a table that is replaced).
+    field that `base` has under the same path keeps the id it has there (for a table that is replaced).
 
     >>> from floe.spec.types import Field, INT, StructType
     >>> inner = StructType((Field(0, "x", INT), Field(7, "y", INT)))
@@ -323,36 +234,45 @@ def assign_fresh_ids(schema: Schema, *, next_id: int = 1, base: Schema | None = 
     >>> [(entry.name, i) for i, entry in fresh.by_id.items()], following
     ([('a', 1), ('a.x', 3), ('a.y', 4), ('b', 2)], 5)
     """
-    counter = next_id
-    renumbered: dict[int, int] = {}
+    ids = _FreshIds(next_id, base)
+    fields = ids.for_fields(schema.fields, ())
+    identifiers = tuple(ids.renumbered[i] for i in schema.identifier_field_ids)
+    return replace(schema, fields=fields, identifier_field_ids=identifiers), ids.next_id
 
-    def fresh_id(old: int, path: tuple[str, ...]) -> int:
-        nonlocal counter
-        kept = base._lookup(path, True) if base is not None else ()
-        if kept:
-            new = kept[0]
-        else:
-            new, counter = counter, counter + 1
-        renumbered[old] = new
-        return new
 
-    def fresh_fields(fields: tuple[Field, ...], path: tuple[str, ...]) -> tuple[Field, ...]:
-        ids = [fresh_id(f.id, (*path, f.name)) for f in fields]
+def assign_fresh_type_ids(type_: Type, *, next_id: int) -> tuple[Type, int]:
+    """The type with new ids for all that is nested in it, counted from `next_id`, and the next id after them.
+
+    >>> from floe.spec.types import INT, ListType
+    >>> assign_fresh_type_ids(ListType(0, ListType(0, INT)), next_id=7)
+    (ListType(element_id=7, element=ListType(element_id=8, ...), element_required=False), 9)
+    """
+    ids = _FreshIds(next_id, None)
+    return ids.for_type(type_, ()), ids.next_id
+
+
+class _FreshIds:
+    """Gives out ids, in the order of Java's writers: level by level within each struct, list and map."""
+
+    def __init__(self, next_id: int, base: Schema | None) -> None:
+        self.next_id = next_id
+        self.renumbered: dict[int, int] = {}
+        self._base = base
+
+    def for_fields(self, fields: tuple[Field, ...], path: tuple[str, ...]) -> tuple[Field, ...]:
+        ids = [self._id_for((*path, f.name)) for f in fields]
+        self.renumbered.update(zip((f.id for f in fields), ids, strict=True))
         return tuple(
-            replace(f, id=new, type=fresh_type(f.type, (*path, f.name))) for f, new in zip(fields, ids, strict=True)
+            replace(f, id=new, type=self.for_type(f.type, (*path, f.name))) for f, new in zip(fields, ids, strict=True)
         )
 
-    def fresh_type(type_: Type, path: tuple[str, ...]) -> Type:
-        if isinstance(type_, StructType):
-            return replace(type_, _fields=fresh_fields(type_.fields, path))
-        if isinstance(type_, ListType):
-            (element,) = fresh_fields(type_.fields, path)
-            return replace(type_, element_id=element.id, element=element.type)
-        if isinstance(type_, MapType):
-            key, value = fresh_fields(type_.fields, path)
-            return replace(type_, key_id=key.id, key=key.type, value_id=value.id, value=value.type)
-        return type_
+    def for_type(self, type_: Type, path: tuple[str, ...]) -> Type:
+        if not type_.is_nested:
+            return type_
+        return with_children(type_, self.for_fields(type_.fields, path))
 
-    fields = fresh_fields(schema.fields, ())
-    identifiers = tuple(renumbered[i] for i in schema.identifier_field_ids)
-    return replace(schema, fields=fields, identifier_field_ids=identifiers), counter
+    def _id_for(self, path: tuple[str, ...]) -> int:
+        if self._base is not None and (kept := self._base.name_index().lookup(path)):
+            return kept[0]
+        fresh, self.next_id = self.next_id, self.next_id + 1
+        return fresh

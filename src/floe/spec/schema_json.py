@@ -6,6 +6,7 @@ and keys that this version does not know are kept and written again.
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 from floe.errors import InvalidInput, InvalidMetadata
@@ -32,18 +33,16 @@ def schema_from_json(json: Any) -> Schema:
     Schema(fields=(Field(id=1, name='a', type=INT, required=True, ...),), schema_id=0, identifier_field_ids=())
     """
     obj = _object(json)
-    if obj.get("type", "struct") != "struct":
-        raise InvalidMetadata(f"a schema must be a struct, found {obj['type']!r}").at(".type")
-    fields = _fields_from_json(obj.get("fields"), MAX_TYPE_DEPTH)
-    identifiers = obj.get("identifier-field-ids") or []
-    if not isinstance(identifiers, list):
-        raise InvalidMetadata("must be a list of field ids").at(".identifier-field-ids")
-    ids = tuple(_int(i, f".identifier-field-ids[{n}]") for n, i in enumerate(identifiers))
+    kind = obj.get("type", "struct")
+    if kind != "struct":
+        raise InvalidMetadata(f"a schema must be a struct, found {_shown(kind)}").at(".type")
+    fields = _Reader().fields(obj, MAX_TYPE_DEPTH)
+    identifiers = _identifiers(obj.get("identifier-field-ids"))
     schema_id = _int(obj.get("schema-id", 0), ".schema-id")
     try:
-        return Schema(fields, schema_id, ids, _rest(obj, _SCHEMA_KEYS))
-    except InvalidInput as error:
-        raise InvalidMetadata(error.message, hint=error.hint, **error.context) from error
+        return Schema(fields, schema_id, identifiers, _rest(obj, _SCHEMA_KEYS))
+    except InvalidInput as error:  # ids and names are checked already: it is the identifiers
+        raise _at(error, ".identifier-field-ids") from error
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
@@ -55,43 +54,13 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
     return out | schema.extra
 
 
-def type_from_json(json: Any, *, depth: int = MAX_TYPE_DEPTH) -> Type:
+def type_from_json(json: Any) -> Type:
     """The type that a JSON string or object describes.
 
     >>> str(type_from_json({"type": "list", "element-id": 3, "element": "string", "element-required": True}))
     'list<string>'
     """
-    if isinstance(json, str):
-        try:
-            return parse_type(json)
-        except InvalidInput as error:
-            raise InvalidMetadata(error.message, hint=error.hint) from error
-    obj = _object(json)
-    if depth <= 0:
-        raise InvalidMetadata(f"types nest deeper than {MAX_TYPE_DEPTH} levels")
-    kind = obj.get("type")
-    if kind == "struct":
-        try:
-            return StructType(_fields_from_json(obj.get("fields"), depth - 1), _rest(obj, _STRUCT_KEYS))
-        except InvalidInput as error:
-            raise InvalidMetadata(error.message, hint=error.hint, **error.context) from error
-    if kind == "list":
-        return ListType(
-            _int(obj.get("element-id"), ".element-id"),
-            _child(obj, "element", depth),
-            _bool(obj.get("element-required", False), ".element-required"),
-            _rest(obj, _LIST_KEYS),
-        )
-    if kind == "map":
-        return MapType(
-            _int(obj.get("key-id"), ".key-id"),
-            _child(obj, "key", depth),
-            _int(obj.get("value-id"), ".value-id"),
-            _child(obj, "value", depth),
-            _bool(obj.get("value-required", False), ".value-required"),
-            _rest(obj, _MAP_KEYS),
-        )
-    raise InvalidMetadata(f"unknown type {str(kind)[:80]!r}; nested types are struct, list and map").at(".type")
+    return _Reader().type(json, MAX_TYPE_DEPTH)
 
 
 def type_to_json(type_: Type) -> Any:
@@ -117,39 +86,6 @@ def type_to_json(type_: Type) -> Any:
     return str(type_)
 
 
-def _fields_from_json(json: Any, depth: int) -> tuple[Field, ...]:
-    if not isinstance(json, list):
-        raise InvalidMetadata("must be a list of fields" if json is not None else "is missing").at(".fields")
-    fields = []
-    for n, item in enumerate(json):
-        try:
-            fields.append(_field_from_json(item, depth))
-        except InvalidMetadata as error:
-            raise error.at(f".fields[{n}]") from None
-    return tuple(fields)
-
-
-def _field_from_json(json: Any, depth: int) -> Field:
-    obj = _object(json)
-    name = obj.get("name")
-    if not isinstance(name, str):
-        raise InvalidMetadata("must be a string" if name is not None else "is missing").at(".name")
-    doc = obj.get("doc")
-    if doc is not None and not isinstance(doc, str):
-        raise InvalidMetadata("must be a string").at(".doc")
-    type_ = _child(obj, "type", depth)
-    return Field(
-        id=_int(obj.get("id"), ".id"),
-        name=name,
-        type=type_,
-        required=_bool(obj.get("required"), ".required"),
-        doc=doc,
-        initial_default=_default(type_, obj.get("initial-default"), ".initial-default"),
-        write_default=_default(type_, obj.get("write-default"), ".write-default"),
-        extra=_rest(obj, _FIELD_KEYS),
-    )
-
-
 def _field_to_json(child: Field) -> dict[str, Any]:
     out = {"id": child.id, "name": child.name, "required": child.required, "type": type_to_json(child.type)}
     if child.doc is not None:
@@ -161,45 +97,152 @@ def _field_to_json(child: Field) -> dict[str, Any]:
     return out | child.extra
 
 
-def _default(type_: Type, json: Any, step: str) -> Any:
+class _Reader:
+    """Reads the types of one schema; knows the ids met so far, so that a second use is reported where it stands."""
+
+    def __init__(self) -> None:
+        self._ids: set[int] = set()
+
+    def fields(self, obj: dict[str, Any], depth: int) -> tuple[Field, ...]:
+        json = obj.get("fields")
+        if not isinstance(json, list):
+            raise InvalidMetadata(_wanted("a list of fields", json)).at(".fields")
+        fields: list[Field] = []
+        names: set[str] = set()
+        for n, item in enumerate(json):
+            try:
+                child = self._field(item, depth)
+                if child.name in names:
+                    raise InvalidMetadata(f"two fields of one struct are named {_shown(child.name)}").at(".name")
+            except InvalidMetadata as error:
+                raise error.at(f".fields[{n}]") from None
+            names.add(child.name)
+            fields.append(child)
+        return tuple(fields)
+
+    def type(self, json: Any, depth: int) -> Type:
+        if isinstance(json, str):
+            try:
+                return parse_type(json)
+            except InvalidInput as error:
+                raise _at(error) from error
+        obj = _object(json)
+        if depth <= 0:
+            raise InvalidMetadata(f"types nest deeper than {MAX_TYPE_DEPTH} levels")
+        kind = obj.get("type")
+        if kind == "struct":
+            return StructType(self.fields(obj, depth - 1), _rest(obj, _STRUCT_KEYS))
+        if kind == "list":
+            return ListType(
+                self._id(obj, "element-id"),
+                self._child(obj, "element", depth - 1),
+                _bool(obj, "element-required"),
+                _rest(obj, _LIST_KEYS),
+            )
+        if kind == "map":
+            return MapType(
+                self._id(obj, "key-id"),
+                self._child(obj, "key", depth - 1),
+                self._id(obj, "value-id"),
+                self._child(obj, "value", depth - 1),
+                _bool(obj, "value-required"),
+                _rest(obj, _MAP_KEYS),
+            )
+        raise InvalidMetadata(f"nested types are struct, list and map, found {_shown(kind)}").at(".type")
+
+    def _field(self, json: Any, depth: int) -> Field:
+        obj = _object(json)
+        name, doc = obj.get("name"), obj.get("doc")
+        if not isinstance(name, str):
+            raise InvalidMetadata(_wanted("a string", name)).at(".name")
+        if doc is not None and not isinstance(doc, str):
+            raise InvalidMetadata(_wanted("a string", doc)).at(".doc")
+        field_id = self._id(obj, "id")
+        type_ = self._child(obj, "type", depth)
+        return Field(
+            id=field_id,
+            name=name,
+            type=type_,
+            required=_bool(obj, "required"),
+            doc=doc,
+            initial_default=_default(type_, obj, "initial-default"),
+            write_default=_default(type_, obj, "write-default"),
+            extra=_rest(obj, _FIELD_KEYS),
+        )
+
+    def _child(self, obj: dict[str, Any], key: str, depth: int) -> Type:
+        try:
+            return self.type(obj.get(key), depth)
+        except InvalidMetadata as error:
+            raise error.at("." + key) from None
+
+    def _id(self, obj: dict[str, Any], key: str) -> int:
+        field_id = _int(obj.get(key), "." + key)
+        if field_id in self._ids:
+            raise InvalidMetadata(f"field id {field_id} is used twice").at("." + key)
+        self._ids.add(field_id)
+        return field_id
+
+
+def _identifiers(json: Any) -> tuple[int, ...]:
+    if json is None:
+        return ()
+    if not isinstance(json, list):
+        raise InvalidMetadata(_wanted("a list of field ids", json)).at(".identifier-field-ids")
+    return tuple(_int(item, f".identifier-field-ids[{n}]") for n, item in enumerate(json))
+
+
+def _default(type_: Type, obj: dict[str, Any], key: str) -> Any:
+    json = obj.get(key)
     if json is None:
         return None
     try:
         return single_value_json.from_json(type_, json)
     except InvalidInput as error:
-        raise InvalidMetadata(error.message, hint=error.hint).at(step) from error
-
-
-def _child(obj: dict[str, Any], key: str, depth: int) -> Type:
-    if key not in obj:
-        raise InvalidMetadata("is missing").at("." + key)
-    try:
-        return type_from_json(obj[key], depth=depth)
-    except InvalidMetadata as error:
-        raise error.at("." + key) from None
+        raise _at(error, "." + key) from error
 
 
 def _object(json: Any) -> dict[str, Any]:
     if not isinstance(json, dict):
-        raise InvalidMetadata(f"must be a JSON object, found {json!r:.80}" if json is not None else "is missing")
+        raise InvalidMetadata(_wanted("a JSON object", json))
     return json
 
 
 def _int(json: Any, step: str) -> int:
     if type(json) is not int:
-        raise InvalidMetadata(f"must be an integer, found {json!r:.80}" if json is not None else "is missing").at(step)
+        raise InvalidMetadata(_wanted("an integer", json)).at(step)
     if not -(2**31) <= json < 2**31:
-        raise InvalidMetadata(f"{json} does not fit a 32-bit integer").at(step)
+        raise InvalidMetadata(f"{_shown(json)} does not fit a 32-bit integer").at(step)
     return json
 
 
-def _bool(json: Any, step: str) -> bool:
+def _bool(obj: dict[str, Any], key: str) -> bool:
+    json = obj.get(key)
     if not isinstance(json, bool):
-        raise InvalidMetadata(f"must be true or false, found {json!r:.80}" if json is not None else "is missing").at(
-            step
-        )
+        raise InvalidMetadata(_wanted("true or false", json)).at("." + key)
     return json
 
 
 def _rest(obj: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
     return {key: value for key, value in obj.items() if key not in known}
+
+
+def _wanted(what: str, found: Any) -> str:
+    return "is missing" if found is None else f"must be {what}, found {_shown(found)}"
+
+
+def _shown(json: Any) -> str:
+    """The value in few words, however large or deep it is."""
+    if isinstance(json, dict):
+        return "an object"
+    if isinstance(json, list):
+        return "a list"
+    return _SHORT.repr(json)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxlong = 80
+
+
+def _at(error: InvalidInput, *steps: str) -> InvalidMetadata:
+    return InvalidMetadata(error.message, hint=error.hint, **error.context).at(*steps)
