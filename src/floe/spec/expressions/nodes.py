@@ -5,8 +5,8 @@ schema gives a `BoundPredicate`, whose term knows its field and type and whose l
 form of `floe.spec.values`. Everything that evaluates, projects or prunes works on bound trees.
 
 The meaning is SQL's: a comparison with null is neither true nor false, and a row passes when the filter is true.
-`IS NULL`, `IS NAN` and their negations are always true or false. NaN equals itself and is greater than every other
-number; `-0.0` equals `0.0`.
+`IS NULL` and `IS NOT NULL` are always true or false; every other test of null, `IS NAN` and `NOT NAN` among them, is
+neither. NaN equals itself and is greater than every other number; `-0.0` equals `0.0`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from floe.spec.expressions.printing import to_text
 from floe.spec.schema import SchemaField
 from floe.spec.types import Type
 
@@ -114,6 +115,9 @@ class Expression:
     def __bool__(self) -> bool:
         # `a and b`, `x < col < y` and `if expression` would silently drop a half of the filter
         raise TypeError("a filter has no truth value; combine filters with & | ~ and parentheses")
+
+    def __str__(self) -> str:
+        return to_text(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,229 @@
+"""Literals of SQL text as Python values: numbers without rounding, casts, dates and times, and patterns of LIKE."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from floe.errors import InvalidExpression, InvalidInput
+from floe.spec.civil_time import NANOS, SECONDS_PER_DAY, time_from_text, timestamp_from_text
+from floe.spec.exact_numbers import nearest_float32
+from floe.spec.types import DecimalType
+from floe.spec.values import convert
+
+__all__ = ["CASTS", "cast_literal", "like_pattern", "number_from_text"]
+
+MAX_DIGITS = 1000
+"""The longest number that a filter may hold; reading longer ones would take time that grows with their square."""
+
+_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?(bd|[lsydf])?", re.IGNORECASE)
+
+
+def number_from_text(text: str) -> int | float | Decimal:
+    """The number that a literal of Spark's SQL means: an int, a decimal, or a double (with an exponent or `D`).
+
+    >>> number_from_text("12"), number_from_text("1.50"), number_from_text("1e3"), number_from_text("0.5BD")
+    (12, Decimal('1.50'), 1000.0, Decimal('0.5'))
+    """
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise InvalidExpression(f"{text[:40]!r} is not a number")
+    if len(text) > MAX_DIGITS:
+        raise InvalidExpression(f"the number has more than {MAX_DIGITS} digits")
+    digits, exponent, suffix = match[1], match[2] or "", (match[3] or "").lower()
+    if suffix == "bd":
+        return Decimal(digits + exponent)
+    if suffix == "f":
+        near = nearest_float32(float(digits + exponent))
+        if near is None:
+            raise InvalidExpression(f"{text[:40]} is beyond every 32-bit float")
+        return near
+    if suffix == "d" or (exponent and not suffix):
+        return float(digits + exponent)
+    if suffix and (exponent or "." in digits):
+        raise InvalidExpression(f"{text[:40]!r} is not a whole number", hint="leave its suffix out")
+    return Decimal(digits) if "." in digits else int(digits)
+
+
+def like_pattern(pattern: str, escape: str = "\\") -> tuple[str, bool]:
+    """The text that a pattern of LIKE asks for, and whether only as a prefix; other patterns are errors.
+
+    >>> like_pattern("abc%"), like_pattern("abc"), like_pattern("100!%%", "!")
+    (('abc', True), ('abc', False), ('100%', True))
+    """
+    out: list[str] = []
+    characters = iter(pattern)
+    wildcards = 0
+    for character in characters:
+        if character == escape:
+            character = next(characters, "")
+            if character not in (escape, "%", "_") or not character:
+                raise InvalidExpression(
+                    f"the escape character {escape} may only stand before %, _ or itself",
+                    hint=f"write {escape}{escape} for the character itself" + _DOUBLED * (escape == "\\"),
+                )
+        elif character == "%":
+            wildcards += 1
+            continue
+        elif character == "_":
+            raise _not_a_prefix(pattern)
+        if wildcards:
+            raise _not_a_prefix(pattern)
+        out.append(character)
+    return "".join(out), wildcards > 0
+
+
+_DOUBLED = " (in quotes, where a backslash is an escape too, that is four backslashes)"
+
+
+def _not_a_prefix(pattern: str) -> InvalidExpression:
+    return InvalidExpression(
+        f"the pattern {pattern[:40]!r} is more than a prefix",
+        hint="a pattern may have % at its end only; escape % and _ that stand for themselves",
+    )
+
+
+# Casts ----------------------------------------------------------------------------------------------------------------
+
+
+def cast_literal(literal: Any, type_name: str, parameters: tuple[int, ...] = ()) -> Any:
+    """A literal turned into another type, exactly, or `InvalidInput`.
+
+    >>> cast_literal("2024-05-17", "date"), cast_literal("1.5", "double"), cast_literal(7, "decimal", (9, 2))
+    (datetime.date(2024, 5, 17), 1.5, Decimal('7.00'))
+    """
+    cast = CASTS.get(type_name)
+    if cast is None:
+        raise InvalidExpression(f"a filter knows no type {type_name[:40]!r}", hint="it knows " + ", ".join(CASTS))
+    if parameters and type_name not in ("decimal", "dec", "numeric"):
+        raise InvalidExpression(f"the type {type_name} takes no parameters")
+    if literal is None:
+        return None
+    try:
+        if parameters:
+            type_ = DecimalType(*(*parameters, 0)[:2])
+            return convert(type_, literal.strip() if isinstance(literal, str) else literal)
+        return cast(literal)
+    except InvalidInput as error:
+        raise InvalidExpression(error.message, hint=error.hint) from None
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        raise InvalidExpression(f"{str(literal)[:80]!r} cannot be turned into {type_name}") from None
+
+
+def moment_from_text(text: str, *, date_only: bool = False) -> Any:
+    """A date or datetime of Python, or the text itself where Python's own would lose nanoseconds or end too soon.
+
+    >>> moment_from_text("2024-05-17 10:30:00+02:00")
+    datetime.datetime(2024, 5, 17, 8, 30, tzinfo=datetime.timezone.utc)
+    >>> moment_from_text("+12024-05-17", date_only=True)
+    '+12024-05-17'
+    """
+    text = text.strip()
+    nanos, offset = timestamp_from_text(text, NANOS)
+    if offset is not None:
+        nanos -= offset * NANOS
+    if date_only and (nanos % (SECONDS_PER_DAY * NANOS) or offset is not None):
+        raise InvalidExpression(f"{text[:80]!r} is more than a date", hint="write it as a timestamp")
+    if nanos % 1000:
+        return text
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC if offset is not None else None) + timedelta(
+            microseconds=nanos // 1000
+        )
+    except OverflowError:
+        return text
+    return moment.date() if date_only else moment
+
+
+def _as_date(literal: Any) -> Any:
+    if isinstance(literal, datetime):
+        return literal.date()
+    return literal if isinstance(literal, date) else moment_from_text(_text(literal), date_only=True)
+
+
+def _as_moment(literal: Any) -> Any:
+    if isinstance(literal, date) and not isinstance(literal, datetime):
+        return datetime(literal.year, literal.month, literal.day)
+    return literal if isinstance(literal, datetime) else moment_from_text(_text(literal))
+
+
+def _as_time(literal: Any) -> Any:
+    text = _text(literal).strip()
+    micros, rest = divmod(time_from_text(text, NANOS), 1000)
+    return text if rest else (datetime.min + timedelta(microseconds=micros)).time()
+
+
+def _as_whole(literal: Any) -> int:
+    if isinstance(literal, str):
+        return int(number_from_text(literal.strip().lstrip("+-"))) * (-1 if literal.strip().startswith("-") else 1)
+    if isinstance(literal, bool) or int(literal) != literal:
+        raise ValueError("not a whole number")
+    return int(literal)
+
+
+def _as_float(literal: Any) -> float:
+    return float(literal)
+
+
+def _as_float32(literal: Any) -> float:
+    near = nearest_float32(float(literal))
+    if near is None:
+        raise ValueError("beyond every 32-bit float")
+    return near
+
+
+def _as_text(literal: Any) -> str:
+    if isinstance(literal, bool) or not isinstance(literal, str | int):
+        raise TypeError("not text")
+    return str(literal)
+
+
+def _as_boolean(literal: Any) -> bool:
+    if isinstance(literal, bool):
+        return literal
+    return {"true": True, "false": False}[_text(literal).strip().lower()]
+
+
+def _as_bytes(literal: Any) -> bytes:
+    return literal if isinstance(literal, bytes) else _text(literal).encode()
+
+
+def _as_uuid(literal: Any) -> uuid.UUID:
+    return uuid.UUID(_text(literal).strip())
+
+
+def _as_decimal(literal: Any) -> Decimal:
+    if isinstance(literal, bool):
+        raise TypeError("not a number")
+    return Decimal(repr(literal)) if isinstance(literal, float) else Decimal(literal)
+
+
+def _text(literal: Any) -> str:
+    if not isinstance(literal, str):
+        raise TypeError("not text")
+    return literal
+
+
+CASTS: dict[str, Callable[[Any], Any]] = (
+    {
+        "date": _as_date,
+        "timestamp": _as_moment,
+        "timestamp_ntz": _as_moment,
+        "timestamp_ltz": _as_moment,
+        "time": _as_time,
+        "string": _as_text,
+        "boolean": _as_boolean,
+        "binary": _as_bytes,
+        "uuid": _as_uuid,
+        "double": _as_float,
+        "float": _as_float32,
+        "real": _as_float32,
+    }
+    | dict.fromkeys(["tinyint", "smallint", "int", "integer", "bigint", "long"], _as_whole)
+    | dict.fromkeys(["decimal", "dec", "numeric"], _as_decimal)
+)
+"""The types that literals can be turned into, by the names that SQL has for them."""

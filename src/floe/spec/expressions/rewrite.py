@@ -1,0 +1,278 @@
+"""Rewriting filters without changing which rows pass: NOT pushed into predicates, constants and ranges folded.
+
+A row passes a filter when the filter is *true*; false and unknown (a comparison with null) both mean that it does not.
+Once no NOT is left, a predicate that is unknown may as well be false, because AND and OR never turn a false part into
+a true whole. `without_not` is exact in SQL's three values; `simplify` keeps the rows that pass.
+
+Nothing here recurses, so that filters of any shape can be rewritten. Trees that `floe.spec.expressions.binding.bind`
+returns are at most `MAX_DEPTH` deep, so that what works on them may recurse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+from floe.errors import InvalidExpression
+from floe.spec.expressions.joined_tests import intersect, unite
+from floe.spec.expressions.nodes import (
+    FALSE,
+    TRUE,
+    And,
+    BoundPredicate,
+    BoundTerm,
+    BoundTransform,
+    Expression,
+    Not,
+    Op,
+    Or,
+    Predicate,
+    and_,
+    not_,
+    or_,
+)
+
+__all__ = ["MAX_DEPTH", "check_depth", "field_ids", "leaves", "rebuild", "simplify", "without_not"]
+
+MAX_DEPTH = 100
+"""How deep AND and OR may be nested in one another in a bound filter."""
+
+Leaf = Callable[[Expression], Expression]
+Join = Callable[..., Expression]
+
+
+def without_not(expr: Expression) -> Expression:
+    """The same filter with every NOT pushed down into the predicates (De Morgan).
+
+    >>> from floe.spec.expressions.dsl import col
+    >>> print(without_not(~((col("a") > 3) & col("b").is_null())))
+    a <= 3 OR b IS NOT NULL
+    """
+    return rebuild(expr, lambda leaf: leaf)
+
+
+def rebuild(expr: Expression, leaf: Leaf, *, conjoin: Join = and_, disjoin: Join = or_) -> Expression:
+    """The filter put together again from `leaf` of each of its predicates and constants, without any NOT.
+
+    A predicate under a NOT is negated before `leaf` sees it. `conjoin` and `disjoin` join the parts of an AND or OR,
+    which come flat: no part of an AND is an AND as it was written.
+    """
+    done: list[Expression] = []
+    work: list[tuple[Expression, bool] | tuple[Join, int]] = [(expr, False)]
+    while work:
+        step, detail = work.pop()
+        if not isinstance(step, Expression):
+            parts = done[len(done) - detail :]
+            del done[len(done) - detail :]
+            done.append(step(*parts))
+            continue
+        node, negated = _beneath_not(step, bool(detail))
+        if isinstance(node, And | Or):
+            conjunction = isinstance(node, And) != negated
+            parts_to_do = list(_flat_parts(node, negated))
+            work.append((conjoin if conjunction else disjoin, len(parts_to_do)))
+            work.extend(reversed(parts_to_do))
+        else:
+            done.append(leaf(_negated(node) if negated else node))
+    return done[0]
+
+
+def _beneath_not(node: Expression, negated: bool) -> tuple[Expression, bool]:
+    while isinstance(node, Not):
+        node, negated = node.child, not negated
+    return node, negated
+
+
+def _flat_parts(node: And | Or, negated: bool) -> Iterator[tuple[Expression, bool]]:
+    """The parts of an AND or OR, and those of the parts that are of its own kind once NOT is pushed down."""
+    conjunction = isinstance(node, And) != negated
+    todo = [(child, negated) for child in reversed(node.children)]
+    while todo:
+        child, child_negated = _beneath_not(*todo.pop())
+        if isinstance(child, And | Or) and (isinstance(child, And) != child_negated) == conjunction:
+            todo.extend((grandchild, child_negated) for grandchild in reversed(child.children))
+        else:
+            yield child, child_negated
+
+
+def _negated(node: Expression) -> Expression:
+    if isinstance(node, Predicate):
+        return Predicate(node.op.negated, node.term, node.literals)
+    if isinstance(node, BoundPredicate):
+        return BoundPredicate(node.op.negated, node.term, node.literals)
+    return not_(node)
+
+
+def leaves(expr: Expression) -> Iterator[Expression]:
+    """Every predicate and constant of a filter, from left to right; NOT is passed over.
+
+    >>> from floe.spec.expressions.dsl import col
+    >>> [str(leaf) for leaf in leaves((col("a") > 3) & ~col("b").is_null())]
+    ['a > 3', 'b IS NULL']
+    """
+    work = [expr]
+    while work:
+        node = work.pop()
+        if isinstance(node, Not):
+            work.append(node.child)
+        elif isinstance(node, And | Or):
+            work.extend(reversed(node.children))
+        else:
+            yield node
+
+
+def field_ids(expr: Expression) -> frozenset[int]:
+    """The ids of the columns that a bound filter reads.
+
+    >>> from floe.spec.expressions.binding import bind
+    >>> from floe.spec.expressions.dsl import col
+    >>> from floe.spec.schema import Schema
+    >>> from floe.spec.types import Field, LONG
+    >>> sorted(field_ids(bind((col("a") > 3) | col("b").is_null(), Schema((Field(1, "a", LONG), Field(2, "b", LONG))))))
+    [1, 2]
+    """
+    return frozenset(leaf.term.field_id for leaf in leaves(expr) if isinstance(leaf, BoundPredicate))
+
+
+def check_depth(expr: Expression, limit: int = MAX_DEPTH) -> Expression:
+    """The filter itself; raises when AND, OR and NOT are nested in one another more than `limit` deep.
+
+    >>> check_depth(TRUE)
+    TRUE
+    """
+    level: list[Expression] = [expr]
+    for _ in range(limit + 1):
+        deeper: list[Expression] = []
+        for node in level:
+            if isinstance(node, And | Or):
+                deeper.extend(node.children)
+            elif isinstance(node, Not):
+                deeper.append(node.child)
+        if not deeper:
+            return expr
+        level = deeper
+    raise InvalidExpression(
+        f"the filter nests AND and OR more than {limit} deep",
+        hint="join conditions of one kind with one AND or OR, or compare with a list of values using IN",
+    )
+
+
+def simplify(expr: Expression) -> Expression:
+    """A filter that the same rows pass, with constants folded and what is said twice, implied or impossible left out.
+
+    Conditions on one column that stand side by side are joined: `a > 3 AND a > 5` is `a > 5`, `a = 1 OR a = 2` is
+    `a IN (1, 2)`, `a < 3 OR a >= 3` is `a IS NOT NULL`. That needs values that can be compared, and so a bound filter;
+    of a filter that is not bound, only constants and repetitions go.
+
+    >>> from floe.spec.expressions.binding import bind
+    >>> from floe.spec.expressions.dsl import col
+    >>> from floe.spec.schema import Schema
+    >>> from floe.spec.types import Field, LONG
+    >>> schema = Schema((Field(1, "a", LONG), Field(2, "b", LONG)))
+    >>> print(simplify(bind((col("a") > 3) & (col("b") == 1) & (col("a") > 5), schema)))
+    a > 5 AND b = 1
+    >>> print(simplify(bind((col("a") > 3) & (col("a") < 2), schema)))
+    false
+    """
+    return rebuild(expr, lambda leaf: leaf, conjoin=_simple_and, disjoin=_simple_or)
+
+
+def _simple_and(*parts: Expression) -> Expression:
+    flat = and_(*parts)
+    return _simplified(flat, and_, _join_and) if isinstance(flat, And) else flat
+
+
+def _simple_or(*parts: Expression) -> Expression:
+    flat = or_(*parts)
+    return _simplified(flat, or_, _join_or) if isinstance(flat, Or) else flat
+
+
+def _simplified(
+    node: And | Or, join: Join, join_tests: Callable[[BoundTerm, list[BoundPredicate]], Expression]
+) -> Expression:
+    """The AND or OR with the tests of each term joined, repetitions left out and implied parts absorbed."""
+    by_term: dict[Hashable, list[BoundPredicate]] = {}
+    others: dict[Hashable, Expression] = {}
+    for child in node.children:
+        if isinstance(child, BoundPredicate):
+            by_term.setdefault(_term_key(child.term), []).append(child)
+        else:
+            others.setdefault(_identity(child), child)
+    tests = [join_tests(group[0].term, group) for group in by_term.values()]
+    joined = join(*tests, *others.values())
+    return _absorbed(joined, join) if isinstance(joined, type(node)) else joined
+
+
+def _absorbed(node: And | Or, join: Join) -> Expression:
+    """Without the parts that another part implies: `a AND (a OR b)` is `a`, and so is `a OR (a AND b)`."""
+    opposite = Or if isinstance(node, And) else And
+    if not any(isinstance(child, opposite) for child in node.children):
+        return node
+    plain = {_identity(child) for child in node.children if not isinstance(child, opposite)}
+    return join(
+        *(
+            child
+            for child in node.children
+            if not (isinstance(child, opposite) and any(_identity(part) in plain for part in child.children))
+        )
+    )
+
+
+def _term_key(term: BoundTerm) -> Hashable:
+    return term.field_id, str(term.transform) if isinstance(term, BoundTransform) else None
+
+
+def _identity(node: Expression) -> Hashable:
+    """What two parts have in common only if they are the same test; literals that cannot be hashed are never the same.
+
+    The types of literals take part, because 1, 1.0 and True are equal in Python.
+    """
+    if isinstance(node, Predicate):
+        try:
+            return node.op, node.term, node.literals, tuple(map(type, node.literals)), hash(node.literals)
+        except TypeError:
+            return id(node)
+    if isinstance(node, BoundPredicate):
+        return node.op, _term_key(node.term), node.literals
+    if isinstance(node, And | Or):
+        if any(isinstance(child, And | Or) for child in node.children):
+            return id(node)  # not worth a walk, which might be a deep one
+        return type(node), frozenset(map(_identity, node.children))
+    return node
+
+
+def _join_and(term: BoundTerm, group: list[BoundPredicate]) -> Expression:
+    """All of the tests of one term."""
+    if len(group) == 1:
+        return group[0]
+    ops = {test.op for test in group}
+    on_values = [test for test in group if test.op not in (Op.IS_NULL, Op.NOT_NULL)]
+    if Op.IS_NULL in ops:
+        return FALSE if len(ops) > 1 else group[0]
+    if not on_values:
+        return group[0]
+    return _as_expression(term, intersect(term.type, [(test.op, test.literals) for test in on_values]), and_)
+
+
+def _join_or(term: BoundTerm, group: list[BoundPredicate]) -> Expression:
+    """Any of the tests of one term."""
+    if len(group) == 1:
+        return group[0]
+    ops = {test.op for test in group}
+    on_values = [(test.op, test.literals) for test in group if test.op not in (Op.IS_NULL, Op.NOT_NULL)]
+    null = BoundPredicate(Op.IS_NULL, term) if Op.IS_NULL in ops else FALSE
+    values = _not_null(term) if Op.NOT_NULL in ops else _as_expression(term, unite(term.type, on_values), or_)
+    if null != FALSE and isinstance(values, BoundPredicate) and values.op is Op.NOT_NULL:
+        return TRUE
+    return or_(values, null)
+
+
+def _as_expression(term: BoundTerm, tests: bool | list[tuple[Op, tuple[Any, ...]]], join: Join) -> Expression:
+    """Tests of a term's values as a filter; True means any value, which null is not."""
+    if isinstance(tests, bool):
+        return _not_null(term) if tests else FALSE
+    return join(*(BoundPredicate(op, term, literals) for op, literals in tests))
+
+
+def _not_null(term: BoundTerm) -> Expression:
+    return BoundPredicate(Op.NOT_NULL, term) if term.nullable else TRUE
