@@ -1,0 +1,253 @@
+"""The metadata of a new table, and of one that takes the place of another.
+
+A new table numbers its columns itself: whatever ids the given schema has, they are given anew, and the partition spec
+and sort order follow. A table that is replaced keeps its identity, its history and every id it ever gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from floe.errors import InvalidUpdate
+from floe.spec.metadata.apply import DEFAULT_FORMAT_VERSION, apply
+from floe.spec.metadata.properties import FORMAT_VERSION, integer_property, stored_properties
+from floe.spec.metadata.refs import MAIN_BRANCH
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.updates import (
+    AddPartitionSpec,
+    AddSchema,
+    AddSortOrder,
+    AssignUuid,
+    RemoveSnapshotRef,
+    SetCurrentSchema,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
+    SetLocation,
+    SetProperties,
+    TableUpdate,
+    UpgradeFormatVersion,
+)
+from floe.spec.metadata.upgrade import check_format_version
+from floe.spec.partition_evolution import align_field_ids
+from floe.spec.partitioning import PARTITION_FIELD_ID_START, UNPARTITIONED, PartitionField, PartitionSpec
+from floe.spec.schema import Schema, assign_fresh_ids
+from floe.spec.sorting import UNSORTED, SortField, SortOrder
+from floe.spec.transforms import Void
+
+__all__ = ["creation_updates", "new_table_metadata", "replace_table", "replacement_updates"]
+
+_COMMIT_NUMBERS: Final = (
+    "commit.retry.num-retries",
+    "commit.retry.min-wait-ms",
+    "commit.retry.max-wait-ms",
+    "commit.retry.total-timeout-ms",
+)
+_COLUMN_METRICS_PREFIX: Final = "write.metadata.metrics.column."
+
+
+def new_table_metadata(
+    schema: Schema,
+    spec: PartitionSpec = UNPARTITIONED,
+    sort_order: SortOrder = UNSORTED,
+    *,
+    location: str,
+    uuid: str,
+    now_ms: int,
+    properties: Mapping[str, str] | None = None,
+    format_version: int | None = None,
+) -> TableMetadata:
+    """The metadata of a new, empty table.
+
+    `spec` and `sort_order` refer to the columns of `schema` by the ids they have in it. The format version is that
+    of the property `format-version`, and 2 if neither it nor `format_version` is given.
+
+    >>> from floe.spec.partition_building import build_spec
+    >>> from floe.spec.types import Field, LONG, TIMESTAMP
+    >>> schema = Schema((Field(70, "id", LONG), Field(5, "ts", TIMESTAMP)))
+    >>> table = new_table_metadata(
+    ...     schema,
+    ...     build_spec(schema, ["day(ts)"]),
+    ...     location="s3://bucket/t/",
+    ...     uuid="9c12d441-03fe-4693-9a96-a0705ddf69c1",
+    ...     now_ms=1602638573590,
+    ... )
+    >>> print(table.spec, table.last_column_id, table.location)
+    [1000: ts_day: day(2)] 2 s3://bucket/t
+    """
+    updates = creation_updates(
+        schema,
+        spec,
+        sort_order,
+        location=location,
+        uuid=uuid,
+        properties=properties,
+        format_version=format_version,
+    )
+    return apply(None, updates, now_ms=now_ms)
+
+
+def creation_updates(
+    schema: Schema,
+    spec: PartitionSpec = UNPARTITIONED,
+    sort_order: SortOrder = UNSORTED,
+    *,
+    location: str,
+    uuid: str,
+    properties: Mapping[str, str] | None = None,
+    format_version: int | None = None,
+) -> tuple[TableUpdate, ...]:
+    """The updates that create a table, for a catalog that takes updates; as `new_table_metadata`.
+
+    >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
+    >>> [update.action for update in creation_updates(Schema(()), location="s3://bucket/t", uuid=uuid)]
+    ['assign-uuid', 'upgrade-format-version', 'add-schema', ..., 'set-location', 'set-properties']
+    """
+    properties = properties or {}
+    version = _asked_version(properties, format_version, DEFAULT_FORMAT_VERSION)
+    check_format_version(version)
+    _check_commit_numbers(properties)
+    _check_column_metrics(properties, schema)
+    fresh, following = assign_fresh_ids(schema.with_id(0))
+    numbered = [replace(f, field_id=PARTITION_FIELD_ID_START + n) for n, f in enumerate(spec.fields)]
+    return (
+        AssignUuid(uuid),
+        UpgradeFormatVersion(version),
+        AddSchema(fresh, following - 1),
+        SetCurrentSchema(),
+        AddPartitionSpec(_spec_by_name(replace(spec, fields=tuple(numbered)), schema, fresh)),
+        SetDefaultSpec(),
+        AddSortOrder(_order_by_name(sort_order, schema, fresh)),
+        SetDefaultSortOrder(),
+        SetLocation(location),
+        SetProperties(stored_properties(properties)),
+    )
+
+
+def replace_table(
+    metadata: TableMetadata,
+    schema: Schema,
+    spec: PartitionSpec = UNPARTITIONED,
+    sort_order: SortOrder = UNSORTED,
+    *,
+    now_ms: int,
+    location: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    format_version: int | None = None,
+    metadata_location: str | None = None,
+    new_uuid: str | None = None,
+) -> TableMetadata:
+    """The metadata of a table that takes the place of another, under the same identity.
+
+    Its snapshots, tags, branches other than `main`, and history stay, so that it can be rolled back; `main` is empty
+    until something is written. A column that the old table has under the same name keeps its id, others get new ones,
+    and partition fields likewise. Properties are added to those there are.
+
+    >>> from floe.spec.types import Field, INT, LONG
+    >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
+    >>> old = new_table_metadata(Schema((Field(1, "id", LONG),)), location="s3://bucket/t", uuid=uuid, now_ms=0)
+    >>> new = replace_table(old, Schema((Field(1, "n", INT), Field(2, "id", LONG))), now_ms=9)
+    >>> [(column.name, column.id) for column in new.schema]
+    [('n', 2), ('id', 1)]
+    """
+    updates = replacement_updates(
+        metadata,
+        schema,
+        spec,
+        sort_order,
+        location=location,
+        properties=properties,
+        format_version=format_version,
+    )
+    return apply(metadata, updates, now_ms=now_ms, metadata_location=metadata_location, new_uuid=new_uuid)
+
+
+def replacement_updates(
+    metadata: TableMetadata,
+    schema: Schema,
+    spec: PartitionSpec = UNPARTITIONED,
+    sort_order: SortOrder = UNSORTED,
+    *,
+    location: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    format_version: int | None = None,
+) -> tuple[TableUpdate, ...]:
+    """The updates that replace a table, for a catalog that takes updates; as `replace_table`.
+
+    >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
+    >>> old = new_table_metadata(Schema(()), location="s3://bucket/t", uuid=uuid, now_ms=0)
+    >>> [update.action for update in replacement_updates(old, Schema(()))]
+    ['upgrade-format-version', 'remove-snapshot-ref', 'add-schema', ..., 'set-location', 'set-properties']
+    """
+    properties = properties or {}
+    version = _asked_version(properties, format_version, metadata.format_version)
+    fresh, following = assign_fresh_ids(schema, next_id=metadata.last_column_id + 1, base=metadata.schema)
+    new_spec = align_field_ids(
+        _spec_by_name(spec, schema, fresh),
+        metadata.spec,
+        metadata.partition_specs,
+        metadata.format_version,
+        metadata.last_partition_id,
+    )
+    return (
+        UpgradeFormatVersion(version),
+        RemoveSnapshotRef(MAIN_BRANCH),
+        AddSchema(fresh, following - 1),
+        SetCurrentSchema(),
+        AddPartitionSpec(new_spec),
+        SetDefaultSpec(),
+        AddSortOrder(_order_by_name(sort_order, schema, fresh)),
+        SetDefaultSortOrder(),
+        SetLocation(metadata.location if location is None else location),
+        SetProperties(stored_properties(properties)),
+    )
+
+
+def _asked_version(properties: Mapping[str, str], argument: int | None, default: int) -> int:
+    version = integer_property(properties, FORMAT_VERSION, default=default if argument is None else argument)
+    if argument is not None and argument != version:
+        raise InvalidUpdate(f"format version {argument} was asked for, but the property {FORMAT_VERSION} is {version}")
+    return version
+
+
+def _spec_by_name(spec: PartitionSpec, schema: Schema, fresh: Schema) -> PartitionSpec:
+    """The spec for the columns of the same names in another schema."""
+    return replace(spec, fields=tuple(_field_by_name(f, schema, fresh) for f in spec.fields))
+
+
+def _order_by_name(order: SortOrder, schema: Schema, fresh: Schema) -> SortOrder:
+    """The sort order for the columns of the same names in another schema."""
+    return replace(order, fields=tuple(_field_by_name(f, schema, fresh) for f in order.fields))
+
+
+FieldT = TypeVar("FieldT", PartitionField, SortField)
+
+
+def _field_by_name(old: FieldT, schema: Schema, fresh: Schema) -> FieldT:
+    source_ids = []
+    for source_id in old.source_ids:
+        entry = schema.by_id.get(source_id)
+        if entry is not None:
+            source_ids.append(fresh.field(entry.path).id)
+        elif isinstance(old.transform, Void):
+            source_ids.append(source_id)  # stands for a field of a v1 spec whose column was dropped
+        else:
+            raise InvalidUpdate(f"{old} refers to column {source_id}, which the schema does not have")
+    return replace(old, source_ids=tuple(source_ids))
+
+
+def _check_commit_numbers(properties: Mapping[str, str]) -> None:
+    """A table whose retries cannot be read could never be committed to."""
+    for name in _COMMIT_NUMBERS:
+        if integer_property(properties, name, default=0) < 0:
+            raise InvalidUpdate(f"property {name} must not be negative, found {properties[name]}", property=name)
+
+
+def _check_column_metrics(properties: Mapping[str, str], schema: Schema) -> None:
+    """Metrics are asked for by column; a name that no column has is a mistake that would go unnoticed."""
+    for name in properties:
+        if name.startswith(_COLUMN_METRICS_PREFIX):
+            column = name.removeprefix(_COLUMN_METRICS_PREFIX)
+            if not schema.has(column):
+                raise InvalidUpdate(f"property {name} names no column of the schema", property=name, column=column)

@@ -1,0 +1,310 @@
+"""What must be true of a table for a change to be made to it (the REST protocol's table requirements).
+
+A change that was made for one state of a table carries requirements; whoever publishes it checks them against the
+state the table is in then. One that does not hold is a conflict: the change has to be made again for the new state.
+
+>>> check_requirements([AssertCreate()], None)
+>>> requirement_to_json(AssertRefSnapshotId("main", None))
+{'type': 'assert-ref-snapshot-id', 'ref': 'main', 'snapshot-id': None}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, TypeAlias, cast
+
+from floe.errors import RequirementFailed
+from floe.spec.metadata._tagged_json import Form, Part, TaggedJson, form, int32, int64, read_part, string
+from floe.spec.metadata.refs import MAIN_BRANCH
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.updates import (
+    AddPartitionSpec,
+    AddSchema,
+    RemovePartitionSpecs,
+    RemoveSchemas,
+    SetCurrentSchema,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
+    SetSnapshotRef,
+    TableUpdate,
+)
+
+__all__ = [
+    "AssertCreate",
+    "AssertCurrentSchemaId",
+    "AssertDefaultSortOrderId",
+    "AssertDefaultSpecId",
+    "AssertLastAssignedFieldId",
+    "AssertLastAssignedPartitionId",
+    "AssertRefSnapshotId",
+    "AssertTableUuid",
+    "TableRequirement",
+    "check_requirements",
+    "requirement_from_json",
+    "requirement_to_json",
+    "requirements_for",
+    "requirements_from_json",
+    "requirements_to_json",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AssertCreate:
+    """The table must not exist yet."""
+
+    type: ClassVar[str] = "assert-create"
+
+
+@dataclass(frozen=True, slots=True)
+class AssertTableUuid:
+    """The table must be this one, not another of the same name."""
+
+    type: ClassVar[str] = "assert-table-uuid"
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssertRefSnapshotId:
+    """The branch or tag must point at this snapshot; with None it must not exist."""
+
+    type: ClassVar[str] = "assert-ref-snapshot-id"
+    ref: str
+    snapshot_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AssertLastAssignedFieldId:
+    """No column may have been added since."""
+
+    type: ClassVar[str] = "assert-last-assigned-field-id"
+    last_assigned_field_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertCurrentSchemaId:
+    """The current schema must be this one."""
+
+    type: ClassVar[str] = "assert-current-schema-id"
+    current_schema_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertLastAssignedPartitionId:
+    """No partition field may have been added since."""
+
+    type: ClassVar[str] = "assert-last-assigned-partition-id"
+    last_assigned_partition_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertDefaultSpecId:
+    """The default partition spec must be this one."""
+
+    type: ClassVar[str] = "assert-default-spec-id"
+    default_spec_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertDefaultSortOrderId:
+    """The default sort order must be this one."""
+
+    type: ClassVar[str] = "assert-default-sort-order-id"
+    default_sort_order_id: int
+
+
+TableRequirement: TypeAlias = (
+    AssertCreate
+    | AssertTableUuid
+    | AssertRefSnapshotId
+    | AssertLastAssignedFieldId
+    | AssertCurrentSchemaId
+    | AssertLastAssignedPartitionId
+    | AssertDefaultSpecId
+    | AssertDefaultSortOrderId
+)
+"""Anything that a change may require of a table."""
+
+# checking -------------------------------------------------------------------------------------------------------
+
+_NUMBERS: Final[dict[type[Any], tuple[str, str, str]]] = {
+    AssertLastAssignedFieldId: ("last_assigned_field_id", "last_column_id", "last assigned column id"),
+    AssertCurrentSchemaId: ("current_schema_id", "current_schema_id", "current schema"),
+    AssertLastAssignedPartitionId: (
+        "last_assigned_partition_id",
+        "last_partition_id",
+        "last assigned partition field id",
+    ),
+    AssertDefaultSpecId: ("default_spec_id", "default_spec_id", "default partition spec"),
+    AssertDefaultSortOrderId: ("default_sort_order_id", "default_sort_order_id", "default sort order"),
+}
+"""The requirements that compare a number: its attribute, that of the metadata, and what it is called."""
+
+
+def check_requirements(requirements: Iterable[TableRequirement], metadata: TableMetadata | None) -> None:
+    """Raise `RequirementFailed` unless every requirement holds for the table; None stands for one that does not exist.
+
+    >>> check_requirements([AssertTableUuid("9c12d441-03fe-4693-9a96-a0705ddf69c1")], None)
+    Traceback (most recent call last):
+    floe.errors.RequirementFailed: the table must exist, but there is none (requirement: assert-table-uuid)
+    """
+    for requirement in requirements:
+        problem = _problem(requirement, metadata)
+        if problem is not None:
+            raise RequirementFailed(problem, requirement=requirement.type)
+
+
+def _problem(requirement: TableRequirement, metadata: TableMetadata | None) -> str | None:
+    """What is not as required: what had to be, and what is."""
+    if isinstance(requirement, AssertCreate):
+        return None if metadata is None else f"the table must not exist, but it does, with uuid {metadata.table_uuid}"
+    if metadata is None:
+        return "the table must exist, but there is none"
+    if isinstance(requirement, AssertTableUuid):
+        if metadata.table_uuid is not None and requirement.uuid.lower() == metadata.table_uuid.lower():
+            return None
+        return f"the table's uuid must be {requirement.uuid}, found {metadata.table_uuid}"
+    if isinstance(requirement, AssertRefSnapshotId):
+        return _ref_problem(requirement, metadata)
+    wanted_of, found_of, what = _NUMBERS[type(requirement)]
+    wanted, found = getattr(requirement, wanted_of), getattr(metadata, found_of)
+    return None if wanted == found else f"the table's {what} must be {wanted}, found {found}"
+
+
+def _ref_problem(requirement: AssertRefSnapshotId, metadata: TableMetadata) -> str | None:
+    ref = metadata.refs.get(requirement.ref)
+    if ref is None:
+        if requirement.snapshot_id is None:
+            return None
+        return f"{requirement.ref!r} must point at snapshot {requirement.snapshot_id}, but no branch or tag is so named"
+    if requirement.snapshot_id is None:
+        return f"no branch or tag may be named {requirement.ref!r}, found a {ref.type} at snapshot {ref.snapshot_id}"
+    if ref.snapshot_id != requirement.snapshot_id:
+        return (
+            f"{ref.type} {requirement.ref!r} must point at snapshot {requirement.snapshot_id}, "
+            f"found it at {ref.snapshot_id}"
+        )
+    return None
+
+
+# deriving -------------------------------------------------------------------------------------------------------
+
+
+def requirements_for(
+    updates: Sequence[TableUpdate], base: TableMetadata | None, *, replacing: bool = False
+) -> tuple[TableRequirement, ...]:
+    """What updates that were made for `base` require of the table they are applied to.
+
+    The table must be the same one; a ref that is set must still be where it was; columns and partition fields must not
+    have been numbered by somebody else; what is made current or default must not have been changed meanwhile. With
+    `replacing`, only what would give an id to two different things matters: the new table does not depend on the old.
+    Without a `base` the table must not exist.
+
+    >>> requirements_for([SetCurrentSchema()], None)
+    (AssertCreate(),)
+    """
+    if base is None:
+        return (AssertCreate(),)
+    wanted: dict[TableRequirement, None] = {}  # in order, each once
+    if base.table_uuid is not None:
+        wanted[AssertTableUuid(base.table_uuid)] = None
+    for update in updates:
+        wanted.update(dict.fromkeys(_requirements_of(update, base, replacing)))
+    return tuple(wanted)
+
+
+def _requirements_of(update: TableUpdate, base: TableMetadata, replacing: bool) -> Iterator[TableRequirement]:
+    if isinstance(update, AddSchema):
+        yield AssertLastAssignedFieldId(base.last_column_id)
+    if isinstance(update, AddPartitionSpec):
+        yield AssertLastAssignedPartitionId(base.last_partition_id)
+    if replacing:
+        return
+    if isinstance(update, SetSnapshotRef):
+        ref = base.refs.get(update.name)
+        yield AssertRefSnapshotId(update.name, ref.snapshot_id if ref else None)
+    if isinstance(update, SetCurrentSchema | RemoveSchemas):
+        yield AssertCurrentSchemaId(base.current_schema_id)
+    if isinstance(update, SetDefaultSpec | RemovePartitionSpecs):
+        yield AssertDefaultSpecId(base.default_spec_id)
+    if isinstance(update, SetDefaultSortOrder):
+        yield AssertDefaultSortOrderId(base.default_sort_order_id)
+    if isinstance(update, RemovePartitionSpecs | RemoveSchemas):
+        yield from _heads_unchanged(base)
+
+
+def _heads_unchanged(base: TableMetadata) -> Iterator[AssertRefSnapshotId]:
+    """No branch may have moved: a new snapshot could use what is removed (Java lets `main` move all the same)."""
+    if MAIN_BRANCH not in base.refs:
+        yield AssertRefSnapshotId(MAIN_BRANCH, None)
+    for name, ref in base.refs.items():
+        if ref.is_branch:
+            yield AssertRefSnapshotId(name, ref.snapshot_id)
+
+
+# JSON -----------------------------------------------------------------------------------------------------------
+
+
+def requirement_from_json(json: Any) -> TableRequirement:
+    """The requirement that a JSON object describes.
+
+    >>> requirement_from_json({"type": "assert-current-schema-id", "current-schema-id": 3})
+    AssertCurrentSchemaId(current_schema_id=3)
+    """
+    return cast(TableRequirement, _REQUIREMENTS.read(json))
+
+
+def requirement_to_json(requirement: TableRequirement) -> dict[str, Any]:
+    """The JSON object of a requirement.
+
+    >>> requirement_to_json(AssertCurrentSchemaId(3))
+    {'type': 'assert-current-schema-id', 'current-schema-id': 3}
+    """
+    return _REQUIREMENTS.write(requirement)
+
+
+def requirements_from_json(json: Any) -> tuple[TableRequirement, ...]:
+    """The requirements that a JSON list describes.
+
+    >>> requirements_from_json([{"type": "assert-create"}])
+    (AssertCreate(),)
+    """
+    return _REQUIREMENTS.read_all(json)
+
+
+def requirements_to_json(requirements: Iterable[TableRequirement]) -> list[dict[str, Any]]:
+    """The JSON list of requirements.
+
+    >>> requirements_to_json([AssertCreate()])
+    [{'type': 'assert-create'}]
+    """
+    return [requirement_to_json(requirement) for requirement in requirements]
+
+
+def _read_ref_requirement(obj: dict[str, Any]) -> AssertRefSnapshotId:
+    return AssertRefSnapshotId(
+        read_part(obj, Part("ref", "ref", string)),
+        read_part(obj, Part("snapshot-id", "snapshot_id", int64, required=False)),
+    )
+
+
+def _write_ref_requirement(requirement: AssertRefSnapshotId) -> dict[str, Any]:
+    return {"ref": requirement.ref, "snapshot-id": requirement.snapshot_id}  # null must be said
+
+
+def _number_form(kind: type[Any]) -> Form[Any]:
+    attribute = _NUMBERS[kind][0]
+    return form(kind.type, kind, Part(attribute.replace("_", "-"), attribute, int32))
+
+
+_REQUIREMENTS = TaggedJson(
+    "table requirement",
+    "type",
+    [
+        form(AssertCreate.type, AssertCreate),
+        form(AssertTableUuid.type, AssertTableUuid, Part("uuid", "uuid", string)),
+        Form(AssertRefSnapshotId.type, AssertRefSnapshotId, _read_ref_requirement, _write_ref_requirement),
+        *map(_number_form, _NUMBERS),
+    ],
+    hints={"assert-view-uuid": "it is a requirement of a view"},
+)

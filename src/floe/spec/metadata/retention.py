@@ -1,0 +1,158 @@
+"""Which refs and snapshots a table's retention policy lets go (spec: Snapshot Retention Policy)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from floe.errors import InvalidUpdate
+from floe.spec.metadata.history import ancestors
+from floe.spec.metadata.properties import boolean_property, integer_property
+from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.updates import RemoveSnapshotRef, RemoveSnapshots, TableUpdate
+
+__all__ = [
+    "GC_ENABLED",
+    "MAX_REF_AGE_MS",
+    "MAX_SNAPSHOT_AGE_MS",
+    "MIN_SNAPSHOTS_TO_KEEP",
+    "Expiry",
+    "plan_expiry",
+]
+
+MAX_SNAPSHOT_AGE_MS: Final = "history.expire.max-snapshot-age-ms"
+MIN_SNAPSHOTS_TO_KEEP: Final = "history.expire.min-snapshots-to-keep"
+MAX_REF_AGE_MS: Final = "history.expire.max-ref-age-ms"
+GC_ENABLED: Final = "gc.enabled"
+
+_FIVE_DAYS_MS = 5 * 24 * 60 * 60 * 1000
+_FOREVER_MS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """What expires: refs by name, snapshots by id in the table's order."""
+
+    refs: tuple[str, ...] = ()
+    snapshots: tuple[int, ...] = ()
+
+    def updates(self) -> tuple[TableUpdate, ...]:
+        """The metadata updates that carry it out.
+
+        >>> Expiry(refs=("audit",), snapshots=(7,)).updates()
+        (RemoveSnapshotRef(name='audit'), RemoveSnapshots(snapshot_ids=(7,)))
+        """
+        changes: list[TableUpdate] = [RemoveSnapshotRef(name) for name in self.refs]
+        if self.snapshots:
+            changes.append(RemoveSnapshots(self.snapshots))
+        return tuple(changes)
+
+
+def plan_expiry(
+    metadata: TableMetadata,
+    *,
+    now_ms: int,
+    older_than_ms: int | None = None,
+    retain_last: int | None = None,
+    snapshot_ids: Collection[int] = (),
+) -> Expiry:
+    """The refs and snapshots that expire at `now_ms`.
+
+    A ref other than `main` expires when the snapshot it points at is older than the ref may become. Of each branch
+    that stays, snapshots are kept from its head back to the first one that is both too old and beyond the number to
+    keep; a tag keeps its snapshot. Snapshots that no ref reaches, such as staged ones, are kept until they are too old.
+
+    `older_than_ms` (a point in time) and `retain_last` take the place of the table's `max-snapshot-age-ms` and
+    `min-snapshots-to-keep`; a branch that has its own settings keeps to them. Snapshots named in `snapshot_ids` expire
+    whatever their age, unless a ref points at them.
+
+    >>> from floe.spec.metadata.creation import new_table_metadata
+    >>> from floe.spec.schema import Schema
+    >>> table = new_table_metadata(
+    ...     Schema(()), location="s3://b/t", uuid="9c12d441-03fe-4693-9a96-a0705ddf69c1", now_ms=0
+    ... )
+    >>> plan_expiry(table, now_ms=1_700_000_000_000)
+    Expiry(refs=(), snapshots=())
+    """
+    if not boolean_property(metadata.properties, GC_ENABLED, default=True):
+        raise InvalidUpdate(
+            f"snapshots of this table do not expire: {GC_ENABLED} is false",
+            hint=f"other tables may use its files; set {GC_ENABLED} to true if none does",
+        )
+    if retain_last is not None and retain_last < 1:
+        raise InvalidUpdate(f"at least one snapshot is kept of each branch, retain_last was {retain_last}")
+    policy = _Policy.of(metadata.properties, now_ms, older_than_ms, retain_last)
+    refs = {
+        name: ref
+        for name, ref in metadata.refs.items()
+        if policy.keeps_ref(name, ref, metadata.snapshot(ref.snapshot_id))
+    }
+    _check_asked_for(snapshot_ids, refs, metadata)
+
+    reachable: set[int] = set()
+    kept: set[int] = set()
+    for ref in refs.values():
+        kept.add(ref.snapshot_id)
+        reachable.add(ref.snapshot_id)
+        if ref.is_branch:
+            chain = list(ancestors(metadata, ref.snapshot_id))
+            reachable.update(snapshot.snapshot_id for snapshot in chain)
+            kept.update(policy.kept_of_branch(ref, chain))
+    kept.update(
+        snapshot.snapshot_id
+        for snapshot in metadata.snapshots
+        if snapshot.snapshot_id not in reachable and snapshot.timestamp_ms >= policy.oldest_ms
+    )
+    kept.difference_update(snapshot_ids)
+    return Expiry(
+        refs=tuple(name for name in metadata.refs if name not in refs),
+        snapshots=tuple(s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in kept),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Policy:
+    """The table's retention, in terms of points in time."""
+
+    now_ms: int
+    oldest_ms: int
+    min_snapshots: int
+    max_ref_age_ms: int
+
+    @staticmethod
+    def of(properties: Mapping[str, str], now_ms: int, older_than_ms: int | None, retain_last: int | None) -> _Policy:
+        if older_than_ms is None:
+            older_than_ms = now_ms - integer_property(properties, MAX_SNAPSHOT_AGE_MS, default=_FIVE_DAYS_MS)
+        if retain_last is None:
+            retain_last = integer_property(properties, MIN_SNAPSHOTS_TO_KEEP, default=1)
+        max_ref_age = integer_property(properties, MAX_REF_AGE_MS, default=_FOREVER_MS)
+        return _Policy(now_ms, older_than_ms, retain_last, max_ref_age)
+
+    def keeps_ref(self, name: str, ref: SnapshotRef, head: Snapshot) -> bool:
+        if name == MAIN_BRANCH:
+            return True  # spec: the main branch never expires
+        age = self.max_ref_age_ms if ref.max_ref_age_ms is None else ref.max_ref_age_ms
+        return self.now_ms - head.timestamp_ms <= age
+
+    def kept_of_branch(self, ref: SnapshotRef, chain: list[Snapshot]) -> Iterator[int]:
+        oldest = self.oldest_ms if ref.max_snapshot_age_ms is None else self.now_ms - ref.max_snapshot_age_ms
+        minimum = self.min_snapshots if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
+        for position, snapshot in enumerate(chain):
+            if position >= minimum and snapshot.timestamp_ms < oldest:
+                return
+            yield snapshot.snapshot_id
+
+
+def _check_asked_for(snapshot_ids: Collection[int], refs: Mapping[str, SnapshotRef], metadata: TableMetadata) -> None:
+    for snapshot_id in snapshot_ids:
+        metadata.snapshot(snapshot_id)  # raises if there is none
+        holders = sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot_id)
+        if holders:
+            raise InvalidUpdate(
+                f"snapshot {snapshot_id} cannot expire: {', '.join(holders)} points at it",
+                hint="move or drop the branch or tag first",
+                snapshot=snapshot_id,
+            )

@@ -1,0 +1,402 @@
+"""Changing a view: updates and requirements of the REST protocol, and the one pure function that applies them.
+
+A view is replaced by adding a version and making it current; versions beyond `version.history.num-entries` are then
+forgotten, oldest first. A replacement may not silently lose a SQL dialect that other engines read the view in, unless
+the property `replace.drop-dialect.allowed` says that it may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, TypeAlias, cast
+
+from floe.errors import InvalidUpdate, RequirementFailed, UnsupportedFeature
+from floe.spec.metadata._tagged_json import Part, TaggedJson, form, int32, string
+from floe.spec.metadata.apply import check_uuid
+from floe.spec.metadata.properties import boolean_property, integer_property
+from floe.spec.metadata.updates import (
+    LAST_ADDED,
+    AddSchema,
+    AssignUuid,
+    RemoveProperties,
+    SetLocation,
+    SetProperties,
+    UpgradeFormatVersion,
+)
+from floe.spec.metadata.updates_json import SHARED_FORMS
+from floe.spec.schema import Schema
+from floe.spec.views.view_metadata import (
+    VIEW_FORMAT_VERSION,
+    ViewHistoryEntry,
+    ViewMetadata,
+    ViewVersion,
+    repeated_dialect,
+)
+from floe.spec.views.view_metadata_json import view_version_from_json, view_version_to_json
+
+__all__ = [
+    "DROP_DIALECT_ALLOWED",
+    "VERSION_HISTORY_SIZE",
+    "AddViewVersion",
+    "AssertViewUuid",
+    "SetCurrentViewVersion",
+    "ViewUpdate",
+    "apply_to_view",
+    "check_view_requirements",
+    "view_creation_updates",
+    "view_replacement_updates",
+    "view_requirement_from_json",
+    "view_requirement_to_json",
+    "view_update_from_json",
+    "view_update_to_json",
+    "view_updates_from_json",
+]
+
+VERSION_HISTORY_SIZE: Final = "version.history.num-entries"
+"""How many versions a view keeps; 10 unless set."""
+
+DROP_DIALECT_ALLOWED: Final = "replace.drop-dialect.allowed"
+"""Whether a replacement may lose a SQL dialect; false unless set."""
+
+_DEFAULT_HISTORY_SIZE: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class AddViewVersion:
+    """Add a version, or find the equal one that is there; a `schema_id` of -1 is the schema that was added last."""
+
+    action: ClassVar[str] = "add-view-version"
+    version: ViewVersion
+
+
+@dataclass(frozen=True, slots=True)
+class SetCurrentViewVersion:
+    """Make a version the current one."""
+
+    action: ClassVar[str] = "set-current-view-version"
+    version_id: int = LAST_ADDED
+
+
+ViewUpdate: TypeAlias = (
+    AssignUuid
+    | UpgradeFormatVersion
+    | AddSchema
+    | SetLocation
+    | SetProperties
+    | RemoveProperties
+    | AddViewVersion
+    | SetCurrentViewVersion
+)
+"""Any change to a view's metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssertViewUuid:
+    """The view must be this one, not another of the same name."""
+
+    type: ClassVar[str] = "assert-view-uuid"
+    uuid: str
+
+
+def check_view_requirements(requirements: Iterable[AssertViewUuid], metadata: ViewMetadata | None) -> None:
+    """Raise `RequirementFailed` unless every requirement holds for the view; None stands for one that does not exist.
+
+    >>> check_view_requirements([AssertViewUuid("9c12d441-03fe-4693-9a96-a0705ddf69c1")], None)
+    Traceback (most recent call last):
+    floe.errors.RequirementFailed: the view must exist, but there is none (requirement: assert-view-uuid)
+    """
+    for requirement in requirements:
+        problem = None
+        if metadata is None:
+            problem = "the view must exist, but there is none"
+        elif requirement.uuid.lower() != metadata.view_uuid.lower():
+            problem = f"the view's uuid must be {requirement.uuid}, found {metadata.view_uuid}"
+        if problem is not None:
+            raise RequirementFailed(problem, requirement=requirement.type)
+
+
+# ready-made changes -------------------------------------------------------------------------------------------------
+
+
+def view_creation_updates(
+    schema: Schema, version: ViewVersion, *, location: str, uuid: str, properties: Mapping[str, str] | None = None
+) -> tuple[ViewUpdate, ...]:
+    """The updates that create a view.
+
+    >>> from floe.spec.views.view_metadata import SqlRepresentation
+    >>> version = ViewVersion(1, 0, 5, (SqlRepresentation("SELECT 1", "spark"),), ("db",))
+    >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
+    >>> updates = view_creation_updates(Schema(()), version, location="s3://bucket/v", uuid=uuid)
+    >>> apply_to_view(None, updates, now_ms=7).version_log
+    (ViewHistoryEntry(timestamp_ms=5, version_id=1),)
+    """
+    created: tuple[ViewUpdate, ...] = (AssignUuid(uuid), SetLocation(location), SetProperties(dict(properties or {})))
+    return created + view_replacement_updates(schema, version)
+
+
+def view_replacement_updates(schema: Schema, version: ViewVersion) -> tuple[ViewUpdate, ...]:
+    """The updates that give a view a new current version; ids of schema and version are given on applying.
+
+    >>> [update.action for update in view_replacement_updates(Schema(()), ViewVersion(1, 0, 5, (), ("db",)))]
+    ['add-schema', 'add-view-version', 'set-current-view-version']
+    """
+    return AddSchema(schema), AddViewVersion(replace(version, schema_id=LAST_ADDED)), SetCurrentViewVersion()
+
+
+# applying -----------------------------------------------------------------------------------------------------------
+
+
+def apply_to_view(metadata: ViewMetadata | None, updates: Sequence[ViewUpdate], *, now_ms: int) -> ViewMetadata:
+    """The metadata that updates make of a view's metadata; the same object if they change nothing.
+
+    Without `metadata` the updates create a view. One that cannot be applied is an `InvalidUpdate` that says why.
+
+    >>> apply_to_view(None, [SetLocation("")], now_ms=0)
+    Traceback (most recent call last):
+    floe.errors.InvalidUpdate: a view's location must not be empty (update: set-location, number 0)
+    """
+    draft = _Draft(metadata, metadata or _BLANK)
+    for number, update in enumerate(updates):
+        handler = _APPLY.get(type(update))
+        if handler is None:
+            raise InvalidUpdate(f"update number {number} is not one of a view: {update!r:.80}")
+        try:
+            handler(draft, update)
+        except InvalidUpdate as error:
+            error.with_context(update=f"{update.action}, number {number}")
+            raise
+    if draft.metadata == metadata:
+        return metadata
+    _check_complete(draft.metadata)
+    _log_current_version(draft, now_ms)
+    _check_dialects_kept(draft)
+    _forget_old_versions(draft)
+    return draft.metadata
+
+
+_BLANK: Final = ViewMetadata("", "", LAST_ADDED, (), (), ())
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The metadata as the updates so far have made it, and what they added."""
+
+    base: ViewMetadata | None
+    metadata: ViewMetadata
+    last_schema_id: int | None = None
+    last_version_id: int | None = None
+    added_versions: set[int] = field(default_factory=set)
+
+    def change(self, **fields: Any) -> None:
+        self.metadata = replace(self.metadata, **fields)
+
+
+def _assign_uuid(draft: _Draft, update: AssignUuid) -> None:
+    check_uuid(update.uuid)
+    known = draft.metadata.view_uuid
+    if not known:
+        draft.change(view_uuid=update.uuid)
+    elif known.lower() != update.uuid.lower():
+        raise InvalidUpdate(f"the view has uuid {known} and cannot become {update.uuid}")
+
+
+def _upgrade(draft: _Draft, update: UpgradeFormatVersion) -> None:
+    if update.format_version > VIEW_FORMAT_VERSION:
+        raise UnsupportedFeature(f"view format version {update.format_version} is not supported")
+    if update.format_version < draft.metadata.format_version:
+        raise InvalidUpdate(f"a view cannot go back to format version {update.format_version}")
+
+
+def _set_location(draft: _Draft, update: SetLocation) -> None:
+    if not update.location:
+        raise InvalidUpdate("a view's location must not be empty")
+    draft.change(location=update.location)
+
+
+def _set_properties(draft: _Draft, update: SetProperties) -> None:
+    draft.change(properties={**draft.metadata.properties, **update.updates})
+
+
+def _remove_properties(draft: _Draft, update: RemoveProperties) -> None:
+    removed = set(update.removals)
+    draft.change(properties={k: v for k, v in draft.metadata.properties.items() if k not in removed})
+
+
+def _add_schema(draft: _Draft, update: AddSchema) -> None:
+    """A schema that the view has already is not added again; a new one gets the next id."""
+    schemas = draft.metadata.schemas
+    for known in schemas:
+        if known.same_columns(update.schema):
+            draft.last_schema_id = known.schema_id
+            return
+    new_id = max((schema.schema_id for schema in schemas), default=-1) + 1
+    draft.change(schemas=(*schemas, update.schema.with_id(new_id)))
+    draft.last_schema_id = new_id
+
+
+def _add_version(draft: _Draft, update: AddViewVersion) -> None:
+    """A version that says the same as one that is there is not added again; a new one gets an id above all others."""
+    version = update.version
+    if version.schema_id == LAST_ADDED:
+        if draft.last_schema_id is None:
+            raise InvalidUpdate("the last added schema was asked for, but no schema was added")
+        version = replace(version, schema_id=draft.last_schema_id)
+    if all(schema.schema_id != version.schema_id for schema in draft.metadata.schemas):
+        raise InvalidUpdate(f"the view has no schema with id {version.schema_id}")
+    if not version.representations:
+        raise InvalidUpdate("a view version must have at least one representation")
+    if repeated := repeated_dialect(version):
+        raise InvalidUpdate(f"a view version can have one SQL representation of dialect {repeated!r}, found two")
+    versions = draft.metadata.versions
+    for known in versions:
+        if known.same_definition(version):
+            draft.last_version_id = known.version_id
+            return
+    new_id = max((version.version_id, *(known.version_id + 1 for known in versions)))
+    draft.change(versions=(*versions, replace(version, version_id=new_id)))
+    draft.added_versions.add(new_id)
+    draft.last_version_id = new_id
+
+
+def _set_current_version(draft: _Draft, update: SetCurrentViewVersion) -> None:
+    version_id = update.version_id
+    if version_id == LAST_ADDED:
+        if draft.last_version_id is None:
+            raise InvalidUpdate("the last added view version was asked for, but none was added")
+        version_id = draft.last_version_id
+    if all(version.version_id != version_id for version in draft.metadata.versions):
+        raise InvalidUpdate(f"the view has no version {version_id}")
+    draft.change(current_version_id=version_id)
+
+
+_APPLY: Final[Mapping[type[Any], Callable[[_Draft, Any], None]]] = {
+    AssignUuid: _assign_uuid,
+    UpgradeFormatVersion: _upgrade,
+    AddSchema: _add_schema,
+    SetLocation: _set_location,
+    SetProperties: _set_properties,
+    RemoveProperties: _remove_properties,
+    AddViewVersion: _add_version,
+    SetCurrentViewVersion: _set_current_version,
+}
+
+
+def _check_complete(metadata: ViewMetadata) -> None:
+    missing = None
+    if not metadata.view_uuid:
+        missing = "uuid"
+    elif not metadata.location:
+        missing = "location"
+    elif metadata.current_version_id == LAST_ADDED:
+        missing = "current version"
+    if missing is not None:
+        raise InvalidUpdate(f"the view would have no {missing}", hint="add an update that gives it one")
+
+
+def _log_current_version(draft: _Draft, now_ms: int) -> None:
+    """An entry when the current version changed: its own time if it was just made, else the time of the change."""
+    current = draft.metadata.current_version
+    if draft.base is not None and draft.base.current_version_id == current.version_id:
+        return
+    when = current.timestamp_ms if current.version_id in draft.added_versions else now_ms
+    draft.change(version_log=(*draft.metadata.version_log, ViewHistoryEntry(when, current.version_id)))
+
+
+def _check_dialects_kept(draft: _Draft) -> None:
+    if draft.base is None or boolean_property(draft.metadata.properties, DROP_DIALECT_ALLOWED, default=False):
+        return
+    before, after = draft.base.current_version.dialects, draft.metadata.current_version.dialects
+    if lost := [dialect for dialect in before if dialect not in after]:
+        raise InvalidUpdate(
+            f"the view would lose its SQL in {', '.join(lost)}; it would have {', '.join(after) or 'none'}",
+            hint=f"give the SQL in every dialect, or set {DROP_DIALECT_ALLOWED} to true",
+        )
+
+
+def _forget_old_versions(draft: _Draft) -> None:
+    """Keep the current version, those just added, and the newest up to the number to keep.
+
+    The log begins after the last entry of a forgotten version: with a gap it would name wrong versions for times in
+    between.
+    """
+    metadata = draft.metadata
+    size = integer_property(metadata.properties, VERSION_HISTORY_SIZE, default=_DEFAULT_HISTORY_SIZE)
+    if size < 1:
+        raise InvalidUpdate(f"property {VERSION_HISTORY_SIZE} must be positive, found {size}")
+    kept = {metadata.current_version_id, *draft.added_versions}
+    for version_id in sorted((version.version_id for version in metadata.versions), reverse=True):
+        if len(kept) >= size:
+            break
+        kept.add(version_id)
+    gaps = [n for n, entry in enumerate(metadata.version_log) if entry.version_id not in kept]
+    draft.change(
+        versions=tuple(version for version in metadata.versions if version.version_id in kept),
+        version_log=metadata.version_log[gaps[-1] + 1 :] if gaps else metadata.version_log,
+    )
+
+
+# JSON ---------------------------------------------------------------------------------------------------------------
+
+
+def view_update_from_json(json: Any) -> ViewUpdate:
+    """The update that a JSON object describes.
+
+    >>> view_update_from_json({"action": "set-current-view-version", "view-version-id": -1})
+    SetCurrentViewVersion(version_id=-1)
+    """
+    return cast(ViewUpdate, _UPDATES.read(json))
+
+
+def view_updates_from_json(json: Any) -> tuple[ViewUpdate, ...]:
+    """The updates that a JSON list describes, in its order.
+
+    >>> view_updates_from_json([{"action": "set-location", "location": "s3://bucket/v"}])
+    (SetLocation(location='s3://bucket/v'),)
+    """
+    return _UPDATES.read_all(json)
+
+
+def view_update_to_json(update: ViewUpdate) -> dict[str, Any]:
+    """The JSON object of an update.
+
+    >>> view_update_to_json(SetCurrentViewVersion(3))
+    {'action': 'set-current-view-version', 'view-version-id': 3}
+    """
+    return _UPDATES.write(update)
+
+
+def view_requirement_from_json(json: Any) -> AssertViewUuid:
+    """The requirement that a JSON object describes.
+
+    >>> view_requirement_from_json({"type": "assert-view-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"})
+    AssertViewUuid(uuid='9c12d441-03fe-4693-9a96-a0705ddf69c1')
+    """
+    return cast(AssertViewUuid, _REQUIREMENTS.read(json))
+
+
+def view_requirement_to_json(requirement: AssertViewUuid) -> dict[str, Any]:
+    """The JSON object of a requirement.
+
+    >>> view_requirement_to_json(AssertViewUuid("9c12d441-03fe-4693-9a96-a0705ddf69c1"))
+    {'type': 'assert-view-uuid', 'uuid': '9c12d441-03fe-4693-9a96-a0705ddf69c1'}
+    """
+    return _REQUIREMENTS.write(requirement)
+
+
+_UPDATES = TaggedJson(
+    "view update",
+    "action",
+    (
+        *SHARED_FORMS,
+        form(
+            AddViewVersion.action,
+            AddViewVersion,
+            Part("view-version", "version", view_version_from_json, view_version_to_json),
+        ),
+        form(SetCurrentViewVersion.action, SetCurrentViewVersion, Part("view-version-id", "version_id", int32)),
+    ),
+)
+_REQUIREMENTS = TaggedJson(
+    "view requirement", "type", [form(AssertViewUuid.type, AssertViewUuid, Part("uuid", "uuid", string))]
+)
