@@ -33,7 +33,7 @@ bench: setup ## benchmarks beside a peer in the same run
 	@for file in benchmarks/bench_*.py; do echo "bench: $$file"; $(PY) $$file || exit 1; done
 
 interop: ## Java Iceberg reads what Floe wrote, and agrees on every rule asked
-	@command -v java >/dev/null || { echo "missing: Java 17 (for example: apt-get install openjdk-17-jdk-headless)"; exit 1; }
+	@command -v javac >/dev/null || { echo "missing: a Java 17 development kit (for example: apt-get install openjdk-17-jdk-headless)"; exit 1; }
 	@command -v mvn >/dev/null || { echo "missing: Maven, which brings Java Iceberg (for example: apt-get install maven)"; exit 1; }
 	@scripts/setup.sh .venv-interop requirements/dev.txt requirements/interop.txt
 	@echo "interop: Java Iceberg on Spark as oracle"

@@ -20,11 +20,11 @@ from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.schema import Schema as PyIcebergSchema
 
 from floe.spec.codecs.single_value import encode
-from floe.spec.expressions import columnar_metrics, metrics_filter
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.parser import parse_filter
-from floe.spec.manifests import DataFile, FileContent
-from floe.spec.schema import Schema
+from floe.spec.manifests.entries import DataFile, FileContent
+from floe.spec.pruning import columnar_metrics, metrics_filter
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import DOUBLE, LONG, STRING, TIMESTAMP, Field
 
 ROUNDS = 5

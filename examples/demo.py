@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from floe.spec.evolution import SchemaUpdate
 from floe.spec.metadata.refs import SnapshotRef
 from floe.spec.metadata.updates import AddSchema, SetCurrentSchema, SetSnapshotRef, UpgradeFormatVersion
-from floe.spec.partition_building import build_spec
-from floe.spec.schema import Schema
+from floe.spec.partitioning.building import build_spec
+from floe.spec.schemas.evolution import SchemaUpdate
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, STRING, TIMESTAMPTZ, DecimalType, Field
 from tiny_engine import Clock, Scan, TinyTable
 

@@ -32,13 +32,10 @@ from floe.spec.codecs.manifest_schemas import (
     manifest_metadata,
 )
 from floe.spec.expressions.binding import bind
-from floe.spec.expressions.metrics_filter import might_match
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.expressions.parser import parse_filter
-from floe.spec.expressions.projection import inclusive, partition_schema
 from floe.spec.expressions.rows import compile_tuple_filter
-from floe.spec.manifest_summary import summarize_manifest
-from floe.spec.manifests import (
+from floe.spec.manifests.entries import (
     DataFile,
     EntryStatus,
     FieldSummary,
@@ -48,6 +45,8 @@ from floe.spec.manifests import (
     ManifestFile,
     inherit,
 )
+from floe.spec.manifests.row_lineage import assign_first_row_ids
+from floe.spec.manifests.summary import summarize_manifest
 from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata
 from floe.spec.metadata.refs import SnapshotRef
@@ -56,10 +55,11 @@ from floe.spec.metadata.summaries import with_totals
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import parse, serialize
 from floe.spec.metadata.updates import AddSnapshot, SetSnapshotRef, TableUpdate
-from floe.spec.partition_paths import partition_path
-from floe.spec.partitioning import PartitionSpec
-from floe.spec.row_lineage import assign_first_row_ids
-from floe.spec.schema import Schema
+from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.partitioning.paths import partition_path
+from floe.spec.pruning.metrics_filter import might_match
+from floe.spec.pruning.projection import inclusive, partition_schema
+from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import UNSORTED
 from floe.spec.types import DecimalType, Field, StructType, Type
 

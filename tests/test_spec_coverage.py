@@ -50,7 +50,7 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 @functools.cache
-def tests_of(file: str) -> set[str]:
+def names_in(file: str) -> set[str]:
     """The names of the test functions and methods of a file."""
     tree = ast.parse((ROOT / file).read_text())
     names = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
@@ -79,4 +79,4 @@ def test_every_rule_has_its_test(section: str, rule: str, proof: str) -> None:
     for test in tests:
         file, _, name = test.partition("::")
         assert (ROOT / "tests" / file).exists(), f"no file tests/{file}"
-        assert name in tests_of(f"tests/{file}"), f"tests/{file} has no {name}"
+        assert name in names_in(f"tests/{file}"), f"tests/{file} has no {name}"

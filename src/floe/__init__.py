@@ -4,7 +4,7 @@ Everything is reachable from here; what a program does not use is not imported.
 
 >>> import floe
 >>> floe.Schema.__module__
-'floe.spec.schema'
+'floe.spec.schemas.schema'
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from floe import errors, spec
     from floe.spec.expressions.dsl import col
-    from floe.spec.schema import Schema
+    from floe.spec.schemas.schema import Schema
 
 __version__ = "0.1.0"
 
 __all__ = ["Schema", "__version__", "col", "errors", "spec"]
 
 _HOMES = {
-    "Schema": "floe.spec.schema",
+    "Schema": "floe.spec.schemas.schema",
     "col": "floe.spec.expressions.dsl",
     "errors": "floe.errors",
     "spec": "floe.spec",

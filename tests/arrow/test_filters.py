@@ -16,7 +16,7 @@ from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, Op
 from floe.spec.expressions.rows import compile_row_filter
-from floe.spec.schema import Schema
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, FixedType, StructType
 from helpers.filter_strategies import (
     SCHEMA,

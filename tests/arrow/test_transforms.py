@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from floe.arrow.transforms import apply
 from floe.errors import InvalidPartitionSpec, InvalidValue, UnsupportedFeature
 from floe.spec import types as t
-from floe.spec.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate, UnknownTransform
+from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate, UnknownTransform
 from floe.spec.types import DecimalType, FixedType
 from helpers.corpus import table_names
 from helpers.partitioned_files import arrow_values, partitioned_files

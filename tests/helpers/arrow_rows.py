@@ -6,12 +6,13 @@ import uuid
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from floe.spec import civil_time, values
 from floe.spec import types as t
-from floe.spec.column_resolution import SameForAll, resolve_columns
-from floe.spec.file_fields import FileField
-from floe.spec.promotion import promote_value
+from floe.spec import values
+from floe.spec.schemas.column_resolution import SameForAll, resolve_columns
+from floe.spec.schemas.file_fields import FileField
+from floe.spec.schemas.promotion import promote_value
 from floe.spec.types import DecimalType, FixedType
+from floe.spec.values import civil_time
 
 _SIMPLE = {
     pa.bool_(): t.BOOLEAN, pa.int8(): t.INT, pa.int16(): t.INT, pa.int32(): t.INT, pa.int64(): t.LONG,

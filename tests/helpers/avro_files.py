@@ -6,7 +6,7 @@ from typing import Any
 
 import fastavro
 
-from floe.spec.manifests import (
+from floe.spec.manifests.entries import (
     DataFile,
     FieldSummary,
     ManifestEntry,

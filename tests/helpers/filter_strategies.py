@@ -27,8 +27,8 @@ from floe.spec.expressions.nodes import (
     and_,
     or_,
 )
-from floe.spec.schema import Schema
-from floe.spec.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Truncate
+from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Truncate
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, FixedType, StructType
 
 NAN = math.nan

@@ -8,9 +8,9 @@ from floe.spec.metadata.refs import SnapshotRef
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import AddSnapshot, SetSnapshotRef, TableUpdate
-from floe.spec.partitioning import PartitionField, PartitionSpec
-from floe.spec.schema import Schema
-from floe.spec.transforms import DAY, Bucket
+from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
+from floe.spec.partitioning.transforms import DAY, Bucket
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, STRING, TIMESTAMP, Field
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"

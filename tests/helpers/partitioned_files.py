@@ -10,9 +10,9 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from floe.spec.partitioning import PartitionSpec, fields_from_json
-from floe.spec.schema import Schema
-from floe.spec.schema_json import schema_from_json
+from floe.spec.partitioning.partition_spec import PartitionSpec, fields_from_json
+from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import StructType, Type
 from floe.spec.values import convert
 from helpers.avro_files import header, local, read_manifest

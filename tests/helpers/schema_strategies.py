@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema as PyIcebergSchema
 
 from floe.spec import types as t
-from floe.spec.schema import Schema, assign_fresh_ids
-from floe.spec.schema_fields import with_children
-from floe.spec.schema_json import schema_to_json
+from floe.spec.schemas.schema import Schema, assign_fresh_ids
+from floe.spec.schemas.schema_fields import with_children
+from floe.spec.schemas.schema_json import schema_to_json
 from floe.spec.types import DecimalType, Field, FixedType, ListType, MapType, StructType
 
 LEAVES = [
@@ -82,22 +82,21 @@ def to_pyiceberg(schema):
     return PyIcebergSchema.model_validate_json(json.dumps(schema_to_json(schema)))
 
 
-def to_any_case(schema, chance):
-    """The same schema with some of its names in capitals, where that leaves them different."""
+def with_names(schema, respell):
+    """The same schema with the names of columns and fields of structs spelt otherwise, where they stay different."""
 
-    def spelt(fields):
+    def fields(old):
         taken, out = set(), []
-        for field in fields:
-            name = field.name.upper() if chance.random() < 0.5 else field.name
+        for field in old:
+            name = respell(field.name)
             name = field.name if name in taken else name
             taken.add(name)
             out.append(replace(field, name=name, type=of_type(field.type)))
         return tuple(out)
 
     def of_type(type_):
-        children = type_.fields
         if isinstance(type_, StructType):
-            return with_children(type_, spelt(children))
-        return with_children(type_, [replace(c, type=of_type(c.type)) for c in children])
+            return with_children(type_, fields(type_.fields))
+        return with_children(type_, [replace(child, type=of_type(child.type)) for child in type_.fields])
 
-    return replace(schema, fields=spelt(schema.fields))
+    return replace(schema, fields=fields(schema.fields))

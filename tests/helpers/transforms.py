@@ -4,7 +4,7 @@ from pyiceberg import transforms as py
 from pyiceberg import types as pt
 
 from floe.spec import types as t
-from floe.spec.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate
+from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate
 from floe.spec.types import DecimalType, FixedType
 
 SOURCES = [

@@ -32,10 +32,10 @@ from floe.spec.metadata.updates import (
     TableUpdate,
     UpgradeFormatVersion,
 )
-from floe.spec.partitioning import PartitionField, PartitionSpec
-from floe.spec.schema import Schema
+from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
+from floe.spec.partitioning.transforms import DAY, IDENTITY
+from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
-from floe.spec.transforms import DAY, IDENTITY
 from floe.spec.types import LONG, Field
 from helpers.metadata_samples import LOCATION, UUID
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from floe.spec import types as t
 from floe.spec.codecs.single_value_json import to_json
-from floe.spec.partition_paths import parse_partition_path, partition_path
-from floe.spec.partitioning import PartitionField, PartitionSpec, spec_to_json
-from floe.spec.schema import Schema
-from floe.spec.schema_json import schema_to_json
-from floe.spec.transforms import Transform, parse_transform
+from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, spec_to_json
+from floe.spec.partitioning.paths import parse_partition_path, partition_path
+from floe.spec.partitioning.transforms import Transform, parse_transform
+from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_json import schema_to_json
 from floe.spec.types import Field, StructType, Type
 from helpers.java_oracle import ask_all, java_values
 from helpers.transforms import ALLOWED, allowed_id

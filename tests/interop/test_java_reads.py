@@ -8,7 +8,7 @@ import pytest
 
 import demo
 from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.partition_building import build_spec
+from floe.spec.partitioning.building import build_spec
 from tiny_engine import Clock, TinyTable
 
 # Spark's own Python side leaves sockets to the garbage collector

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from floe.spec import types as t
 from floe.spec.codecs import single_value, single_value_json
-from floe.spec.schema_json import type_to_json
-from floe.spec.transforms import parse_transform
+from floe.spec.partitioning.transforms import parse_transform
+from floe.spec.schemas.schema_json import type_to_json
 from floe.spec.types import DecimalType, FixedType, Type
 from helpers.value_strategies import PRIMITIVES, values_of
 

@@ -15,7 +15,8 @@ from pyiceberg.table.sorting import SortOrder as PyOrder
 from floe.errors import InvalidMetadata, InvalidSortOrder, InvalidValue, NoSuchColumn, UnsupportedFeature
 from floe.spec import types as t
 from floe.spec.codecs.ordering import compare
-from floe.spec.schema import Schema
+from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, YEAR, Bucket, Truncate, UnknownTransform
+from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import (
     UNSORTED,
     NullOrder,
@@ -28,7 +29,6 @@ from floe.spec.sorting import (
     order_to_json,
     sort_key,
 )
-from floe.spec.transforms import DAY, HOUR, IDENTITY, YEAR, Bucket, Truncate, UnknownTransform
 from floe.spec.types import Field, GeographyType, GeometryType, ListType, MapType, StructType
 from helpers.corpus import metadata_files, table_names
 from helpers.transforms import ALLOWED, SOURCES, allowed_id

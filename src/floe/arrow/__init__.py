@@ -1,0 +1,1 @@
+"""The embedded engine: transforms and filters over Arrow data."""

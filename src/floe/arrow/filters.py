@@ -6,7 +6,7 @@ greater than every other number, `-0.0` and `0.0` are one value in `IN` as well,
 >>> import pyarrow as pa
 >>> from floe.spec.expressions.binding import bind
 >>> from floe.spec.expressions.dsl import col
->>> from floe.spec.schema import Schema
+>>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import DOUBLE, Field
 >>> schema = Schema((Field(1, "x", DOUBLE),))
 >>> batch = pa.record_batch({"x": [1.0, 7.0, float("nan"), None]})
@@ -207,7 +207,7 @@ def to_arrow(expression: Expression) -> pc.Expression:
 
     >>> from floe.spec.expressions.binding import bind
     >>> from floe.spec.expressions.dsl import col
-    >>> from floe.spec.schema import Schema
+    >>> from floe.spec.schemas.schema import Schema
     >>> from floe.spec.types import Field, LONG
     >>> to_arrow(bind(col("id") < 3, Schema((Field(1, "id", LONG),))))
     <pyarrow.compute.Expression (id < 3)>

@@ -4,7 +4,7 @@ Columns of every type that a transform takes are computed in whole: numbers and 
 text by Arrow. Dictionary-encoded columns are transformed by their dictionary, each distinct value once.
 
 >>> import pyarrow as pa
->>> from floe.spec.transforms import Bucket, Truncate
+>>> from floe.spec.partitioning.transforms import Bucket, Truncate
 >>> from floe.spec.types import STRING
 >>> apply(Bucket(100), STRING, pa.array(["iceberg", None])).to_pylist()
 [89, None]
@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from floe.errors import InvalidValue
-from floe.spec import transforms_columnar
-from floe.spec.transforms import Identity, Transform, Truncate, Void
+from floe.spec.partitioning import transforms_columnar
+from floe.spec.partitioning.transforms import Identity, Transform, Truncate, Void
 from floe.spec.types import DecimalType, FixedType, Type
 
 __all__ = ["apply"]
@@ -56,7 +56,7 @@ def apply(transform: Transform, source: Type, array: pa.Array | pa.ChunkedArray)
     view layouts, dictionaries, `arrow.uuid`. Identity and void keep the Arrow type. Other results are `int32`, for day
     `date32`, and for truncate of the type of the column.
 
-    >>> from floe.spec.transforms import DAY
+    >>> from floe.spec.partitioning.transforms import DAY
     >>> from floe.spec.types import TIMESTAMP
     >>> apply(DAY, TIMESTAMP, pa.array([-1, None], pa.timestamp("us")))
     <pyarrow.lib.Date32Array object at ...>

@@ -1,14 +1,14 @@
 """The table format itself, versions 1 to 3: values and pure functions, no I/O.
 
-| subject | modules |
+| package | subject |
 |---|---|
-| types and schemas | `types`, `values`, `schema`, `schema_json`, `metadata_columns` |
-| reading by field id | `column_projection`, `name_mapping` |
-| schema evolution | `evolution`, `union_by_name`, `promotion` |
-| partitioning and sorting | `transforms`, `partitioning`, `partition_evolution`, `partition_paths`, `sorting` |
-| filters | `expressions` |
-| encodings | `codecs` |
-| files as values | `manifests`, `row_lineage` |
-| table metadata | `metadata` |
-| views | `views` |
+| `types`, `values` | the types, and the Python form of their values |
+| `schemas` | schemas, their evolution, reading by field id, name mapping |
+| `partitioning`, `sorting` | transforms, partition specs and their evolution, sort orders |
+| `expressions` | filters: typed or parsed, bound to a schema, rewritten, printed, evaluated on rows |
+| `pruning` | what a filter says about partitions, manifests and files, one or many at once |
+| `manifests` | data files, delete files, entries and manifests as values; scope of deletes; row lineage |
+| `metadata` | snapshots, refs, table metadata, its updates and requirements, retention |
+| `views` | view metadata and its updates |
+| `codecs` | single values, bounds, Avro schemas, Parquet and ORC types, Puffin, deletion vectors |
 """

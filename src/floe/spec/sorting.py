@@ -1,6 +1,6 @@
 """Sort orders: how the rows within a file are ordered (spec: Sorting; Appendix C, Sort Orders).
 
->>> from floe.spec.schema import Schema
+>>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import DOUBLE, Field, LONG
 >>> schema = Schema((Field(1, "id", LONG), Field(2, "x", DOUBLE)))
 >>> order = build_order(schema, ["x desc", "bucket(16, id)"])
@@ -21,9 +21,8 @@ from typing import Any
 
 from floe.errors import InvalidMetadata, InvalidPartitionSpec, InvalidSortOrder, UnsupportedFeature
 from floe.spec.codecs import ordering
-from floe.spec.partitioning import check_arguments, column_reader
-from floe.spec.schema import Schema
-from floe.spec.transform_json import (
+from floe.spec.partitioning.partition_spec import check_arguments, column_reader
+from floe.spec.partitioning.transform_json import (
     describe,
     int_from_json,
     object_from_json,
@@ -32,8 +31,9 @@ from floe.spec.transform_json import (
     text_from_json,
     transform_from_json,
 )
-from floe.spec.transform_text import parse_sort_term
-from floe.spec.transforms import Transform
+from floe.spec.partitioning.transform_text import parse_sort_term
+from floe.spec.partitioning.transforms import Transform
+from floe.spec.schemas.schema import Schema
 
 __all__ = [
     "UNSORTED",
@@ -139,7 +139,7 @@ class SortOrder:
 
         The schema tells the types that truncation needs; without it the answer is the safe one.
 
-        >>> from floe.spec.transforms import DAY, HOUR
+        >>> from floe.spec.partitioning.transforms import DAY, HOUR
         >>> by_hour = SortOrder((SortField((1,), HOUR), SortField((2,), DAY)), 1)
         >>> by_day = SortOrder((SortField((1,), DAY),), 2)
         >>> by_hour.satisfies(by_day), by_day.satisfies(by_hour), by_day.satisfies(UNSORTED)
@@ -196,7 +196,7 @@ def check_order(order: SortOrder, schema: Schema, format_version: int = 3) -> No
     """Raise unless a table of that format version may have this order with this schema.
 
     >>> from floe.spec.types import Field, VARIANT
-    >>> from floe.spec.transforms import IDENTITY
+    >>> from floe.spec.partitioning.transforms import IDENTITY
     >>> check_order(SortOrder((SortField((1,), IDENTITY),), 1), Schema((Field(1, "v", VARIANT),)))
     Traceback (most recent call last):
     floe.errors.InvalidSortOrder: cannot sort by a variant: source columns are primitive (column: v)

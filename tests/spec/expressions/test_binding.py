@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from floe.errors import InvalidExpression, NoSuchColumn
-from floe.spec.exact_numbers import nearest_float32
 from floe.spec.expressions.binding import bind, bind_predicate, bind_term
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import (
@@ -28,8 +27,8 @@ from floe.spec.expressions.nodes import (
     and_,
     or_,
 )
-from floe.spec.schema import Schema
-from floe.spec.transforms import IDENTITY, VOID, Bucket, UnknownTransform
+from floe.spec.partitioning.transforms import IDENTITY, VOID, Bucket, UnknownTransform
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import (
     BINARY,
     BOOLEAN,
@@ -52,6 +51,7 @@ from floe.spec.types import (
     MapType,
     StructType,
 )
+from floe.spec.values.exact_numbers import nearest_float32
 from helpers.three_valued import key, passes
 
 SCHEMA = Schema(

@@ -21,7 +21,7 @@ from floe.spec.expressions.nodes import (
     Reference,
     TransformTerm,
 )
-from floe.spec.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Truncate
+from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Truncate
 
 a = col("a")
 

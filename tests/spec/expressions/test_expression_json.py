@@ -30,9 +30,9 @@ from floe.spec.expressions.nodes import (
     or_,
 )
 from floe.spec.expressions.parser import parse_filter
-from floe.spec.schema import Schema
-from floe.spec.schema_json import schema_from_json
-from floe.spec.transforms import DAY, YEAR, Bucket, Truncate
+from floe.spec.partitioning.transforms import DAY, YEAR, Bucket, Truncate
+from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import (
     BINARY,
     BOOLEAN,

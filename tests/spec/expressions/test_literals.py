@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from floe.errors import InvalidExpression
 from floe.spec.expressions.literals import COMPARABLE_KINDS, Place, calendar_count, locate, locate_for, plain
 from floe.spec.expressions.nodes import BoundReference, BoundTransform
-from floe.spec.schema import Schema
-from floe.spec.transforms import DAY, HOUR, MONTH, YEAR
+from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import (
     BINARY,
     BOOLEAN,

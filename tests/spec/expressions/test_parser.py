@@ -29,7 +29,7 @@ from floe.spec.expressions.nodes import (
     or_,
 )
 from floe.spec.expressions.parser import parse_filter
-from floe.spec.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Truncate
+from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Truncate
 
 a, b = col("a"), col("b")
 

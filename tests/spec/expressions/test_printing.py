@@ -31,8 +31,8 @@ from floe.spec.expressions.parser import parse_filter
 from floe.spec.expressions.printing import literal_to_text, name_to_text, term_to_text, to_text
 from floe.spec.expressions.rewrite import simplify
 from floe.spec.expressions.sanitising import sanitised
-from floe.spec.schema import Schema
-from floe.spec.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Truncate, UnknownTransform
+from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Truncate, UnknownTransform
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import (
     BINARY,
     BOOLEAN,

@@ -27,7 +27,7 @@ from floe.spec.expressions.nodes import (
     or_,
 )
 from floe.spec.expressions.rewrite import check_depth, field_ids, leaves, rebuild, simplify, without_not
-from floe.spec.schema import Schema
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import BINARY, BOOLEAN, DATE, DOUBLE, INT, STRING, UUID, DecimalType, Field, FixedType
 from helpers.three_valued import passes, truth
 

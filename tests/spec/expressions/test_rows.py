@@ -25,8 +25,8 @@ from floe.spec.expressions.nodes import (
     Or,
 )
 from floe.spec.expressions.rows import compile_row_filter, compile_tuple_filter, evaluate, value_test
-from floe.spec.schema import Schema
-from floe.spec.transforms import DAY, Bucket
+from floe.spec.partitioning.transforms import DAY, Bucket
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, ListType, StructType
 from helpers.filter_strategies import COLUMNS, filters, predicates, references, rows, safe_rows, value_in
 

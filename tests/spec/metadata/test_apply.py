@@ -39,10 +39,10 @@ from floe.spec.metadata.updates import (
     SetStatistics,
     UpgradeFormatVersion,
 )
-from floe.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
-from floe.spec.schema import MAX_TABLE_FIELD_ID, Schema
+from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionField, PartitionSpec
+from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, VOID, Bucket
+from floe.spec.schemas.schema import MAX_TABLE_FIELD_ID, Schema
 from floe.spec.sorting import UNSORTED, SortField, SortOrder
-from floe.spec.transforms import DAY, HOUR, IDENTITY, VOID, Bucket
 from floe.spec.types import DOUBLE, INT, LONG, STRING, TIMESTAMP_NS, Field
 from floe.spec.views.view_updates import SetCurrentViewVersion
 from helpers.metadata_samples import (

@@ -45,10 +45,10 @@ from floe.spec.metadata.updates import (
     UpgradeFormatVersion,
 )
 from floe.spec.metadata.updates_json import updates_from_json, updates_to_json
-from floe.spec.partitioning import PartitionField, PartitionSpec
-from floe.spec.schema import Schema
+from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
+from floe.spec.partitioning.transforms import IDENTITY, Bucket
+from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import SortField, SortOrder
-from floe.spec.transforms import IDENTITY, Bucket
 from floe.spec.types import LONG, Field
 from helpers.corpus import metadata_files, table_names
 from helpers.metadata_samples import MINUTE_MS, START_MS, UUID, branch, commit, snapshot, table, tag

@@ -18,7 +18,7 @@ from floe.spec.metadata.checks import all_problems
 from floe.spec.metadata.history import ancestors
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import metadata_to_json, parse, serialize
-from floe.spec.schema_json import schema_from_json
+from floe.spec.schemas.schema_json import schema_from_json
 from helpers.corpus import expected, metadata_files, table_names
 
 INVALID = {

@@ -11,10 +11,10 @@ from floe.spec.metadata.properties import RESERVED_PROPERTIES
 from floe.spec.metadata.requirements import check_requirements, requirements_for
 from floe.spec.metadata.table_metadata_json import parse
 from floe.spec.metadata.updates import AddPartitionSpec, SetDefaultSpec, SetSnapshotRef
-from floe.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
-from floe.spec.schema import Schema
+from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionField, PartitionSpec
+from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, VOID, Bucket
+from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import UNSORTED, NullOrder, SortDirection, SortField, SortOrder
-from floe.spec.transforms import DAY, HOUR, IDENTITY, VOID, Bucket
 from floe.spec.types import INT, LONG, STRING, TIMESTAMP, Field, ListType, StructType
 from helpers.corpus import metadata_files, table_names
 from helpers.metadata_samples import (

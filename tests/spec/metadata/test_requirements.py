@@ -41,7 +41,7 @@ from floe.spec.metadata.updates import (
     SetProperties,
     SetSnapshotRef,
 )
-from floe.spec.partitioning import UNPARTITIONED
+from floe.spec.partitioning.partition_spec import UNPARTITIONED
 from helpers.metadata_samples import OTHER_UUID, SCHEMA, UUID, branch, changed, commit, table, tag
 
 TABLE = changed(commit(commit(table(), 1), 2), SetSnapshotRef("v1", tag(1)), SetSnapshotRef("audit", branch(1)))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from floe.errors import InvalidMetadata, UnsupportedFeature
 from floe.spec.metadata.refs import SnapshotRef
 from floe.spec.metadata.table_metadata_json import metadata_from_json, metadata_to_json, parse, serialize
-from floe.spec.partitioning import PARTITION_FIELD_ID_START
+from floe.spec.partitioning.partition_spec import PARTITION_FIELD_ID_START
+from floe.spec.partitioning.transforms import IDENTITY
 from floe.spec.sorting import UNSORTED
-from floe.spec.transforms import IDENTITY
 from helpers.metadata_documents import (
     DOCUMENTS,
     FIELDS,

@@ -20,8 +20,8 @@ from floe.spec.metadata.updates import (
     SetStatistics,
 )
 from floe.spec.metadata.updates_json import update_from_json, update_to_json, updates_from_json, updates_to_json
-from floe.spec.partitioning import PartitionField, PartitionSpec
-from floe.spec.transforms import DAY, IDENTITY
+from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
+from floe.spec.partitioning.transforms import DAY, IDENTITY
 from helpers.update_samples import SAMPLES, STATISTICS, STATISTICS_JSON
 
 ACTIONS = sorted(SAMPLES)

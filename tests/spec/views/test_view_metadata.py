@@ -13,7 +13,7 @@ from pyiceberg.view.metadata import ViewMetadata as PyIcebergView
 
 from floe.errors import FloeError, InvalidMetadata, NotFound, UnsupportedFeature
 from floe.spec.metadata.json_reader import Limits
-from floe.spec.schema import Schema
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import DATE, INT, Field
 from floe.spec.views.view_metadata import (
     OtherRepresentation,

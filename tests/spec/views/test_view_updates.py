@@ -18,7 +18,7 @@ from floe.spec.metadata.updates import (
     SetProperties,
     UpgradeFormatVersion,
 )
-from floe.spec.schema import Schema
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import INT, LONG, Field
 from floe.spec.views.view_metadata import SqlRepresentation, ViewVersion, check_view
 from floe.spec.views.view_metadata_json import parse_view, serialize_view

@@ -14,7 +14,7 @@ import msgspec
 
 from floe.errors import InvalidInput, InvalidMetadata, UnsupportedFeature
 from floe.spec.codecs.avro_schemas import FIELD_NAME
-from floe.spec.file_fields import FileField
+from floe.spec.schemas.file_fields import FileField
 from floe.spec.types import (
     BINARY,
     BOOLEAN,

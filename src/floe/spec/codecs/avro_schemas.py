@@ -15,7 +15,7 @@ from typing import Any, Final
 from floe.errors import InvalidSchema
 from floe.spec.codecs import single_value
 from floe.spec.codecs.decimal_width import bytes_for_precision
-from floe.spec.schema import Schema
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, FixedType, ListType, MapType, StructType, Type
 
 __all__ = ["FIELD_NAME", "avro_name", "type_to_avro"]

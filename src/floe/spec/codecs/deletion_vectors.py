@@ -19,8 +19,8 @@ from pyroaring import BitMap64, FrozenBitMap64
 
 from floe.errors import CorruptFile, InvalidValue
 from floe.spec.codecs.puffin import DELETION_VECTOR, Blob, BlobMetadata, FooterPayload
-from floe.spec.manifests import DataFile
-from floe.spec.metadata_columns import POS
+from floe.spec.manifests.entries import DataFile
+from floe.spec.schemas.metadata_columns import POS
 
 __all__ = ["CARDINALITY", "MAX_POSITION", "REFERENCED_DATA_FILE", "blob_of", "deserialize", "find_blob", "serialize"]
 
@@ -190,7 +190,7 @@ def find_blob(payload: FooterPayload, vector: DataFile) -> BlobMetadata:
     Reading a vector needs no footer. This is for those who want to be sure: tests, audits, repairs.
 
     >>> from floe.spec.codecs.puffin import write_file
-    >>> from floe.spec.manifests import FileContent
+    >>> from floe.spec.manifests.entries import FileContent
     >>> written = write_file([blob_of([3], "a.parquet")])
     >>> place = {"referenced_data_file": "a.parquet", "content_offset": 4, "content_size_in_bytes": 42}
     >>> vector = DataFile(FileContent.POSITION_DELETES, "d.puffin", "puffin", (), 1, len(written.data), **place)

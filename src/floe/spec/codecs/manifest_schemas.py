@@ -15,10 +15,10 @@ import msgspec
 
 from floe.errors import InvalidInput, UnsupportedFeature
 from floe.spec.codecs.avro_schemas import type_to_avro
-from floe.spec.manifests import ManifestContent
-from floe.spec.partitioning import PartitionSpec, fields_to_json
-from floe.spec.schema import Schema
-from floe.spec.schema_json import schema_to_json
+from floe.spec.manifests.entries import ManifestContent
+from floe.spec.partitioning.partition_spec import PartitionSpec, fields_to_json
+from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_json import schema_to_json
 from floe.spec.types import BINARY, BOOLEAN, INT, LONG, STRING, Field, ListType, MapType, StructType, Type
 
 __all__ = [
@@ -189,7 +189,7 @@ def manifest_metadata(
 
     Only the fields of the partition spec are stored, and `content` not in v1, whose manifests hold data files alone.
 
-    >>> from floe.spec.partitioning import UNPARTITIONED
+    >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
     >>> from floe.spec.types import Field, INT
     >>> manifest_metadata(Schema((Field(1, "a", INT),)), UNPARTITIONED, 2)
     {'schema': '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"a","required":false,"type":"int"}]}',

@@ -18,7 +18,7 @@ from typing import Any
 
 from floe.errors import InvalidInput
 from floe.spec.types import ListType, MapType, StructType, Type
-from floe.spec.value_checks import map_items
+from floe.spec.values.checks import map_items
 
 __all__ = ["compare", "sort_key"]
 

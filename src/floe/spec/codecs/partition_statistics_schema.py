@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from floe.errors import UnsupportedFeature
-from floe.spec.schema import Schema
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import INT, LONG, Field, StructType, Type
 
 __all__ = ["partition_statistics_schema"]

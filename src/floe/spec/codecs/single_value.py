@@ -21,11 +21,11 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from floe.errors import CorruptFile, InvalidValue
-from floe.spec.civil_time import MICROS, NANOS, SECONDS_PER_DAY, date_to_text
 from floe.spec.codecs.variant_layout import check_variant_bound
-from floe.spec.exact_numbers import decimal_from_unscaled, unscaled_value
 from floe.spec.types import DecimalType, FixedType, Type
-from floe.spec.value_checks import check
+from floe.spec.values.checks import check
+from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY, date_to_text
+from floe.spec.values.exact_numbers import decimal_from_unscaled, unscaled_value
 
 __all__ = [
     "GeoPoint",

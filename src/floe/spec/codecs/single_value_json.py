@@ -22,7 +22,10 @@ from decimal import Decimal
 from typing import Any
 
 from floe.errors import InvalidValue
-from floe.spec.civil_time import (
+from floe.spec.codecs.wkt import wkb_to_wkt, wkt_to_wkb
+from floe.spec.types import DecimalType, ListType, MapType, StructType, Type
+from floe.spec.values.checks import check, flaw, map_items, show, walk_list, walk_map, walk_struct
+from floe.spec.values.civil_time import (
     MICROS,
     NANOS,
     date_from_text,
@@ -32,10 +35,7 @@ from floe.spec.civil_time import (
     timestamp_from_text,
     timestamp_to_text,
 )
-from floe.spec.codecs.wkt import wkb_to_wkt, wkt_to_wkb
-from floe.spec.exact_numbers import nearest_float32, shortest_float32
-from floe.spec.types import DecimalType, ListType, MapType, StructType, Type
-from floe.spec.value_checks import check, flaw, map_items, show, walk_list, walk_map, walk_struct
+from floe.spec.values.exact_numbers import nearest_float32, shortest_float32
 
 __all__ = ["from_json", "to_json"]
 

@@ -1,0 +1,1 @@
+"""Filters: typed or parsed, bound to a schema, rewritten, printed, evaluated on rows."""

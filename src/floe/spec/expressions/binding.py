@@ -14,7 +14,7 @@ A literal that is no value of the column's type gives an exact answer all the sa
 so what is true of every value binds to `IS NOT NULL`, and to true only where the column cannot be null.
 
 >>> from floe.spec.expressions.dsl import col
->>> from floe.spec.schema import Schema
+>>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import Field, INT, LONG
 >>> schema = Schema((Field(1, "id", LONG, required=True), Field(2, "n", INT)))
 >>> for filter in (col("n") < 3.5, col("n") < 2**40, col("id") < 2**80, col("n") == 3.5, ~(col("n") >= 3)):
@@ -48,8 +48,8 @@ from floe.spec.expressions.nodes import (
     or_,
 )
 from floe.spec.expressions.rewrite import check_depth, rebuild
-from floe.spec.schema import Schema
-from floe.spec.transforms import Identity, Void
+from floe.spec.partitioning.transforms import Identity, Void
+from floe.spec.schemas.schema import Schema
 
 __all__ = ["bind", "bind_predicate", "bind_term"]
 

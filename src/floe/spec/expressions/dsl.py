@@ -18,7 +18,7 @@ from floe.errors import InvalidExpression
 from floe.spec.expressions.literals import calendar_count, plain
 from floe.spec.expressions.nodes import FALSE, TRUE, Expression, Op, Predicate, Reference, Term, TransformTerm, and_
 from floe.spec.expressions.printing import term_to_text
-from floe.spec.transforms import DAY, HOUR, MONTH, YEAR, Bucket, TimeTransform, Transform, Truncate
+from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, TimeTransform, Transform, Truncate
 
 __all__ = ["Column", "col"]
 

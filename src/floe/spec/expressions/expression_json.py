@@ -50,7 +50,7 @@ from floe.spec.expressions.nodes import (
     or_,
 )
 from floe.spec.expressions.rewrite import MAX_DEPTH, check_depth
-from floe.spec.schema import Schema
+from floe.spec.schemas.schema import Schema
 
 __all__ = ["expression_from_json", "expression_to_json"]
 

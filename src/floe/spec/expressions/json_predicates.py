@@ -21,9 +21,19 @@ from floe.spec.expressions.nodes import (
     and_,
     or_,
 )
-from floe.spec.schema import Schema
-from floe.spec.schema_json import type_from_json
-from floe.spec.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Transform, Truncate, parse_transform
+from floe.spec.partitioning.transforms import (
+    DAY,
+    HOUR,
+    IDENTITY,
+    MONTH,
+    YEAR,
+    Bucket,
+    Transform,
+    Truncate,
+    parse_transform,
+)
+from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_json import type_from_json
 from floe.spec.types import Type
 from floe.spec.values import convert, to_text
 

@@ -32,19 +32,19 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from floe.errors import InvalidExpression, InvalidValue
-from floe.spec.civil_time import (
+from floe.spec.expressions.nodes import BoundTerm, BoundTransform
+from floe.spec.types import DATE, INT, DecimalType, FixedType, Type
+from floe.spec.values.civil_time import (
     NANOS,
     SECONDS_PER_DAY,
     civil_from_days,
     time_from_text,
     timestamp_from_text,
 )
-from floe.spec.exact_numbers import nearest_float32
-from floe.spec.expressions.nodes import BoundTerm, BoundTransform
-from floe.spec.types import DATE, INT, DecimalType, FixedType, Type
+from floe.spec.values.exact_numbers import nearest_float32
 
 if TYPE_CHECKING:
-    from floe.spec.transforms import Transform
+    from floe.spec.partitioning.transforms import Transform
 
 __all__ = ["COMPARABLE_KINDS", "Place", "calendar_count", "locate", "locate_for", "plain"]
 
@@ -83,8 +83,8 @@ def locate_for(term: BoundTerm, literal: Any) -> Place:
     """As `locate`, for a term: what year, month, day and hour give may also be written as text or dates.
 
     >>> from floe.spec.expressions.nodes import BoundReference
-    >>> from floe.spec.schema import Schema
-    >>> from floe.spec.transforms import MONTH
+    >>> from floe.spec.schemas.schema import Schema
+    >>> from floe.spec.partitioning.transforms import MONTH
     >>> from floe.spec.types import INT, TIMESTAMP, Field
     >>> ts = BoundReference(Schema((Field(1, "ts", TIMESTAMP),)).resolve("ts"))
     >>> locate_for(BoundTransform(MONTH, ts, INT), "1971-02")
@@ -116,7 +116,7 @@ def calendar_count(transform: Transform, literal: Any) -> Any:
     A number is the year of the calendar, and for the other three an error: in SQL it would be the month of a year, the
     day of a month or the hour of a day, which no partition knows. Everything else stays as it is.
 
-    >>> from floe.spec.transforms import MONTH, YEAR
+    >>> from floe.spec.partitioning.transforms import MONTH, YEAR
     >>> calendar_count(YEAR, 2024), calendar_count(MONTH, "2024-05")
     (54, '2024-05')
     """

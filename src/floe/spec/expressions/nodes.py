@@ -16,11 +16,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from floe.spec.expressions.printing import to_text
-from floe.spec.schema import SchemaField
+from floe.spec.schemas.schema import SchemaField
 from floe.spec.types import Type
 
 if TYPE_CHECKING:
-    from floe.spec.transforms import Transform
+    from floe.spec.partitioning.transforms import Transform
 
 __all__ = [
     "FALSE",

@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 from floe.errors import InvalidExpression, InvalidInput
-from floe.spec.civil_time import NANOS, SECONDS_PER_DAY, time_from_text, timestamp_from_text
-from floe.spec.exact_numbers import nearest_float32
 from floe.spec.types import DecimalType
 from floe.spec.values import convert
+from floe.spec.values.civil_time import NANOS, SECONDS_PER_DAY, time_from_text, timestamp_from_text
+from floe.spec.values.exact_numbers import nearest_float32
 
 __all__ = ["CASTS", "cast_literal", "like_pattern", "number_from_text"]
 

@@ -14,7 +14,7 @@ from floe.spec.expressions.nodes import Expression, Op, Predicate, Reference, Te
 from floe.spec.expressions.parser_literals import CASTS, cast_literal, number_from_text
 from floe.spec.expressions.parser_tokens import SqlTokens
 from floe.spec.expressions.printing import RESERVED_WORDS
-from floe.spec.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Transform, Truncate
+from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Transform, Truncate
 
 __all__ = ["SqlValues", "Value"]
 

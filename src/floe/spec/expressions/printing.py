@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from floe.spec.civil_time import MICROS, NANOS, date_to_text, time_to_text, timestamp_to_text
+from floe.spec.values.civil_time import MICROS, NANOS, date_to_text, time_to_text, timestamp_to_text
 
 if TYPE_CHECKING:
     from floe.spec.expressions.nodes import BoundPredicate, BoundTerm, Expression, Predicate, Term
@@ -116,7 +116,7 @@ def term_to_text(term: Term | BoundTerm) -> str:
     """A column, or a transform of one, as SQL.
 
     >>> from floe.spec.expressions.nodes import Reference, TransformTerm
-    >>> from floe.spec.transforms import DAY, Bucket
+    >>> from floe.spec.partitioning.transforms import DAY, Bucket
     >>> term_to_text(TransformTerm(Bucket(16), Reference("id"))), term_to_text(TransformTerm(DAY, Reference("a.ts")))
     ('bucket(16, id)', 'days(a.ts)')
     """

@@ -126,7 +126,7 @@ def field_ids(expr: Expression) -> frozenset[int]:
 
     >>> from floe.spec.expressions.binding import bind
     >>> from floe.spec.expressions.dsl import col
-    >>> from floe.spec.schema import Schema
+    >>> from floe.spec.schemas.schema import Schema
     >>> from floe.spec.types import Field, LONG
     >>> sorted(field_ids(bind((col("a") > 3) | col("b").is_null(), Schema((Field(1, "a", LONG), Field(2, "b", LONG))))))
     [1, 2]
@@ -166,7 +166,7 @@ def simplify(expr: Expression) -> Expression:
 
     >>> from floe.spec.expressions.binding import bind
     >>> from floe.spec.expressions.dsl import col
-    >>> from floe.spec.schema import Schema
+    >>> from floe.spec.schemas.schema import Schema
     >>> from floe.spec.types import Field, LONG
     >>> schema = Schema((Field(1, "a", LONG), Field(2, "b", LONG)))
     >>> print(simplify(bind((col("a") > 3) & (col("b") == 1) & (col("a") > 5), schema)))

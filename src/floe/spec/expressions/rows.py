@@ -5,7 +5,7 @@ unknown, which is what any test of null but `IS NULL` and `IS NOT NULL` gives, i
 greater than every other number; `-0.0` equals `0.0`.
 
 >>> from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Op
->>> from floe.spec.schema import Schema
+>>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import Field, LONG
 >>> schema = Schema((Field(1, "id", LONG),))
 >>> passes = compile_row_filter(BoundPredicate(Op.GT, BoundReference(schema.entry(1)), (3,)))
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from floe.errors import InvalidExpression
 from floe.spec.expressions.folding import all_true, any_true, fold
 from floe.spec.expressions.nodes import BoundPredicate, BoundReference, BoundTerm, Expression, Op
-from floe.spec.schema import Schema
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import Type
 
 __all__ = ["compile_row_filter", "compile_tuple_filter", "evaluate", "value_test"]

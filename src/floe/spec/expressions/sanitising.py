@@ -19,11 +19,11 @@ from functools import partial
 from typing import Any
 
 from floe.errors import InvalidValue
-from floe.spec.civil_time import NANOS, SECONDS_PER_DAY, timestamp_from_text
 from floe.spec.expressions.nodes import Expression
 from floe.spec.expressions.printing import render
-from floe.spec.murmur3 import hash_bytes
+from floe.spec.partitioning.murmur3 import hash_bytes
 from floe.spec.types import Type
+from floe.spec.values.civil_time import NANOS, SECONDS_PER_DAY, timestamp_from_text
 
 __all__ = ["sanitised"]
 

@@ -21,11 +21,11 @@ from floe.spec.metadata.updates import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
-from floe.spec.partition_evolution import align_field_ids
-from floe.spec.partitioning import UNPARTITIONED, PartitionSpec, check_spec
-from floe.spec.schema import MAX_TABLE_FIELD_ID
+from floe.spec.partitioning.evolution import align_field_ids
+from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionSpec, check_spec
+from floe.spec.partitioning.transforms import Void
+from floe.spec.schemas.schema import MAX_TABLE_FIELD_ID
 from floe.spec.sorting import UNSORTED, check_order
-from floe.spec.transforms import Void
 
 __all__ = [
     "add_schema",

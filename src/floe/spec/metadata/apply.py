@@ -6,7 +6,7 @@ or nothing. The given metadata is never changed.
 
 >>> from floe.spec.metadata.creation import new_table_metadata
 >>> from floe.spec.metadata.updates import SetProperties
->>> from floe.spec.schema import Schema
+>>> from floe.spec.schemas.schema import Schema
 >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 >>> table = new_table_metadata(Schema(()), location="s3://b/t", uuid=uuid, now_ms=0)
 >>> changed = apply(

@@ -31,7 +31,7 @@ from floe.spec.metadata.json_errors import step
 from floe.spec.metadata.refs import MAIN_BRANCH
 from floe.spec.metadata.snapshots import OPERATIONS
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, TableMetadata
-from floe.spec.partitioning import check_names_beside, check_spec
+from floe.spec.partitioning.partition_spec import check_names_beside, check_spec
 from floe.spec.sorting import check_order
 
 __all__ = [

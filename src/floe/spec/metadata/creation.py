@@ -30,11 +30,11 @@ from floe.spec.metadata.updates import (
     UpgradeFormatVersion,
 )
 from floe.spec.metadata.upgrade import check_format_version
-from floe.spec.partition_evolution import align_field_ids
-from floe.spec.partitioning import PARTITION_FIELD_ID_START, UNPARTITIONED, PartitionField, PartitionSpec
-from floe.spec.schema import Schema, assign_fresh_ids
+from floe.spec.partitioning.evolution import align_field_ids
+from floe.spec.partitioning.partition_spec import PARTITION_FIELD_ID_START, UNPARTITIONED, PartitionField, PartitionSpec
+from floe.spec.partitioning.transforms import Void
+from floe.spec.schemas.schema import Schema, assign_fresh_ids
 from floe.spec.sorting import UNSORTED, SortField, SortOrder
-from floe.spec.transforms import Void
 
 __all__ = ["creation_updates", "new_table_metadata", "replace_table", "replacement_updates"]
 
@@ -63,7 +63,7 @@ def new_table_metadata(
     `spec` and `sort_order` refer to the columns of `schema` by the ids they have in it. The format version is that
     of the property `format-version`, and 2 if neither it nor `format_version` is given.
 
-    >>> from floe.spec.partition_building import build_spec
+    >>> from floe.spec.partitioning.building import build_spec
     >>> from floe.spec.types import Field, LONG, TIMESTAMP
     >>> schema = Schema((Field(70, "id", LONG), Field(5, "ts", TIMESTAMP)))
     >>> table = new_table_metadata(

@@ -70,7 +70,7 @@ def plan_expiry(
     whatever their age, unless a ref points at them.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
-    >>> from floe.spec.schema import Schema
+    >>> from floe.spec.schemas.schema import Schema
     >>> table = new_table_metadata(
     ...     Schema(()), location="s3://b/t", uuid="9c12d441-03fe-4693-9a96-a0705ddf69c1", now_ms=0
     ... )

@@ -17,8 +17,8 @@ from floe.spec.metadata.logs import MetadataLogEntry, SnapshotLogEntry
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
-from floe.spec.partitioning import PartitionSpec
-from floe.spec.schema import Schema
+from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import UNSORTED, SortOrder
 
 __all__ = ["LATEST_FORMAT_VERSION", "TableMetadata"]
@@ -32,7 +32,7 @@ class TableMetadata:
     """Everything a table's metadata file says.
 
     >>> from floe.spec.types import Field, LONG
-    >>> from floe.spec.partitioning import UNPARTITIONED
+    >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
     >>> metadata = TableMetadata(
     ...     format_version=2,
     ...     table_uuid="9c12d441-03fe-4693-9a96-a0705ddf69c1",

@@ -35,9 +35,15 @@ from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.snapshots import Snapshot, has_undecoded_summary, snapshot_from_json, snapshot_to_json
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, TableMetadata
-from floe.spec.partitioning import PartitionSpec, fields_from_json, fields_to_json, spec_from_json, spec_to_json
-from floe.spec.schema import Schema
-from floe.spec.schema_json import schema_from_json, schema_to_json
+from floe.spec.partitioning.partition_spec import (
+    PartitionSpec,
+    fields_from_json,
+    fields_to_json,
+    spec_from_json,
+    spec_to_json,
+)
+from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
 from floe.spec.sorting import UNSORTED, SortOrder, order_from_json, order_to_json
 
 __all__ = ["metadata_from_json", "metadata_to_json", "parse", "serialize"]
@@ -145,7 +151,7 @@ def serialize(metadata: TableMetadata) -> bytes:
     """The bytes of a metadata file: compact JSON, not compressed.
 
     >>> from floe.spec.metadata.table_metadata import TableMetadata
-    >>> from floe.spec.partitioning import UNPARTITIONED
+    >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
     >>> metadata = TableMetadata(
     ...     format_version=2,
     ...     table_uuid="9c12d441-03fe-4693-9a96-a0705ddf69c1",
@@ -176,7 +182,7 @@ def metadata_from_json(json: Any, *, limits: Limits | None = None) -> TableMetad
 def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
     """The metadata as a JSON value, with the same keys in the same order as `serialize` writes.
 
-    >>> from floe.spec.partitioning import UNPARTITIONED
+    >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
     >>> metadata = TableMetadata(
     ...     format_version=1,
     ...     table_uuid=None,

@@ -7,7 +7,7 @@ change means for the rest of the metadata is in `floe.spec.metadata.apply`, and 
 Ids of things that an earlier update of the same list adds are not known beforehand, so `LAST_ADDED` (-1) stands for
 the schema, spec or sort order that was added last.
 
->>> from floe.spec.schema import Schema
+>>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import Field, LONG
 >>> changes = (AddSchema(Schema((Field(1, "id", LONG),))), SetCurrentSchema(LAST_ADDED))
 >>> [change.action for change in changes]
@@ -24,8 +24,8 @@ from floe.spec.metadata.encryption import EncryptionKey
 from floe.spec.metadata.refs import SnapshotRef
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
-from floe.spec.partitioning import PartitionSpec
-from floe.spec.schema import Schema
+from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import SortOrder
 
 __all__ = [

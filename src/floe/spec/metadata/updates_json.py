@@ -43,8 +43,8 @@ from floe.spec.metadata.updates import (
     TableUpdate,
     UpgradeFormatVersion,
 )
-from floe.spec.partitioning import spec_from_json, spec_to_json
-from floe.spec.schema_json import schema_from_json, schema_to_json
+from floe.spec.partitioning.partition_spec import spec_from_json, spec_to_json
+from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
 from floe.spec.sorting import order_from_json, order_to_json
 
 __all__ = ["update_from_json", "update_to_json", "updates_from_json", "updates_to_json"]

@@ -29,7 +29,7 @@ def upgrade(metadata: TableMetadata, format_version: int, *, new_uuid: str | Non
     `new_uuid` is the identity that a v1 table without one gets, for every later version requires one.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
-    >>> from floe.spec.schema import Schema
+    >>> from floe.spec.schemas.schema import Schema
     >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
     >>> table = new_table_metadata(Schema(()), location="s3://b/t", uuid=uuid, now_ms=0, format_version=1)
     >>> upgrade(table, 3).next_row_id

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar
 
 from floe.errors import InvalidMetadata, NotFound
-from floe.spec.schema import Schema
+from floe.spec.schemas.schema import Schema
 
 __all__ = [
     "VIEW_FORMAT_VERSION",

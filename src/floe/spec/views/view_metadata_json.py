@@ -15,7 +15,7 @@ from floe.errors import InvalidMetadata, UnsupportedFeature
 from floe.spec.metadata._tagged_json import Part, int32, int64, plain, read_part, string
 from floe.spec.metadata.json_errors import describe_json
 from floe.spec.metadata.json_reader import Limits, decode_unknown, document_text
-from floe.spec.schema_json import schema_from_json, schema_to_json
+from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
 from floe.spec.views.view_metadata import (
     VIEW_FORMAT_VERSION,
     OtherRepresentation,

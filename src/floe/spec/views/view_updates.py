@@ -25,7 +25,7 @@ from floe.spec.metadata.updates import (
     UpgradeFormatVersion,
 )
 from floe.spec.metadata.updates_json import SHARED_FORMS
-from floe.spec.schema import Schema
+from floe.spec.schemas.schema import Schema
 from floe.spec.views.view_metadata import (
     VIEW_FORMAT_VERSION,
     ViewHistoryEntry,

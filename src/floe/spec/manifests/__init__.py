@@ -1,0 +1,1 @@
+"""Data files, delete files, entries and manifests as values; the scope of deletes; row lineage."""

@@ -1,0 +1,1 @@
+"""Transforms, partition specs and their evolution."""

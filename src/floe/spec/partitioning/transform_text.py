@@ -1,0 +1,210 @@
+"""Partition and sort terms as a user writes them: `day(ts)`, `bucket(16, id) as shard`, `ts desc nulls last`.
+
+A term is a column, or a transform of a column. Transforms may be spelled as in Iceberg (`day`, `bucket[16](id)`) or as
+in Spark (`days`, `date`, `date_hour`); a number and a column may come in either order. A column is a dotted name; parts
+that hold spaces, dots or brackets stand in backticks or double quotes.
+
+>>> parse_partition_term("bucket(16, id) as shard")
+PartitionTerm(column='id', transform=Bucket(n=16), name='shard')
+>>> parse_sort_term("`odd name`.x desc nulls first")
+SortTerm(column=('odd name', 'x'), transform=Identity(), descending=True, nulls_first=True)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from floe.errors import InvalidInput, InvalidPartitionSpec, InvalidSortOrder
+from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Transform, Truncate
+
+__all__ = ["Column", "PartitionTerm", "SortTerm", "parse_partition_term", "parse_sort_term"]
+
+Column = str | tuple[str, ...]
+"""A dotted name, or the path of a column some part of which was quoted."""
+
+_PLAIN: dict[str, Transform] = {
+    "identity": IDENTITY,
+    "year": YEAR, "years": YEAR,
+    "month": MONTH, "months": MONTH,
+    "day": DAY, "days": DAY, "date": DAY,
+    "hour": HOUR, "hours": HOUR, "date_hour": HOUR,
+    "void": VOID,
+}  # fmt: skip
+_NUMBERED: dict[str, Callable[[int], Transform]] = {"bucket": Bucket, "truncate": Truncate}
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<quoted>`(?:[^`]|``)+`|"(?:[^"]|"")+")|(?P<word>[^\s.,()\[\]`"]+)|(?P<mark>[.,()\[\]]))"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTerm:
+    """A transform of a column, and the name of the partition field if one was given."""
+
+    column: Column
+    transform: Transform
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SortTerm:
+    """A transform of a column with a direction; `nulls_first` is None where the text leaves it open."""
+
+    column: Column
+    transform: Transform
+    descending: bool = False
+    nulls_first: bool | None = None
+
+
+def parse_partition_term(text: str) -> PartitionTerm:
+    """The partition term that a text describes.
+
+    >>> parse_partition_term("days(ts)").transform, parse_partition_term("country").transform
+    (Day(), Identity())
+    >>> parse_partition_term("week(ts)")
+    Traceback (most recent call last):
+    floe.errors.InvalidPartitionSpec: unknown transform 'week' in 'week(ts)'; use one of bucket, date, ...
+    """
+    words = _Words(text, InvalidPartitionSpec)
+    column, transform = words.term()
+    name = words.name() if words.take("as") else None
+    words.end()
+    return PartitionTerm(column, transform, name)
+
+
+def parse_sort_term(text: str) -> SortTerm:
+    """The sort term that a text describes.
+
+    >>> parse_sort_term("truncate(name, 4)")
+    SortTerm(column='name', transform=Truncate(width=4), descending=False, nulls_first=None)
+    """
+    words = _Words(text, InvalidSortOrder)
+    column, transform = words.term()
+    descending = words.take("desc")
+    if not descending:
+        words.take("asc")
+    nulls_first = None
+    if words.take("nulls"):
+        nulls_first = words.take("first")
+        if not nulls_first and not words.take("last"):
+            words.fail("`nulls` must be followed by `first` or `last`")
+    words.end()
+    return SortTerm(column, transform, descending, nulls_first)
+
+
+class _Words:
+    """The tokens of a term, read from left to right. A token is its text and whether it was quoted."""
+
+    def __init__(self, text: str, error: type[InvalidInput]) -> None:
+        self.text = text
+        self.error = error
+        self.tokens: list[tuple[str, bool]] = []
+        self.position = 0
+        place, end = 0, len(text.rstrip())
+        while place < end:
+            match = _TOKEN.match(text, place, end)
+            if match is None:
+                self.fail("a quote is not closed")
+            if quoted := match["quoted"]:
+                self.tokens.append((quoted[1:-1].replace(quoted[0] * 2, quoted[0]), True))
+            else:
+                self.tokens.append((match["word"] or match["mark"], False))
+            place = match.end()
+
+    def term(self) -> tuple[Column, Transform]:
+        """A column, `transform(arguments)` or `transform[number](column)`."""
+        name, quoted = self.peek()
+        if quoted or self.peek(1) not in (("(", False), ("[", False)):
+            return self.column(), IDENTITY
+        self.position += 1
+        numbers = []
+        if self.take("["):
+            numbers.append(self.number())
+            self.expect("]")
+        self.expect("(")
+        columns = []
+        while True:
+            token, is_quoted = self.peek()
+            if not is_quoted and token.isdecimal():
+                numbers.append(self.number())
+            else:
+                columns.append(self.column())
+            if not self.take(","):
+                break
+        self.expect(")")
+        if len(columns) != 1:
+            self.fail(f"{name!r} takes one column, found {len(columns)}")
+        return columns[0], self.transform(name, numbers)
+
+    def transform(self, name: str, numbers: list[int]) -> Transform:
+        """The transform of a name and the numbers that came with it."""
+        kind = name.lower()
+        if kind in _NUMBERED:
+            if len(numbers) != 1:
+                self.fail(f"{name!r} takes one number, found {len(numbers)}", f"write it as {kind}(16, column)")
+            try:
+                return _NUMBERED[kind](numbers[0])
+            except InvalidInput as error:
+                self.fail(error.message)
+        if kind not in _PLAIN:
+            self.fail(f"unknown transform {name!r}", "use one of " + ", ".join(sorted([*_PLAIN, *_NUMBERED])))
+        if numbers:
+            self.fail(f"{name!r} takes no number, found {numbers[0]}")
+        return _PLAIN[kind]
+
+    def column(self) -> Column:
+        """A dotted name; as a path if any part is quoted."""
+        parts, any_quoted = [], False
+        while True:
+            token, quoted = self.peek()
+            if not quoted and (not token or token in ".,()[]"):
+                self.fail(f"expected a column, found {token!r}" if token else "expected a column, found the end")
+            parts.append(token)
+            any_quoted |= quoted
+            self.position += 1
+            if not self.take("."):
+                return tuple(parts) if any_quoted else ".".join(parts)
+
+    def name(self) -> str:
+        """The name of a partition field, dots included."""
+        column = self.column()
+        return column if isinstance(column, str) else ".".join(column)
+
+    def number(self) -> int:
+        """A whole number that fits any parameter."""
+        token, _ = self.peek()
+        if not token.isdecimal() or len(token) > 10:
+            self.fail(f"expected a number, found {token[:80]!r}")
+        self.position += 1
+        return int(token)
+
+    def peek(self, ahead: int = 0) -> tuple[str, bool]:
+        """The token that comes next, or an empty one at the end."""
+        place = self.position + ahead
+        return self.tokens[place] if place < len(self.tokens) else ("", False)
+
+    def take(self, word: str) -> bool:
+        """Step over a word or mark if it comes next."""
+        token, quoted = self.peek()
+        if quoted or token.lower() != word:
+            return False
+        self.position += 1
+        return True
+
+    def expect(self, mark: str) -> None:
+        """Step over a mark that must come next."""
+        if not self.take(mark):
+            self.fail(f"expected {mark!r}, found {self.peek()[0]!r}" if self.peek()[0] else f"expected {mark!r}")
+
+    def end(self) -> None:
+        """Raise unless everything was read."""
+        token, _ = self.peek()
+        if self.position < len(self.tokens):
+            self.fail(f"unexpected {token[:80]!r}", "put names with spaces or marks in backticks")
+
+    def fail(self, message: str, hint: str | None = None) -> NoReturn:
+        """Raise, showing the whole term."""
+        raise self.error(f"{message} in {self.text[:200]!r}", hint=hint)

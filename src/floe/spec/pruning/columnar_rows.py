@@ -1,0 +1,182 @@
+"""Filters evaluated on columns of values: the partition values of many files at once.
+
+| type | the values of a `Column` |
+|---|---|
+| boolean, int, long, date, time, timestamps | integers |
+| float, double | floats |
+| decimal | integers, the unscaled values, where they fit 64 bits; or `VarBytes` in big-endian two's complement |
+| string, binary, uuid, fixed | `VarBytes` |
+
+A value is a range from itself to itself, so the rules are those for bounds, and here they are exact.
+
+>>> from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Op
+>>> from floe.spec.schemas.schema import Schema
+>>> from floe.spec.types import Field, INT
+>>> bucket = BoundReference(Schema((Field(1000, "id_bucket", INT),)).entry(1000))
+>>> buckets = Column(np.array([3, 7, 0]), np.array([True, True, False]))
+>>> evaluate(BoundPredicate(Op.NOT_EQ, bucket, (7,)), {1000: buckets}, 3).tolist()
+[True, False, False]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from floe.errors import CorruptFile, InvalidExpression
+from floe.spec.expressions.folding import fold
+from floe.spec.expressions.nodes import BoundPredicate, BoundReference, BoundTransform, Expression
+from floe.spec.partitioning import transforms_columnar
+from floe.spec.pruning.columnar_facts import ColumnFacts, Mask, might
+from floe.spec.pruning.key_columns import (
+    ByteKeys,
+    FloatKeys,
+    IntKeys,
+    KeyColumn,
+    decimal_words,
+    keys_from_decimal_words,
+)
+from floe.spec.pruning.ranges import FLOAT_KINDS, WIDE_DECIMAL_BYTES, RangeTest, has_int_keys, literal_key
+from floe.spec.pruning.var_bytes import VarBytes
+from floe.spec.types import DecimalType, Type
+
+__all__ = ["Column", "column_of", "evaluate"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Column:
+    """Values of one type in the layout of the table above, and which of them are not null (None: all)."""
+
+    values: NDArray[Any] | VarBytes
+    valid: Mask | None = None
+
+    @property
+    def known(self) -> Mask:
+        """Which values are not null."""
+        stored = self.values.known if isinstance(self.values, VarBytes) else np.ones(len(self.values), np.bool_)
+        return stored if self.valid is None else stored & self.valid
+
+
+def column_of(type_: Type, values: Iterable[Any]) -> Column:
+    """The column of some values in the form of `floe.spec.values`; None is null.
+
+    >>> from floe.spec.types import STRING
+    >>> column_of(STRING, ["a", None]).known.tolist()
+    [True, False]
+    """
+    found = list(values)
+    if isinstance(type_, DecimalType):
+        wide = DecimalType(38, type_.scale)
+        keys = [None if v is None else literal_key(wide, v) for v in found]
+        flipped = (None if key is None else bytes([key[0] ^ 0x80]) + key[1:] for key in keys)  # type: ignore[index]
+        return Column(VarBytes.of(flipped))
+    if type_.kind in FLOAT_KINDS or has_int_keys(type_):
+        dtype = np.float64 if type_.kind in FLOAT_KINDS else np.int64
+        valid = np.array([v is not None for v in found], np.bool_)
+        return Column(np.array([0 if v is None else v for v in found], dtype), valid)
+    return Column(VarBytes.of([None if v is None else literal_key(type_, v) for v in found]))  # type: ignore[misc]
+
+
+def evaluate(expression: Expression, columns: Mapping[int, Column], count: int) -> Mask:
+    """For each of `count` rows, whether it passes a bound filter; columns are by field id.
+
+    >>> from floe.spec.expressions.nodes import TRUE
+    >>> evaluate(TRUE, {}, 2).tolist()
+    [True, True]
+    """
+    known: dict[int, ColumnFacts] = {}
+
+    def leaf(predicate: BoundPredicate) -> Mask:
+        term = predicate.term
+        if isinstance(term, BoundReference):
+            if term.field_id not in known:
+                known[term.field_id] = _facts(term.type, _column(term, columns))
+            facts = known[term.field_id]
+        else:
+            facts = _facts(term.type, _transformed(_column(term.ref, columns), term))
+        return might(RangeTest.for_predicate(predicate), facts)
+
+    return fold(
+        expression,
+        constant=lambda value: np.full(count, value),
+        predicate=leaf,
+        all_of=lambda parts: reduce(np.logical_and, parts),
+        any_of=lambda parts: reduce(np.logical_or, parts),
+    )
+
+
+def _column(reference: BoundReference, columns: Mapping[int, Column]) -> Column:
+    try:
+        return columns[reference.field_id]
+    except KeyError:
+        raise InvalidExpression(
+            f"the filter asks for {reference.entry.name!r}, which is not among the columns", column=reference.entry.name
+        ) from None
+
+
+def _facts(type_: Type, column: Column) -> ColumnFacts:
+    known = column.known
+    keys = _keys(type_, column, known)
+    nans = np.zeros(len(known), np.bool_)
+    if isinstance(keys, FloatKeys):
+        nans = known & np.isnan(keys.values)
+    return ColumnFacts(~known, nans, known & ~nans, keys, keys)
+
+
+def _keys(type_: Type, column: Column, known: Mask) -> KeyColumn:
+    values = column.values
+    if isinstance(type_, DecimalType):
+        high, low, readable = _decimal_words(values)
+        if not readable[known].all():
+            raise CorruptFile(f"a value of type {type_} has at most {WIDE_DECIMAL_BYTES} bytes")
+        return keys_from_decimal_words(type_, high, low, known)
+    if isinstance(values, VarBytes):
+        return ByteKeys(values, known)
+    if type_.kind in FLOAT_KINDS:
+        return FloatKeys(values.astype(np.float64, copy=False), known)
+    return IntKeys(values.astype(np.int64, copy=False), known)
+
+
+def _decimal_words(values: NDArray[Any] | VarBytes) -> tuple[NDArray[np.int64], NDArray[np.uint64], Mask]:
+    if isinstance(values, VarBytes):
+        return decimal_words(values)
+    low = values.astype(np.int64, copy=False)
+    return low >> 63, low.view(np.uint64), np.ones(len(low), np.bool_)
+
+
+def _transformed(column: Column, term: BoundTransform) -> Column:
+    """The column of a transform's results, computed in the layouts of `transforms_columnar`."""
+    source, known, values = term.ref.type, column.known, column.values
+    if isinstance(source, DecimalType):
+        high, low, _ = _decimal_words(values)
+        values = np.stack([low.view(np.int64), high], axis=1)
+    elif isinstance(values, VarBytes):
+        rows = np.flatnonzero(known)
+        data, offsets = VarBytes(values.data, values.starts, np.where(known, values.lengths, -1)).packed()
+        if source.kind in ("string", "binary"):
+            return _from_layout(*transforms_columnar.apply(term.transform, source, (data, offsets), known), term, known)
+        width = 16 if source.kind == "uuid" else int(values.lengths[rows].max(initial=0))
+        matrix = np.zeros((len(known), width), np.uint8)
+        matrix[rows] = data.reshape(len(rows), width)
+        values = matrix
+    else:
+        values = np.where(known, values, values.dtype.type(0))
+    return _from_layout(*transforms_columnar.apply(term.transform, source, values, known), term, known)
+
+
+def _from_layout(
+    values: transforms_columnar.Column, valid: transforms_columnar.Valid, term: BoundTransform, known: Mask
+) -> Column:
+    valid = known if valid is None else valid
+    if isinstance(values, tuple):
+        return Column(VarBytes.from_offsets(values[0], values[1]), valid)
+    if values.ndim == 1:
+        return Column(values, valid)
+    if isinstance(term.type, DecimalType):
+        return Column(VarBytes.from_words([values[:, 1].view(np.uint64), values[:, 0].view(np.uint64)], valid))
+    return Column(VarBytes.of([row.tobytes() for row in values]), valid)

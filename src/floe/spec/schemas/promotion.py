@@ -1,0 +1,161 @@
+"""Type promotion: which type a column may be changed to, and what its old values become (spec: Schema Evolution).
+
+>>> from floe.spec.types import DATE, INT, LONG, TIMESTAMP
+>>> can_promote(INT, LONG, 2), can_promote(LONG, INT, 2)
+(True, False)
+>>> can_promote(DATE, TIMESTAMP, 2), can_promote(DATE, TIMESTAMP, 3)
+(False, True)
+>>> promote_value(DATE, TIMESTAMP, 1)
+86400000000
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from floe.errors import IncompatibleChange, InvalidValue
+from floe.spec.partitioning.transforms import Bucket, Identity, Transform, UnknownTransform
+from floe.spec.types import DecimalType, Type
+from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY
+
+__all__ = ["TransformedField", "can_promote", "check_promotion", "promote_value"]
+
+_SINCE = {("int", "long"): 1, ("float", "double"): 1, ("date", "timestamp"): 3, ("date", "timestamp_ns"): 3}
+"""The first format version that allows each promotion; decimals and unknown have rules of their own below."""
+
+UNKNOWN_SINCE = 3
+
+
+class TransformedField(Protocol):
+    """A field of a partition spec or of a sort order, as far as promotion is concerned."""
+
+    @property
+    def source_ids(self) -> Sequence[int]:
+        """The ids of the columns that are transformed."""
+
+    @property
+    def transform(self) -> Transform:
+        """The transform."""
+
+
+def can_promote(source: Type, target: Type, format_version: int) -> bool:
+    """Whether a column may change from one type to the other; to stay the same is always allowed.
+
+    This is about the types alone: `check_promotion` also looks at the partition fields made from the column.
+    """
+    return source == target or _why_not(source, target, format_version) is None
+
+
+def check_promotion(
+    source: Type,
+    target: Type,
+    format_version: int,
+    *,
+    column: str,
+    field_id: int | None = None,
+    partition_fields: Iterable[TransformedField] = (),
+) -> None:
+    """Raise `IncompatibleChange`, saying why, unless a column may change from one type to the other.
+
+    `partition_fields` are those of all of the table's specs: files written with an old spec keep their partition
+    values, and filters are projected through it.
+
+    >>> from floe.spec.types import INT, STRING
+    >>> check_promotion(INT, STRING, 3, column="a")
+    Traceback (most recent call last):
+    floe.errors.IncompatibleChange: cannot change 'a' from int to string: no promotion leads there (column: a); ...
+    """
+    if source == target:
+        return
+    why = _why_not(source, target, format_version)
+    if why:
+        reason, hint = why
+        raise IncompatibleChange(
+            f"cannot change {column!r} from {source} to {target}: {reason}", hint=hint, column=column
+        )
+    for field in partition_fields:
+        if field_id in field.source_ids and not _same_partition(field.transform, source, target):
+            raise IncompatibleChange(
+                f"cannot change {column!r} from {source} to {target}: "
+                f"a partition field with transform {field.transform} would get other values",
+                hint="data already written keeps its partition values, which must mean the same after the change",
+                column=column,
+            )
+
+
+def promote_value(source: Type, target: Type, value: Any) -> Any:
+    """The value of the new type that a stored value of the old type stands for.
+
+    >>> from floe.spec.types import DATE, TIMESTAMP_NS
+    >>> promote_value(DATE, TIMESTAMP_NS, 2**31 - 1)
+    Traceback (most recent call last):
+    floe.errors.InvalidValue: date 2147483647 (days from 1970-01-01) is out of the range of timestamp_ns
+    """
+    ticks = _TICKS_PER_DAY.get((source.kind, target.kind))
+    if value is None or ticks is None:
+        return value
+    promoted = value * ticks
+    if not -(2**63) <= promoted < 2**63:
+        raise InvalidValue(f"date {value} (days from 1970-01-01) is out of the range of {target}")
+    return promoted
+
+
+_TICKS_PER_DAY = {
+    ("date", "timestamp"): SECONDS_PER_DAY * MICROS,
+    ("date", "timestamp_ns"): SECONDS_PER_DAY * NANOS,
+}
+
+
+def _why_not(source: Type, target: Type, format_version: int) -> tuple[str, str | None] | None:
+    """Why one type cannot become another, with a hint; None if it can."""
+    if source.kind == "unknown":
+        return _too_early(UNKNOWN_SINCE, format_version)
+    if isinstance(source, DecimalType) and isinstance(target, DecimalType):
+        return _why_not_decimal(source, target)
+    since = _SINCE.get((source.kind, target.kind))
+    if since is not None:
+        return _too_early(since, format_version)
+    if source.is_nested != target.is_nested:
+        return "a struct, list or map and a single value do not turn into each other", _REPLACE
+    if source.is_nested:
+        return "nested types do not turn into each other", "change the fields inside"
+    if source.kind == "date" and target.kind in ("timestamptz", "timestamptz_ns"):
+        return "a date has no time zone", "timestamp and timestamp_ns are allowed"
+    if (target.kind, source.kind) in _SINCE:
+        return "values may not fit the narrower type", _REPLACE
+    return "no promotion leads there", _REPLACE
+
+
+_REPLACE = "add a column of the new type and drop the old one"
+
+
+def _why_not_decimal(source: DecimalType, target: DecimalType) -> tuple[str, str | None] | None:
+    if source.scale != target.scale:
+        return "the scale of a decimal never changes", _REPLACE
+    if source.precision > target.precision:
+        return "the precision of a decimal can only grow", _REPLACE
+    return None
+
+
+def _too_early(since: int, format_version: int) -> tuple[str, str | None] | None:
+    if format_version >= since:
+        return None
+    return (
+        f"that needs format version {since}; the table has {format_version}",
+        "upgrade the table's format version first",
+    )
+
+
+def _same_partition(transform: Transform, source: Type, target: Type) -> bool:
+    """Whether a transform gives the same result for each value before and after promotion.
+
+    Integers, floats and decimals are transformed by their numeric value, which promotion keeps, and null stays null.
+    A date and the midnight it becomes lie in the same year, month and day; but as a value, and so in a hash, a count of
+    days differs from a count of micro- or nanoseconds. What an unknown transform does is not known.
+    """
+    if isinstance(transform, UnknownTransform) or not transform.can_transform(target):
+        return False
+    if source.kind == "date":
+        return not isinstance(transform, Identity | Bucket)
+    return True

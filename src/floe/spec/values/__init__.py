@@ -1,0 +1,41 @@
+"""The Python form of a value of each type: checking it, making it from what people write, and its text.
+
+| type | value |
+|---|---|
+| boolean | `bool` |
+| int, long | `int` |
+| float, double | `float`; that of a float is exactly one of 32 bits |
+| decimal | `decimal.Decimal` with the scale of the type |
+| date | `int`, days from 1970-01-01 |
+| time | `int`, microseconds from midnight |
+| timestamp, timestamptz | `int`, microseconds from 1970-01-01T00:00:00 (of UTC for timestamptz) |
+| timestamp_ns, timestamptz_ns | `int`, nanoseconds likewise |
+| string | `str` |
+| uuid | `uuid.UUID` |
+| fixed, binary | `bytes` |
+| geometry, geography | `bytes`, well-known binary |
+| struct | `dict` by field name; a child that is missing has its default, or is null |
+| list | `list` |
+| map | `dict`, or a list of (key, value) pairs where keys are structs, lists or maps |
+| variant | `bytes`, the encoded metadata followed by the encoded value |
+| unknown | `None` |
+
+`None` is null, in every type. Moments are integers because the format reaches further than `datetime` does.
+
+>>> from floe.spec.types import TIMESTAMPTZ, parse_type
+>>> convert(TIMESTAMPTZ, "2017-11-16T14:31:08-08:00")
+1510871468000000
+>>> to_text(TIMESTAMPTZ, 1510871468000000)
+'2017-11-16T22:31:08+00:00'
+>>> convert(parse_type("decimal(9,2)"), "14.205")
+Traceback (most recent call last):
+floe.errors.InvalidValue: '14.205' is not a value of type decimal(9, 2): it has more than 2 digits behind the point; ...
+"""
+
+from __future__ import annotations
+
+from floe.spec.values.checks import check, make_map, map_items
+from floe.spec.values.conversion import convert
+from floe.spec.values.text import parse_text, to_text
+
+__all__ = ["check", "convert", "make_map", "map_items", "parse_text", "to_text"]
