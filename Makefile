@@ -41,7 +41,7 @@ interop: ## Java Iceberg reads what Floe wrote, and agrees on every rule asked
 
 docs: ## the documentation site, into site/
 	@scripts/setup.sh .venv-docs requirements/dev.txt requirements/docs.txt
-	@.venv-docs/bin/python -m mkdocs build --quiet --strict
+	@.venv-docs/bin/zensical build --clean --strict
 	@echo "docs: open site/index.html"
 
 pins: ## resolve the pinned requirements again (needs uv)

@@ -31,7 +31,8 @@ if command -v uv >/dev/null; then
   uv pip install --quiet --python "$venv/bin/python" --require-hashes "${files[@]}"
   uv pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation --editable .
 else
-  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+  # an environment that uv made has no pip
+  "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$python" -m venv --clear "$venv"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes "${files[@]}"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 fi

@@ -300,7 +300,8 @@ def differing_fields(base: TableMetadata, ours: TableMetadata, updates: list[u.T
     heads = [
         update.ref.snapshot_id for update in updates if isinstance(update, u.SetSnapshotRef) and update.name == "main"
     ]
-    if heads and (set(heads) != {ours.current_snapshot_id} or ours.current_snapshot_id == base.current_snapshot_id):
+    current = ours.current_snapshot_id
+    if len(heads) > 1 or (heads and (heads != [current] or current == base.current_snapshot_id)):
         fields.add("snapshot_log")
     # Updates that change nothing make no new metadata; to Java some of them are changes.
     if ours is base or "last_column_id" in fields:
