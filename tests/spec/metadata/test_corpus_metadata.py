@@ -147,7 +147,9 @@ def test_invalid_metadata_gives_its_reason_and_path(corpus_dir: Path, table: str
     assert time.process_time() - started < 1
     error = caught.value
     assert words in error.message
-    assert (error.path if isinstance(error, InvalidMetadata) else error.context["path"]) == path
+    found = error.path if isinstance(error, InvalidMetadata) else error.context["path"]
+    # how deep into the document the place of too deep nesting is told hangs on the interpreter's own limit
+    assert found.startswith(path) if table == "invalid_deep_type" else found == path
     assert isinstance(error, UnsupportedFeature) == (table == "invalid_format_version_99")
 
 

@@ -362,6 +362,17 @@ def test_the_lowest_integers_of_a_column_that_is_a_long_by_now():
         assert not compile_tuple_filter(strict(bind(expression, schema), by, schema), tuples)(was_int)
 
 
+@pytest.mark.parametrize(
+    ("type_", "last", "place"),
+    [(t.INT, 2**31 - 1, 2147483640), (t.LONG, 2**63 - 1, 9223372036854775800), (DecimalType(4, 2), "99.99", "99.90")],
+    ids=str,
+)
+def test_literals_of_projections_are_values_of_the_type_also_at_its_end(type_, last, place):
+    last = Decimal(last) if isinstance(last, str) else last
+    assert projected(col("v") > last, type_, Truncate(10))[0] == f"p0 > {place}"
+    assert projected(col("v") <= last, type_, Truncate(10))[1] == f"p0 <= {place}"
+
+
 def test_hours_beyond_32_bits_are_not_projected():
     schema = Schema((Field(1, "v", t.TIMESTAMP),))
     bound = BoundPredicate(Op.GT, BoundReference(schema.entry(1)), (2**63 - 1,))

@@ -262,7 +262,7 @@ REFUSED = [
     (t.DATE, "2017-11-31", "no real date"),
     (t.DATE, "2017-11-16T00:00:00", "not an ISO date"),
     (t.DATE, np.datetime64("2017-11-16T01"), "not midnight"),
-    (t.DATE, np.datetime64("NaT"), "NaT"),
+    (t.DATE, np.datetime64("NaT", "D"), "NaT"),
     (t.DATE, 1.0, "it is a float"),
     (t.DATE, "9999999-01-01", "out of range"),
     (t.TIME, time(1, tzinfo=UTC), "no zone"),
