@@ -15,6 +15,9 @@ demo: setup ## make a table in a temporary folder, write, read back, travel in t
 	@$(PY) examples/demo.py
 
 test: lint types unit ## lint, types, unit tests, doctests
+	@command -v javac >/dev/null || echo "not tested: Java Iceberg as oracle needs a Java 17 development kit (apt-get install openjdk-17-jdk-headless)"
+	@command -v mvn >/dev/null || echo "not tested: Java Iceberg as oracle needs Maven (apt-get install maven)"
+	@echo "test: passed; make interop compares with Java Iceberg"
 
 lint: setup ## ruff: rules and format
 	@echo "lint: ruff"
@@ -26,6 +29,7 @@ types: setup ## mypy, strict on src/floe
 	@$(PY) -m mypy
 
 unit: setup ## tests and doctests
+	@scripts/s3_server.sh
 	@echo "unit: tests and doctests"
 	@$(PY) -m pytest -q -n auto -m "not interop"
 

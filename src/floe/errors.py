@@ -10,11 +10,21 @@ FloeError
 │   ├── InvalidPartitionSpec           a partition spec or transform that cannot be
 │   ├── InvalidSortOrder               a sort order that cannot be
 │   ├── InvalidExpression              a filter that cannot be parsed or bound
-│   └── InvalidUpdate                  a metadata update that cannot be applied
+│   ├── InvalidUpdate                  a metadata update that cannot be applied
+│   └── InvalidLocation                a location that no storage can hold
 ├── NotFound (LookupError)             something named does not exist
 │   ├── NoSuchColumn
 │   ├── NoSuchSnapshot
-│   └── NoSuchRef
+│   ├── NoSuchRef
+│   └── NoSuchFile                     (a StorageError too)
+├── StorageError                       a file could not be read, written, listed or deleted
+│   ├── NoSuchFile
+│   ├── FileAlreadyExists              a file was to be created, and there is one of that name
+│   ├── PathNotAllowed                 outside the allowed roots
+│   ├── FileTooLarge                   more bytes than the limit allows
+│   ├── AccessDenied                   the store refuses these credentials or this user
+│   ├── StorageUnavailable             nothing happened, and trying again later may succeed
+│   └── OutcomeUnknown                 a write whose answer was lost: it may have happened
 ├── CorruptFile                        a file's bytes are not what the format says
 │   └── InvalidMetadata                metadata JSON that is broken, hostile or contradicts itself
 ├── UnsupportedFeature                 valid, but this version of Floe or of the format cannot do it
@@ -32,13 +42,17 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 __all__ = [
+    "AccessDenied",
     "CommitConflict",
     "CommitFailed",
     "CorruptFile",
+    "FileAlreadyExists",
+    "FileTooLarge",
     "FloeError",
     "IncompatibleChange",
     "InvalidExpression",
     "InvalidInput",
+    "InvalidLocation",
     "InvalidMetadata",
     "InvalidPartitionSpec",
     "InvalidSchema",
@@ -47,10 +61,15 @@ __all__ = [
     "InvalidUpdate",
     "InvalidValue",
     "NoSuchColumn",
+    "NoSuchFile",
     "NoSuchRef",
     "NoSuchSnapshot",
     "NotFound",
+    "OutcomeUnknown",
+    "PathNotAllowed",
     "RequirementFailed",
+    "StorageError",
+    "StorageUnavailable",
     "UnsupportedFeature",
 ]
 
@@ -154,6 +173,10 @@ class InvalidUpdate(InvalidInput):
     """A metadata update that cannot be applied to this table."""
 
 
+class InvalidLocation(InvalidInput):
+    """A location that no storage can hold: an unknown spelling, a missing bucket, a NUL character."""
+
+
 class NotFound(FloeError, LookupError):
     """Something that was named does not exist."""
 
@@ -168,6 +191,43 @@ class NoSuchSnapshot(NotFound):
 
 class NoSuchRef(NotFound):
     """No branch or tag of that name."""
+
+
+class StorageError(FloeError):
+    """A file could not be read, written, listed or deleted."""
+
+
+class NoSuchFile(StorageError, NotFound):
+    """No file of that name (a folder is not a file)."""
+
+
+class FileAlreadyExists(StorageError):
+    """A file was to be created, and there is one of that name already."""
+
+
+class PathNotAllowed(StorageError):
+    """The location lies outside the roots that may be touched."""
+
+
+class FileTooLarge(StorageError):
+    """The file, or the part asked for, holds more bytes than the limit allows."""
+
+
+class AccessDenied(StorageError):
+    """The store refuses these credentials, or the file system this user."""
+
+
+class StorageUnavailable(StorageError):
+    """The storage did not answer, or said no for the moment; the same call may succeed later."""
+
+    retryable = True
+
+
+class OutcomeUnknown(StorageError):
+    """A write was sent and its answer was lost: the file may be there or not, and only reading can tell.
+
+    Never retried blindly: a second attempt would mistake the first one's success for somebody else's file.
+    """
 
 
 class CorruptFile(FloeError):

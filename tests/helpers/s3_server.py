@@ -14,12 +14,13 @@ from typing import Any
 
 ACCESS_KEY = "floe-test-access"
 SECRET_KEY = "floe-test-secret-canary"
-INSTALL = "go install github.com/versity/versitygw/cmd/versitygw@latest"
+INSTALL = "scripts/s3_server.sh"
+BUILT = Path(__file__).parents[2] / ".cache" / "bin"
 
 
 def find_server() -> str | None:
-    """The server's program, on the path or where Go installs it."""
-    return shutil.which("versitygw") or shutil.which("versitygw", path=str(Path.home() / "go" / "bin"))
+    """The server's program, where `make test` puts it or on the path."""
+    return shutil.which("versitygw", path=str(BUILT)) or shutil.which("versitygw")
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Tools that prove things: conformance suites that others can run on their own storages, and fault injection."""
