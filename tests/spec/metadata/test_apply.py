@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from floe.spec.metadata.apply import apply
 from floe.spec.metadata.checks import check_for_writing
 from floe.spec.metadata.encryption import EncryptionKey
 from floe.spec.metadata.properties import RESERVED_PROPERTIES
+from floe.spec.metadata.refs import SnapshotRef
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
 from floe.spec.metadata.table_metadata_json import serialize
@@ -857,3 +859,45 @@ def test_names_of_columns_do_not_matter_to_ids():
     after = changed(table(), AddSchema(renamed), SetCurrentSchema())
     assert (after.current_schema_id, after.last_column_id) == (1, 3)
     assert changed(table(), AddSchema(Schema((Field(1, "id", LONG), Field(3, "name", STRING))))).last_column_id == 3
+
+
+# values of wrong kinds, which would make a file that nobody can read -----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("update", "words"),
+    [
+        (SetProperties({"a": 1}), r"updates.a: must be a string, found an integer"),
+        (SetProperties({"format-version": 3}), r"updates.format-version: must be a string, found an integer"),
+        (RemoveProperties((1,)), r"removals\[0\]: must be a string"),
+        (SetLocation(Path("/tmp/t")), r"location: "),
+        (
+            AddSnapshot(snapshot(table(3), 1, summary={"operation": "append", "added-records": 5})),
+            r"summary.added-records: must be",
+        ),
+        (AddSnapshot(snapshot(table(3), 1, timestamp_ms=5.5)), r"timestamp-ms: must be an integer"),
+        (AddSnapshot(snapshot(table(3), 2**63)), r"snapshot-id: the number does not fit a 64-bit integer"),
+        (AddSnapshot(snapshot(table(3), 1, manifest_list=Path("/tmp/m.avro"))), r"cannot be written as JSON"),
+        (SetSnapshotRef("x", SnapshotRef(snapshot_id=1, type="twig")), r"type: invalid enum value 'twig'"),
+        (SetSnapshotRef("x", None), r"cannot be written as JSON"),
+        (UpgradeFormatVersion("3"), r"format-version: must be an integer"),
+        (AddEncryptionKey(EncryptionKey(key_id=1, encrypted_key_metadata="")), r"key-id: must be a string"),
+    ],
+)
+def test_values_of_wrong_kinds_are_refused_before_anything_is_written(update, words):
+    refused(table(3), update, match=words)
+
+
+def test_the_time_of_an_update_is_an_integer():
+    with pytest.raises(InvalidUpdate, match="now_ms must be whole milliseconds"):
+        apply(table(), [SetLocation("s3://b/x")], now_ms=START_MS + 0.5)
+
+
+def test_conflicts_and_unsupported_features_say_which_update_they_come_from():
+    head = commit(table(2), 1)
+    with pytest.raises(CommitConflict) as conflict:
+        changed(head, SetLocation("s3://b/x"), AddSnapshot(snapshot(head, 2, sequence_number=1)))
+    assert conflict.value.context["update"] == "add-snapshot, number 1"
+    with pytest.raises(UnsupportedFeature) as unsupported:
+        changed(head, UpgradeFormatVersion(4))
+    assert unsupported.value.context["update"] == "upgrade-format-version, number 0"

@@ -271,3 +271,8 @@ def test_replaced_table_is_the_one_that_java_made(corpus_dir):
             assert (new.sort_orders, new.properties) == (java.sort_orders, java.properties)
             seen += 1
     assert seen == 1
+
+
+def test_a_number_as_property_is_refused():
+    with pytest.raises(InvalidUpdate, match="property format-version must be a string, found 3"):
+        new_table_metadata(SCHEMA, location=LOCATION, uuid=UUID, now_ms=0, properties={"format-version": 3})

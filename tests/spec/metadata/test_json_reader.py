@@ -333,6 +333,15 @@ def test_count_limit_of_each_list_and_map(key: str, value: object) -> None:
     assert "has 3 items, more than the limit of 2" in error.message
 
 
+def test_count_limit_of_lists_within_lists() -> None:
+    document = v2_document(snapshots=[snapshot(1), snapshot(2, manifests=["m"] * 4)])
+    assert problem_of(document, Limits(max_items=3)).path == "$.snapshots[1].manifests"
+    blob = {"type": "t", "snapshot-id": 1, "sequence-number": 1, "fields": [1]}
+    file = {"snapshot-id": 1, "statistics-path": "p", "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1}
+    document = v2_document(statistics=[file | {"blob-metadata": [blob] * 4}])
+    assert problem_of(document, Limits(max_items=3)).path == "$.statistics[0].blob-metadata"
+
+
 def test_count_limit_of_fields_and_of_unknown_keys() -> None:
     fields = [{"id": n, "name": f"c{n}", "required": False, "type": "int"} for n in range(1, 6)]
     document = v2_document(schemas=[{"type": "struct", "schema-id": 0, "fields": fields}])
@@ -593,3 +602,7 @@ def test_flipped_bytes_give_metadata_or_invalid_metadata() -> None:
 
 def test_document_text_leaves_plain_text_alone() -> None:
     assert document_text(VALID, Limits()) is VALID
+
+
+def test_the_smallest_string_limit_refuses_every_string_beyond_it() -> None:
+    assert "longer than the limit of 1" in problem_of(v2_document(), Limits(max_string=1)).message

@@ -9,7 +9,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.update import TableRequirement as PyIcebergRequirement
 
-from floe.errors import CommitConflict, InvalidMetadata, RequirementFailed, UnsupportedFeature
+from floe.errors import CommitConflict, InvalidInput, InvalidMetadata, RequirementFailed, UnsupportedFeature
 from floe.spec.metadata.requirements import (
     AssertCreate,
     AssertCurrentSchemaId,
@@ -286,3 +286,8 @@ def test_derived_requirements_hold_for_the_table_they_were_derived_from():
     check_requirements(requirements_for(updates, TABLE), TABLE)
     with pytest.raises(RequirementFailed, match="main"):
         check_requirements(requirements_for(updates, TABLE), commit(TABLE, 3))
+
+
+def test_what_is_no_requirement_is_refused():
+    with pytest.raises(InvalidInput, match="not a table requirement: 'nonsense'"):
+        check_requirements(["nonsense"], table())

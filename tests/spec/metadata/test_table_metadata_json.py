@@ -450,3 +450,28 @@ def test_any_unknown_values_survive(additions: list[tuple[tuple[Any, ...], str, 
 def test_an_unknown_key_in_one_snapshot_leaves_the_others_as_they_are() -> None:
     document = v2_document(snapshots=[snapshot(1), snapshot(2, later=1), snapshot(3)])
     assert metadata_to_json(read(document))["snapshots"] == document["snapshots"]
+
+
+def test_a_v1_document_with_an_empty_list_of_specs_is_an_error() -> None:
+    with pytest.raises(InvalidMetadata, match="there is no partition spec with id 0") as caught:
+        read(v1_document() | {"partition-specs": [], "default-spec-id": 0})
+    assert caught.value.path == "$.default-spec-id"
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [object(), nested(100_000), "\ud800"], ids=["no JSON", "deep", "no character"])
+def test_a_value_that_is_no_json_is_invalid_metadata(value: object) -> None:
+    with pytest.raises(InvalidMetadata, match=r"not JSON|nests too deep"):
+        metadata_from_json(v2_document() | {"unknown": value})
+
+
+def test_a_summary_of_null_is_not_written() -> None:
+    document = v2_document(current_snapshot_id=1, snapshots=[snapshot(1, summary=None)])
+    document["snapshots"][0]["summary"] = None
+    assert "summary" not in metadata_to_json(read(document))["snapshots"][0]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from pyiceberg.table.update import TableUpdate as PyIcebergUpdate
 
-from floe.errors import FloeError, InvalidMetadata, UnsupportedFeature
+from floe.errors import FloeError, InvalidInput, InvalidMetadata, UnsupportedFeature
 from floe.spec.metadata.updates import (
     AddPartitionSpec,
     AddSchema,
@@ -159,7 +159,7 @@ def test_an_update_of_a_view_is_told_apart(action):
         ({"action": "remove-snapshots", "snapshot-ids": 2**70}, "$.snapshot-ids: must be a list"),
         ({"action": "remove-snapshots", "snapshot-ids": [2**63]}, "$.snapshot-ids[0]: the number does not fit"),
         ({"action": "remove-statistics", "snapshot-id": 1.0}, "$.snapshot-id: must be an integer"),
-        ({"action": "set-properties", "updates": {"a": 1}}, "$.updates[...]: must be a string"),
+        ({"action": "set-properties", "updates": {"a": 1}}, "$.updates.a: must be a string, found an integer"),
         ({"action": "set-properties", "updated": [1]}, "$.updated: must be a JSON object"),
         ({"action": "remove-properties", "removals": [None]}, "$.removals[0]: must be a string"),
         ({"action": "add-schema", "schema": {"fields": [{"id": 1}]}}, "$.schema.fields[0].name: is missing"),
@@ -244,3 +244,14 @@ def _places(node):
         for key in node if isinstance(node, dict) else range(len(node)):
             yield node, key
             yield from _places(node[key])
+
+
+def test_an_unknown_update_is_named_with_its_place():
+    with pytest.raises(UnsupportedFeature, match="'fly-away' is not known") as caught:
+        updates_from_json([{"action": "set-location", "location": "s3://b/t"}, {"action": "fly-away"}])
+    assert caught.value.context["path"] == "$[1]"
+
+
+def test_what_is_no_update_cannot_be_written():
+    with pytest.raises(InvalidInput, match="not a table update: 'nonsense'"):
+        update_to_json("nonsense")

@@ -97,3 +97,8 @@ def test_upgraded_tables_go_on(corpus_dir: Path):
             upgraded = upgrade(parse(file.read_bytes()), 3, new_uuid=UUID)
             check_for_writing(upgraded)
             assert parse(serialize(upgraded)) == upgraded
+
+
+def test_upgrade_1_to_2_gives_no_uuid_that_is_none():
+    with pytest.raises(InvalidUpdate, match="'mine' is not a uuid"):
+        upgrade(replace(table(1), table_uuid=None), 2, new_uuid="mine")

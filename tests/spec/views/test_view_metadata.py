@@ -300,3 +300,9 @@ def test_a_view_is_a_value():
     assert view_from_json(EXAMPLE) == view_from_json(changed())
     assert isinstance(hash(view_from_json(EXAMPLE)), int)
     assert ViewMetadata("u", "l", 1, (), (), ()).properties == {}
+
+
+def test_an_empty_default_catalog_is_kept() -> None:
+    document = copy.deepcopy(EXAMPLE)
+    document["versions"][0]["default-catalog"] = ""
+    assert view_to_json(view_from_json(document)) == document

@@ -372,3 +372,20 @@ def test_random_changes_leave_a_valid_view(steps):
             LOCATION,
         ]
         view = after
+
+
+@pytest.mark.parametrize(
+    ("update", "words"),
+    [
+        (SetProperties({"a": 1}), "updates.a: must be a string"),
+        (AddViewVersion(version("SELECT 2", summary={"rows": 5})), "view-version.summary.rows: must be a string"),
+        (AddViewVersion(version("SELECT 2", timestamp_ms=1.5)), "view-version.timestamp-ms: must be an integer"),
+        (AddViewVersion(None), "view-version: is missing"),
+    ],
+)
+def test_values_of_wrong_kinds_are_refused_before_anything_is_written(update, words):
+    created = apply_to_view(None, view_creation_updates(SCHEMA, version(), location=LOCATION, uuid=UUID), now_ms=1)
+    with pytest.raises(InvalidUpdate, match=words):
+        apply_to_view(created, [update], now_ms=2)
+    with pytest.raises(InvalidUpdate, match="now_ms must be whole milliseconds"):
+        apply_to_view(created, [SetLocation(LOCATION + "2")], now_ms=2.5)

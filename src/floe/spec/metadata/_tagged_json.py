@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from floe.errors import InvalidMetadata, UnsupportedFeature
+from floe.errors import InvalidInput, InvalidMetadata, UnsupportedFeature
 from floe.spec.metadata.json_errors import describe_json, invalid_json
-from floe.spec.metadata.records import Int32, Int64
+from floe.spec.metadata.records import Int32, Int64, object_from_json
 
 __all__ = ["Form", "Part", "TaggedJson", "form", "int32", "int64", "plain", "string"]
 
@@ -91,7 +91,7 @@ def form(tag: str, kind: type[T], *parts: Part) -> Form[T]:
     return Form(tag, kind, read, write)
 
 
-def read_part(obj: JsonObject, part: Part) -> Any:
+def read_part(obj: Mapping[str, Any], part: Part) -> Any:
     """The value under a part's key; problems are reported with the key."""
     key = part.key
     if key not in obj and part.earlier_key is not None and part.earlier_key in obj:
@@ -127,16 +127,15 @@ class TaggedJson:
 
     def read(self, json: Any) -> Any:
         """The value that a JSON object describes."""
-        if not isinstance(json, dict):
-            raise InvalidMetadata(f"must be a JSON object, found {describe_json(json)}")
-        tag = read_part(json, Part(self._tag_key, self._tag_key, string))
+        obj = object_from_json(json)
+        tag = read_part(obj, Part(self._tag_key, self._tag_key, string))
         known = self._by_tag.get(tag)
         if known is None:
             raise UnsupportedFeature(
                 f"the {self._what} {tag[:80]!r} is not known",
                 hint=self._hints.get(tag, f"known are {', '.join(self._by_tag)}"),
             )
-        return known.read(json)
+        return known.read(obj)
 
     def read_all(self, json: Any) -> tuple[Any, ...]:
         """The values that a JSON list describes, in its order."""
@@ -148,9 +147,22 @@ class TaggedJson:
                 values.append(self.read(item))
             except InvalidMetadata as error:
                 raise error.at(f"[{n}]") from None
+            except UnsupportedFeature as error:
+                error.with_context(path=f"$[{n}]")
+                raise
         return tuple(values)
+
+    def check(self, value: Any) -> None:
+        """Raise unless what is written of a value can be read again."""
+        try:
+            json = self.write(value)
+        except (AttributeError, TypeError) as error:
+            raise InvalidMetadata(f"cannot be written as JSON: {error}") from error
+        self.read(json)
 
     def write(self, value: Any) -> JsonObject:
         """The JSON object of a value."""
-        known = self._by_kind[type(value)]
+        known = self._by_kind.get(type(value))
+        if known is None:
+            raise InvalidInput(f"not a {self._what}: {value!r:.80}")
         return {self._tag_key: known.tag} | known.write(value)

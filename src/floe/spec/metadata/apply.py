@@ -18,11 +18,10 @@ or nothing. The given metadata is never changed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from floe.errors import InvalidInput, InvalidMetadata, InvalidUpdate
+from floe.errors import CommitConflict, InvalidInput, InvalidMetadata, InvalidUpdate, UnsupportedFeature
 from floe.spec.metadata._apply_layout import (
     add_schema,
     add_sort_order,
@@ -81,15 +80,16 @@ from floe.spec.metadata.updates import (
     TableUpdate,
     UpgradeFormatVersion,
 )
+from floe.spec.metadata.updates_json import check_update
 from floe.spec.metadata.upgrade import check_format_version, raised
+from floe.spec.metadata.uuids import check_uuid
 
-__all__ = ["DEFAULT_FORMAT_VERSION", "apply", "check_uuid", "without_trailing_slash"]
+__all__ = ["DEFAULT_FORMAT_VERSION", "apply", "without_trailing_slash"]
 
 DEFAULT_FORMAT_VERSION: Final = 2
 """The format version of a new table for which none is asked."""
 
 _MAX_PREVIOUS_METADATA_FILES: Final = 100
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def apply(
@@ -113,25 +113,33 @@ def apply(
     Traceback (most recent call last):
     floe.errors.InvalidUpdate: the table would have no uuid; add an update that gives it one
     """
+    if type(now_ms) is not int:
+        raise InvalidUpdate(f"now_ms must be whole milliseconds since 1970, found {now_ms!r}")
     start = blank_metadata(_initial_version(updates), now_ms) if metadata is None else metadata
     draft = Draft(metadata, start, now_ms)
     for number, update in enumerate(updates):
-        handler = _APPLY.get(type(update))
-        if handler is None:
+        if type(update) not in _APPLY:
             raise InvalidUpdate(f"update number {number} is not one of a table: {update!r:.80}")
-        where = f"{update.action}, number {number}"
-        try:
-            handler(draft, update)
-        except InvalidUpdate as error:
-            error.with_context(update=where)
-            raise
-        except InvalidInput as error:  # a rule of schemas, partition specs or sort orders
-            raise InvalidUpdate(error.message, hint=error.hint, **error.context, update=where) from error
+        _apply_one(draft, update, f"{update.action}, number {number}")
     if draft.outcome() == metadata:
         return metadata
     if draft.metadata.table_uuid is None and new_uuid is not None:
         assign_uuid(draft, AssignUuid(new_uuid))
     return _finished(draft, metadata_location)
+
+
+def _apply_one(draft: Draft, update: TableUpdate, where: str) -> None:
+    try:
+        if not isinstance(update, _CHECKED_ON_APPLYING):
+            check_update(update)
+        _APPLY[type(update)](draft, update)
+    except InvalidMetadata as error:  # values of wrong kinds
+        raise InvalidUpdate(f"{error.path}: {error.message}", hint=error.hint, update=where) from error
+    except (InvalidUpdate, CommitConflict, UnsupportedFeature) as error:
+        error.with_context(update=where)
+        raise
+    except InvalidInput as error:  # a rule of schemas, partition specs or sort orders
+        raise InvalidUpdate(error.message, hint=error.hint, **error.context, update=where) from error
 
 
 def _initial_version(updates: Iterable[TableUpdate]) -> int:
@@ -154,17 +162,6 @@ def assign_uuid(draft: Draft, update: AssignUuid) -> None:
         draft.change(table_uuid=update.uuid)
     elif known.lower() != update.uuid.lower():
         raise InvalidUpdate(f"the table has uuid {known} and cannot become {update.uuid}")
-
-
-def check_uuid(text: str) -> None:
-    """Raise unless a text is a uuid.
-
-    >>> check_uuid("mine")
-    Traceback (most recent call last):
-    floe.errors.InvalidUpdate: 'mine' is not a uuid
-    """
-    if not _UUID.fullmatch(text):
-        raise InvalidUpdate(f"{text[:80]!r} is not a uuid")
 
 
 def upgrade_format_version(draft: Draft, update: UpgradeFormatVersion) -> None:
@@ -253,6 +250,10 @@ _APPLY: Final[Mapping[type[Any], Callable[[Draft, Any], None]]] = {
     AddEncryptionKey: add_encryption_key,
     RemoveEncryptionKey: remove_encryption_key,
 }
+
+_CHECKED_ON_APPLYING: Final = (AddSchema, AddPartitionSpec, AddSortOrder)
+"""Updates with large values, which have rules of their own."""
+
 
 # the outcome ------------------------------------------------------------------------------------------------------
 

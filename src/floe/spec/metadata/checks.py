@@ -21,7 +21,6 @@ should write to it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -31,6 +30,7 @@ from floe.spec.metadata.json_errors import step
 from floe.spec.metadata.refs import MAIN_BRANCH
 from floe.spec.metadata.snapshots import OPERATIONS
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, TableMetadata
+from floe.spec.metadata.uuids import is_uuid
 from floe.spec.partitioning.partition_spec import check_names_beside, check_spec
 from floe.spec.sorting import check_order
 
@@ -47,8 +47,6 @@ Problems = Iterator[InvalidMetadata]
 
 CLOCK_SKEW_MS: Final = 60_000
 """How far back a log may step: writers' clocks differ a little, and Java allows as much."""
-
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def check_for_reading(metadata: TableMetadata) -> None:
@@ -125,7 +123,7 @@ def _uuid_is_one(metadata: TableMetadata) -> Problems:
     if metadata.table_uuid is None:
         if metadata.format_version > 1:
             yield _problem(".table-uuid", f"is missing; format version {metadata.format_version} needs it")
-    elif not _UUID.fullmatch(metadata.table_uuid):
+    elif not is_uuid(metadata.table_uuid):
         yield _problem(".table-uuid", f"{metadata.table_uuid[:80]!r} is not a uuid")
 
 

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from floe.errors import InvalidInput
+from floe.spec.metadata.uuids import UUID_PATTERN, is_uuid
 
 __all__ = [
     "MetadataFileName",
@@ -21,10 +22,9 @@ __all__ = [
     "parse_version_hint",
 ]
 
-_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _NAME = re.compile(
     rf"""(?:.*/)?
-    (?: v(?P<version>[0-9]{{1,10}}) | (?P<number>[0-9]{{1,10}})-(?P<uuid>{_UUID}) | (?P<draft>{_UUID}) )
+    (?: v(?P<version>[0-9]{{1,10}}) | (?P<number>[0-9]{{1,10}})-(?P<uuid>{UUID_PATTERN}) | (?P<draft>{UUID_PATTERN}) )
     (?P<gz>\.gz)? \.metadata\.json (?P<old_gz>\.gz)?\Z""",
     re.VERBOSE | re.DOTALL,
 )
@@ -84,7 +84,7 @@ def catalog_metadata_file_name(version: int, uuid: str, *, compressed: bool = Fa
     >>> catalog_metadata_file_name(7, "9c12d441-03fe-4693-9a96-a0705ddf69c1")
     '00007-9c12d441-03fe-4693-9a96-a0705ddf69c1.metadata.json'
     """
-    if not re.fullmatch(_UUID, uuid):
+    if not is_uuid(uuid):
         raise InvalidInput(f"{uuid[:80]!r} is not a uuid")
     return f"{_checked(version):05d}-{uuid}{_extension(compressed)}"
 

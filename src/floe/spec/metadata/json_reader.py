@@ -244,7 +244,7 @@ def _refuse_deep_nesting(text: bytes, limits: Limits) -> None:
 
 def _refuse_long_strings(text: bytes, limits: Limits) -> None:
     """Raise for a string above the limit: it would fill one of these windows, where healthy text has a quote soon."""
-    window = limits.max_string // 2
+    window = max(1, limits.max_string // 2)
     for start in range(0, len(text) - window, window):
         if not _QUOTE.search(text, start, start + window):
             raise _too_large(f"a string at byte {start} is longer than the limit of {limits.max_string}", "max_string")

@@ -61,6 +61,8 @@ def integer_property(properties: Mapping[str, str], name: str, *, default: int) 
     text = properties.get(name)
     if text is None:
         return default
+    if not isinstance(text, str):  # users write numbers
+        raise InvalidUpdate(f"property {name} must be a string, found {text!r:.80}", property=name)
     if not _INTEGER.fullmatch(text):
         raise InvalidUpdate(f"property {name} must be a whole number, found {text[:80]!r}", property=name)
     return int(text)

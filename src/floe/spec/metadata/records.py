@@ -19,9 +19,19 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 import msgspec
 
 from floe.errors import InvalidMetadata
-from floe.spec.metadata.json_errors import describe_json, invalid_json
+from floe.spec.metadata.json_errors import describe_json, invalid_json, step
 
-__all__ = ["Int32", "Int64", "Record", "StringMap", "given_attributes", "record_from_json", "record_to_json"]
+__all__ = [
+    "Int32",
+    "Int64",
+    "Record",
+    "StringMap",
+    "given_attributes",
+    "object_from_json",
+    "record_from_json",
+    "record_to_json",
+    "string_map_from_json",
+]
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 """A JSON int: integers only, no floats, no strings, and within 32 bits."""
@@ -83,6 +93,31 @@ def _make(kind: type[RecordT], attributes: dict[str, Any]) -> RecordT:
     return kind(**attributes)
 
 
+def object_from_json(json: Any) -> dict[str, Any]:
+    """A JSON value that must be an object.
+
+    >>> object_from_json([])
+    Traceback (most recent call last):
+    floe.errors.InvalidMetadata: $: must be a JSON object, found a list
+    """
+    if not isinstance(json, dict):
+        raise InvalidMetadata(f"must be a JSON object, found {describe_json(json)}")
+    return json
+
+
+def string_map_from_json(json: Any) -> dict[str, str]:
+    """A JSON value that must be an object whose values are all strings, such as properties.
+
+    >>> string_map_from_json({"a": "1", "b": 2})
+    Traceback (most recent call last):
+    floe.errors.InvalidMetadata: $.b: must be a string, found an integer
+    """
+    for key, value in object_from_json(json).items():
+        if not isinstance(value, str):
+            raise InvalidMetadata(f"must be a string, found {describe_json(value)}").at(step(key))
+    return dict(json)
+
+
 def record_from_json(kind: type[RecordT], json: Any) -> RecordT:
     """The record that a JSON object describes; unknown keys go to `extra`, and null means absent.
 
@@ -91,11 +126,9 @@ def record_from_json(kind: type[RecordT], json: Any) -> RecordT:
     >>> ref.snapshot_id, ref.is_tag, ref.extra
     (3, True, {'owner': 'ana'})
     """
-    if not isinstance(json, dict):
-        raise InvalidMetadata(f"must be a JSON object, found {describe_json(json)}")
     known, extra = {}, {}
     optional = _optional_keys(kind)
-    for key, value in json.items():
+    for key, value in object_from_json(json).items():
         if key not in optional:
             extra[key] = value
         elif value is not None or not optional[key]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from floe.errors import RequirementFailed
+from floe.errors import InvalidInput, RequirementFailed
 from floe.spec.metadata._tagged_json import Form, Part, TaggedJson, form, int32, int64, read_part, string
 from floe.spec.metadata.refs import MAIN_BRANCH
 from floe.spec.metadata.table_metadata import TableMetadata
@@ -166,6 +166,8 @@ def _problem(requirement: TableRequirement, metadata: TableMetadata | None) -> s
         return f"the table's uuid must be {requirement.uuid}, found {metadata.table_uuid}"
     if isinstance(requirement, AssertRefSnapshotId):
         return _ref_problem(requirement, metadata)
+    if type(requirement) not in _NUMBERS:
+        raise InvalidInput(f"not a table requirement: {requirement!r:.80}")
     wanted_of, found_of, what = _NUMBERS[type(requirement)]
     wanted, found = getattr(requirement, wanted_of), getattr(metadata, found_of)
     return None if wanted == found else f"the table's {what} must be {wanted}, found {found}"

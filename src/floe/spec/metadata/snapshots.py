@@ -9,8 +9,16 @@ from uuid import UUID, uuid4
 import msgspec
 
 from floe.errors import InvalidMetadata
-from floe.spec.metadata.json_errors import describe_json, invalid_json, step
-from floe.spec.metadata.records import Int32, Int64, Record, given_attributes, record_from_json, record_to_json
+from floe.spec.metadata.json_errors import invalid_json
+from floe.spec.metadata.records import (
+    Int32,
+    Int64,
+    Record,
+    given_attributes,
+    record_from_json,
+    record_to_json,
+    string_map_from_json,
+)
 
 __all__ = [
     "OPERATION",
@@ -169,14 +177,10 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _summary_from_json(json: Any) -> dict[str, str] | None:
-    if json is None:
-        return None
-    if not isinstance(json, dict):
-        raise InvalidMetadata(f"must be a JSON object, found {describe_json(json)}").at(".summary")
-    for key, value in json.items():
-        if not isinstance(value, str):
-            raise InvalidMetadata(f"must be a string, found {describe_json(value)}").at(".summary", step(key))
-    return json
+    try:
+        return None if json is None else string_map_from_json(json)
+    except InvalidMetadata as error:
+        raise error.at(".summary") from None
 
 
 def _wrong_summary(raw: msgspec.Raw, error: msgspec.DecodeError | RecursionError) -> InvalidMetadata:

@@ -20,7 +20,7 @@ import msgspec
 from floe.errors import InvalidMetadata, UnsupportedFeature
 from floe.spec.metadata.checks import check_for_reading
 from floe.spec.metadata.encryption import EncryptionKey
-from floe.spec.metadata.json_errors import describe_json, invalid_json, step
+from floe.spec.metadata.json_errors import invalid_json, step
 from floe.spec.metadata.json_reader import (
     Limits,
     check_count,
@@ -30,12 +30,21 @@ from floe.spec.metadata.json_reader import (
     read_list,
 )
 from floe.spec.metadata.logs import MetadataLogEntry, SnapshotLogEntry
-from floe.spec.metadata.records import Int32, Int64, Record, record_from_json, record_to_json
+from floe.spec.metadata.records import (
+    Int32,
+    Int64,
+    Record,
+    object_from_json,
+    record_from_json,
+    record_to_json,
+    string_map_from_json,
+)
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.snapshots import Snapshot, has_undecoded_summary, snapshot_from_json, snapshot_to_json
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, TableMetadata
 from floe.spec.partitioning.partition_spec import (
+    PARTITION_FIELD_ID_START,
     PartitionSpec,
     fields_from_json,
     fields_to_json,
@@ -176,7 +185,13 @@ def metadata_from_json(json: Any, *, limits: Limits | None = None) -> TableMetad
     Traceback (most recent call last):
     floe.errors.InvalidMetadata: $: must be a JSON object, found a list
     """
-    return parse(_ENCODER.encode(json), limits=limits)
+    try:
+        data = _ENCODER.encode(json)
+    except RecursionError as error:
+        raise invalid_json(error) from error
+    except (TypeError, UnicodeEncodeError) as error:
+        raise InvalidMetadata(f"not JSON: {error}") from error
+    return parse(data, limits=limits)
 
 
 def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
@@ -244,17 +259,10 @@ def _read_part(key: str, raw: msgspec.Raw, limits: Limits) -> Any:
 
 
 def _refs_from_json(json: Any) -> dict[str, SnapshotRef]:
-    return {name: _at(step(name), record_from_json, SnapshotRef, ref) for name, ref in _object(json).items()}
+    return {name: _at(step(name), record_from_json, SnapshotRef, ref) for name, ref in object_from_json(json).items()}
 
 
-def _properties_from_json(json: Any) -> dict[str, str]:
-    for key, value in _object(json).items():
-        if not isinstance(value, str):
-            raise InvalidMetadata(f"must be a string, found {describe_json(value)}").at(step(key))
-    return _object(json)
-
-
-_MAP_READERS: Final = {"refs": _refs_from_json, "properties": _properties_from_json}
+_MAP_READERS: Final = {"refs": _refs_from_json, "properties": string_map_from_json}
 """How to read each map with care."""
 
 
@@ -275,8 +283,11 @@ def _read_summaries(snapshots: Iterable[Snapshot]) -> None:
 
 
 def _is_compact(text: bytes) -> bool:
-    """Whether the document has no layout, so that parts of it can be carried over as they are."""
-    if any(text.find(blank, 0, len(text) - 1) >= 0 for blank in (b"\n", b"\t", b"\r")):
+    """Whether the document has no layout, so that parts of it can be carried over as they are.
+
+    A summary of null is never written: Java refuses it.
+    """
+    if b'"summary":null' in text or any(text.find(blank, 0, len(text) - 1) >= 0 for blank in (b"\n", b"\t", b"\r")):
         return False
     start = text[:1000]
     return b'": ' not in start and b', "' not in start
@@ -294,7 +305,7 @@ def _metadata_of(document: _Document, extra: dict[str, Any], limits: Limits) -> 
     orders, default_order_id = _sort_orders_of(document, limits)
     last_partition_id = document.last_partition_id
     if last_partition_id is None:
-        last_partition_id = max(spec.last_assigned_field_id for spec in specs)
+        last_partition_id = max((spec.last_assigned_field_id for spec in specs), default=PARTITION_FIELD_ID_START - 1)
     current_id = document.current_snapshot_id
     if current_id == _NO_SNAPSHOT:
         current_id = None
@@ -344,6 +355,11 @@ def _check_required(document: _Document) -> None:
 def _check_counts(document: _Document, limits: Limits) -> None:
     for key in (*_ITEM_READERS, "refs", "properties"):
         _at(step(key), check_count, getattr(document, _PARTS[key][0].name) or (), limits)
+    for n, snapshot in enumerate(document.snapshots or ()):
+        if snapshot.manifests is not None:
+            _at(f".snapshots[{n}].manifests", check_count, snapshot.manifests, limits)
+    for n, file in enumerate(document.statistics or ()):
+        _at(f".statistics[{n}].blob-metadata", check_count, file.blob_metadata, limits)
 
 
 def _since(document: _Document, version: int, key: str, extra: dict[str, Any]) -> int | None:
@@ -393,12 +409,6 @@ def _is_absent(document: _Document, key: str) -> bool:
 
 def _is_null(raw: msgspec.Raw) -> bool:
     return bytes(raw) == b"null"
-
-
-def _object(json: Any) -> dict[str, Any]:
-    if not isinstance(json, dict):
-        raise InvalidMetadata(f"must be a JSON object, found {describe_json(json)}")
-    return json
 
 
 def _at(step: str, function: Callable[..., T], *arguments: Any) -> T:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from floe.errors import InvalidMetadata
 from floe.spec.metadata._tagged_json import Form, Part, TaggedJson, form, int32, int64, plain, read_part, string
 from floe.spec.metadata.encryption import EncryptionKey
-from floe.spec.metadata.records import Int32, Int64, record_from_json, record_to_json
+from floe.spec.metadata.records import Int32, Int64, record_from_json, record_to_json, string_map_from_json
 from floe.spec.metadata.refs import SnapshotRef
 from floe.spec.metadata.snapshots import snapshot_from_json, snapshot_to_json
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
@@ -47,7 +47,7 @@ from floe.spec.partitioning.partition_spec import spec_from_json, spec_to_json
 from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
 from floe.spec.sorting import order_from_json, order_to_json
 
-__all__ = ["update_from_json", "update_to_json", "updates_from_json", "updates_to_json"]
+__all__ = ["check_update", "update_from_json", "update_to_json", "updates_from_json", "updates_to_json"]
 
 
 def update_from_json(json: Any) -> TableUpdate:
@@ -90,6 +90,16 @@ def updates_to_json(updates: Iterable[TableUpdate]) -> list[dict[str, Any]]:
     [{'action': 'set-current-schema', 'schema-id': -1}]
     """
     return [update_to_json(update) for update in updates]
+
+
+def check_update(update: TableUpdate) -> None:
+    """Raise unless an update can be written and read again: nothing checks kinds where values are made in Python.
+
+    >>> check_update(SetProperties({"comment": 7}))
+    Traceback (most recent call last):
+    floe.errors.InvalidMetadata: $.updates.comment: must be a string, found an integer
+    """
+    _UPDATES.check(update)
 
 
 def _record_part(key: str, attribute: str, kind: type[Any]) -> Part:
@@ -158,7 +168,7 @@ SHARED_FORMS: tuple[Form[Any], ...] = (
     form(
         SetProperties.action,
         SetProperties,
-        Part("updates", "updates", plain(dict[str, str]), dict, earlier_key="updated"),
+        Part("updates", "updates", string_map_from_json, dict, earlier_key="updated"),
     ),
     form(
         RemoveProperties.action,

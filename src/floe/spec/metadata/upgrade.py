@@ -19,6 +19,7 @@ from typing import Any
 from floe.errors import InvalidUpdate, UnsupportedFeature
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, TableMetadata
+from floe.spec.metadata.uuids import check_uuid
 
 __all__ = ["check_format_version", "upgrade"]
 
@@ -44,6 +45,7 @@ def upgrade(metadata: TableMetadata, format_version: int, *, new_uuid: str | Non
             raise InvalidUpdate(
                 f"the table has no uuid, and format version {format_version} requires one", hint="give it a new one"
             )
+        check_uuid(new_uuid)
         upgraded = replace(upgraded, table_uuid=new_uuid)
     return upgraded
 

@@ -15,6 +15,7 @@ from floe.errors import InvalidMetadata, UnsupportedFeature
 from floe.spec.metadata._tagged_json import Part, int32, int64, plain, read_part, string
 from floe.spec.metadata.json_errors import describe_json
 from floe.spec.metadata.json_reader import Limits, decode_unknown, document_text
+from floe.spec.metadata.records import object_from_json, string_map_from_json
 from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
 from floe.spec.views.view_metadata import (
     VIEW_FORMAT_VERSION,
@@ -66,7 +67,7 @@ def view_from_json(json: Any) -> ViewMetadata:
     Traceback (most recent call last):
     floe.errors.InvalidMetadata: $.view-uuid: must be a string, found an integer
     """
-    obj = _object(json)
+    obj = object_from_json(json)
     version = read_part(obj, Part("format-version", "format_version", int32))
     if version != VIEW_FORMAT_VERSION:
         raise UnsupportedFeature(
@@ -95,7 +96,7 @@ def view_version_from_json(json: Any) -> ViewVersion:
     Traceback (most recent call last):
     floe.errors.InvalidMetadata: $.default-namespace: is missing
     """
-    return ViewVersion(**_read_parts(_object(json), _VERSION_PARTS))
+    return ViewVersion(**_read_parts(object_from_json(json), _VERSION_PARTS))
 
 
 def view_version_to_json(version: ViewVersion) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def view_version_to_json(version: ViewVersion) -> dict[str, Any]:
 
 
 def _representation_from_json(json: Any) -> ViewRepresentation:
-    obj = _object(json)
+    obj = object_from_json(json)
     kind = read_part(obj, Part("type", "type", string))
     if kind.lower() != "sql":
         return OtherRepresentation(kind, obj)
@@ -122,7 +123,7 @@ def _representation_to_json(representation: ViewRepresentation) -> dict[str, Any
 
 
 def _history_entry_from_json(json: Any) -> ViewHistoryEntry:
-    return ViewHistoryEntry(**_read_parts(_object(json), _HISTORY_PARTS))
+    return ViewHistoryEntry(**_read_parts(object_from_json(json), _HISTORY_PARTS))
 
 
 def _history_entry_to_json(entry: ViewHistoryEntry) -> dict[str, Any]:
@@ -151,14 +152,13 @@ def _write_list(write: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
     return lambda items: [write(item) for item in items]
 
 
-_STRING_MAP = plain(dict[str, str])
 _SQL_PARTS = (Part("sql", "sql", string), Part("dialect", "dialect", string))
 _HISTORY_PARTS = (Part("timestamp-ms", "timestamp_ms", int64), Part("version-id", "version_id", int32))
 _VERSION_PARTS = (
     Part("version-id", "version_id", int32),
     Part("timestamp-ms", "timestamp_ms", int64),
     Part("schema-id", "schema_id", int32),
-    Part("summary", "summary", _STRING_MAP, dict),
+    Part("summary", "summary", string_map_from_json, dict),
     Part("default-catalog", "default_catalog", string, required=False),
     Part("default-namespace", "default_namespace", plain(tuple[str, ...]), list),
     Part(
@@ -172,7 +172,7 @@ _VIEW_PARTS = (
     Part("view-uuid", "view_uuid", string),
     Part("format-version", "format_version", int32),
     Part("location", "location", string),
-    Part("properties", "properties", _STRING_MAP, dict, required=False),
+    Part("properties", "properties", string_map_from_json, dict, required=False),
     Part("schemas", "schemas", _list_of(schema_from_json), _write_list(schema_to_json)),
     Part("current-version-id", "current_version_id", int32),
     Part("versions", "versions", _list_of(view_version_from_json), _write_list(view_version_to_json)),
@@ -180,16 +180,10 @@ _VIEW_PARTS = (
 )
 
 
-def _object(json: Any) -> dict[str, Any]:
-    if not isinstance(json, dict):
-        raise InvalidMetadata(f"must be a JSON object, found {describe_json(json)}")
-    return json
-
-
 def _read_parts(obj: Mapping[str, Any], parts: tuple[Part, ...]) -> dict[str, Any]:
     """The attributes that an object holds; what is optional and not there keeps its default."""
     known = {part.key for part in parts}
-    read = {part.attribute: read_part(dict(obj), part) for part in parts}
+    read = {part.attribute: read_part(obj, part) for part in parts}
     held = {attribute: value for attribute, value in read.items() if value is not None}
     return held | {"extra": {key: value for key, value in obj.items() if key not in known}}
 
@@ -197,5 +191,5 @@ def _read_parts(obj: Mapping[str, Any], parts: tuple[Part, ...]) -> dict[str, An
 def _write_parts(value: Any, parts: tuple[Part, ...]) -> dict[str, Any]:
     """The object of a value: what is required always, what is optional if it says something, unknown keys last."""
     held = ((part, getattr(value, part.attribute)) for part in parts)
-    written = {part.key: part.write(item) for part, item in held if part.required or item}
+    written = {part.key: part.write(item) for part, item in held if part.required or item not in (None, {})}
     return written | {key: item for key, item in value.extra.items() if key not in written}

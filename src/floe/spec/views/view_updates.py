@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from floe.errors import InvalidUpdate, RequirementFailed, UnsupportedFeature
+from floe.errors import InvalidMetadata, InvalidUpdate, RequirementFailed, UnsupportedFeature
 from floe.spec.metadata._tagged_json import Part, TaggedJson, form, int32, string
-from floe.spec.metadata.apply import check_uuid
 from floe.spec.metadata.properties import boolean_property, integer_property
 from floe.spec.metadata.updates import (
     LAST_ADDED,
@@ -25,6 +24,7 @@ from floe.spec.metadata.updates import (
     UpgradeFormatVersion,
 )
 from floe.spec.metadata.updates_json import SHARED_FORMS
+from floe.spec.metadata.uuids import check_uuid
 from floe.spec.schemas.schema import Schema
 from floe.spec.views.view_metadata import (
     VIEW_FORMAT_VERSION,
@@ -156,15 +156,22 @@ def apply_to_view(metadata: ViewMetadata | None, updates: Sequence[ViewUpdate], 
     Traceback (most recent call last):
     floe.errors.InvalidUpdate: a view's location must not be empty (update: set-location, number 0)
     """
+    if type(now_ms) is not int:
+        raise InvalidUpdate(f"now_ms must be whole milliseconds since 1970, found {now_ms!r}")
     draft = _Draft(metadata, metadata or _BLANK)
     for number, update in enumerate(updates):
         handler = _APPLY.get(type(update))
         if handler is None:
             raise InvalidUpdate(f"update number {number} is not one of a view: {update!r:.80}")
+        where = f"{update.action}, number {number}"
         try:
+            if not isinstance(update, AddSchema):  # schemas have rules of their own
+                _UPDATES.check(update)
             handler(draft, update)
-        except InvalidUpdate as error:
-            error.with_context(update=f"{update.action}, number {number}")
+        except InvalidMetadata as error:  # values of wrong kinds
+            raise InvalidUpdate(f"{error.path}: {error.message}", hint=error.hint, update=where) from error
+        except (InvalidUpdate, UnsupportedFeature) as error:
+            error.with_context(update=where)
             raise
     if draft.metadata == metadata:
         return metadata
