@@ -64,6 +64,9 @@ class Type:
 
     __slots__ = ()
 
+    is_nested: ClassVar[bool] = False
+    """Whether the type is a struct, list or map."""
+
     @property
     def kind(self) -> str:
         """The bare name of the type, without parameters."""
@@ -72,11 +75,6 @@ class Type:
     @property
     def is_primitive(self) -> bool:
         """Whether the type is primitive; variant is neither primitive nor nested."""
-        return False
-
-    @property
-    def is_nested(self) -> bool:
-        """Whether the type is a struct, list or map."""
         return False
 
     @property
@@ -338,7 +336,11 @@ class StructType(Type):
     _fields: tuple[Field, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
+    is_nested: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
+        if type(self._fields) is not tuple:
+            object.__setattr__(self, "_fields", tuple(self._fields))
         names: set[str] = set()
         for child in self._fields:
             if child.name in names:
@@ -349,11 +351,6 @@ class StructType(Type):
     def kind(self) -> str:
         """`struct`."""
         return "struct"
-
-    @property
-    def is_nested(self) -> bool:
-        """True."""
-        return True
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -383,15 +380,12 @@ class ListType(Type):
     element_required: bool = False
     extra: dict[str, Any] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
+    is_nested: ClassVar[bool] = True
+
     @property
     def kind(self) -> str:
         """`list`."""
         return "list"
-
-    @property
-    def is_nested(self) -> bool:
-        """True."""
-        return True
 
     @property
     def element_field(self) -> Field:
@@ -418,17 +412,13 @@ class MapType(Type):
     value_required: bool = False
     extra: dict[str, Any] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
+    is_nested: ClassVar[bool] = True
     KEY_REQUIRED: ClassVar[bool] = True
 
     @property
     def kind(self) -> str:
         """`map`."""
         return "map"
-
-    @property
-    def is_nested(self) -> bool:
-        """True."""
-        return True
 
     @property
     def key_field(self) -> Field:
@@ -466,12 +456,16 @@ _GEOGRAPHY = re.compile(r"geography\s*\(([^,]*)(?:,([^,]*))?\)", re.IGNORECASE)
 def parse_type(text: str) -> Type:
     """The primitive type (or variant) that a text names; spaces and case do not matter.
 
+    Nested types have no text: they are made of `StructType`, `ListType` and `MapType`.
+
     >>> parse_type(" Fixed[ 16 ] ")
     FixedType(length=16)
     >>> parse_type("quux(3)")
     Traceback (most recent call last):
-    floe.errors.InvalidType: unknown type 'quux(3)'
+    floe.errors.InvalidType: unknown type 'quux(3)'; types are boolean, int, long, ...
     """
+    if not isinstance(text, str):
+        raise InvalidType(f"{text!r:.80} is not a type, nor the text of one")
     text = text.strip()
     named = _BY_NAME.get(text) or _BY_NAME.get(text.lower())
     if named is not None:
@@ -484,7 +478,23 @@ def parse_type(text: str) -> Type:
         return GeometryType(match[1].strip())
     if match := _GEOGRAPHY.fullmatch(text):
         return GeographyType(match[1].strip(), match[2].strip().lower() if match[2] is not None else None)
-    raise InvalidType(f"unknown type {text[:80]!r}")
+    raise InvalidType(f"unknown type {text[:80]!r}", hint=_advice(text))
+
+
+_WRITTEN_AS = {
+    "bool": "boolean", "integer": "int", "smallint": "int", "tinyint": "int", "bigint": "long", "real": "float",
+    "decimal": "decimal(9, 2)", "numeric": "decimal(9, 2)", "fixed": "fixed[16]", "bytes": "binary",
+    "char": "string", "varchar": "string", "text": "string", "str": "string", "timestamp_ltz": "timestamptz",
+    "timestamp_ntz": "timestamp", "geometry": "geometry(OGC:CRS84)", "geography": "geography(OGC:CRS84, spherical)",
+    "struct": "a StructType", "list": "a ListType", "array": "a ListType", "map": "a MapType",
+}  # fmt: skip
+"""How the format writes what other systems call by another name, or with other parameters."""
+
+
+def _advice(text: str) -> str:
+    (word,) = re.findall(r"\A\w*", text.lower())
+    known = _WRITTEN_AS.get(word)
+    return f"write it as {known}" if known else f"types are {', '.join(_BY_NAME)}, decimal(P, S), fixed[L]"
 
 
 _ADDED_IN_V3 = {"timestamp_ns", "timestamptz_ns", "unknown", "variant", "geometry", "geography"}

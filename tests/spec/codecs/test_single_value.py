@@ -262,7 +262,7 @@ def test_impossible_lengths(type_, lengths):
 
 @pytest.mark.parametrize("data", [b"", bytes(33), bytes(10**6)])
 def test_impossible_lengths_of_decimals(data):
-    with pytest.raises(CorruptFile, match="1 to 16 bytes"):
+    with pytest.raises(CorruptFile, match="1 to 32 bytes"):
         decode(DecimalType(9, 2), data)
 
 
@@ -504,3 +504,9 @@ def test_pyiceberg_takes_values_that_are_not_of_the_type():
     for type_, value in [(FixedType(2), b"abc"), (DecimalType(9, 2), Decimal("1E+2"))]:
         with pytest.raises(InvalidValue):
             encode(type_, value)
+
+
+@pytest.mark.parametrize("bound", [(1.0, 2.0), b"", None])
+def test_a_geospatial_bound_is_made_of_a_point(bound):
+    with pytest.raises(InvalidValue, match="needs a GeoPoint"):
+        encode_bound(GeometryType(), bound)

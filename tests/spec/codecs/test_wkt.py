@@ -178,3 +178,9 @@ def test_any_bytes_are_a_geometry_or_refused(data):
 def test_any_text_is_a_geometry_or_refused(text):
     with contextlib.suppress(InvalidValue):
         wkt_to_wkb(text)
+
+
+def test_a_coordinate_beyond_all_doubles_is_refused():
+    for number in ("1e400", "-1e400", "9" * 400):
+        with pytest.raises(InvalidValue, match="is beyond the range of a double"):
+            wkt_to_wkb(f"POINT ({number} 2)")

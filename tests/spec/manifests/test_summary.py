@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from floe.errors import InvalidValue
 from floe.spec.manifests.entries import DataFile, EntryStatus, FieldSummary, FileContent, ManifestContent, ManifestEntry
 from floe.spec.manifests.summary import ManifestSummary, summarize_manifest, summarize_partitions
 from floe.spec.partitioning.partition_spec import PartitionSpec, fields_from_json
@@ -145,3 +146,9 @@ def test_summaries_are_those_that_java_wrote(corpus_dir: Path) -> None:
 def simple(partition_type: StructType) -> bool:
     """Whether fastavro gives partition values in the form that Floe has, so that the test need not convert them."""
     return all(child.type.kind in ("int", "long", "string", "float", "double", "boolean") for child in partition_type)
+
+
+@pytest.mark.parametrize("partitions", [[(1, 2)], [(1,), ()], [()]])
+def test_a_partition_tuple_must_have_a_value_for_each_field(partitions):
+    with pytest.raises(InvalidValue, match="a partition tuple must have 1 values"):
+        summarize_partitions(partitions, StructType((Field(1000, "x", INT),)))

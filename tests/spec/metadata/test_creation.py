@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from floe.errors import InvalidUpdate, UnsupportedFeature
+from floe.errors import InvalidSchema, InvalidUpdate, UnsupportedFeature
 from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import creation_updates, new_table_metadata, replace_table
 from floe.spec.metadata.properties import RESERVED_PROPERTIES
@@ -276,3 +276,14 @@ def test_replaced_table_is_the_one_that_java_made(corpus_dir):
 def test_a_number_as_property_is_refused():
     with pytest.raises(InvalidUpdate, match="property format-version must be a string, found 3"):
         new_table_metadata(SCHEMA, location=LOCATION, uuid=UUID, now_ms=0, properties={"format-version": 3})
+
+
+@pytest.mark.parametrize("name", ["", "_file", "_row_id", "_partition"])
+def test_columns_of_a_new_table_have_names_of_their_own(name):
+    with pytest.raises(InvalidSchema, match="name"):
+        create(Schema((Field(1, name, LONG),)))
+
+
+def test_fields_of_structs_may_be_named_like_metadata_columns():
+    inner = StructType((Field(2, "_file", LONG),))
+    assert create(Schema((Field(1, "a", inner),))).schema.field("a._file").id == 2

@@ -234,3 +234,15 @@ def test_pyiceberg_projects_alike(data):
     ids = data.draw(st.sets(st.sampled_from(candidates)))
     theirs = prune_columns(to_pyiceberg(schema), ids, select_full_types=True)
     assert shape(schema_from_json(theirs.model_dump(by_alias=True, mode="json"))) == shape(project(schema, ids))
+
+
+def test_one_name_alone_may_be_given_as_it_is():
+    assert shape(select(SCHEMA, "id")) == shape(select(SCHEMA, ["id"]))
+    with pytest.raises(NoSuchColumn, match="no column is named 'ab'"):
+        select(Schema((Field(1, "a", t.INT), Field(2, "b", t.INT))), "ab")
+
+
+def test_metadata_columns_without_regard_to_case():
+    assert [field.name for field in select(SCHEMA, ["_FILE", "_Pos"], case_sensitive=False)] == ["_file", "_pos"]
+    with pytest.raises(NoSuchColumn):
+        select(SCHEMA, ["_FILE"])

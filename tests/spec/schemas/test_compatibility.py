@@ -138,3 +138,21 @@ def test_every_evolution_of_the_corpus_is_allowed(corpus_dir, name):
 def test_incompatible_change_is_an_invalid_schema():
     with pytest.raises(IncompatibleChange):
         check([A], [replace(A, type=t.STRING)])
+
+
+def test_a_default_of_nan_is_the_same_default():
+    not_a_number = Field(1, "x", t.DOUBLE, initial_default=float("nan"), write_default=float("nan"))
+    check([not_a_number], [replace(not_a_number, initial_default=float("nan"), doc="d")], version=3)
+    refused(
+        "the initial-default of 'x' cannot change",
+        [not_a_number],
+        [replace(not_a_number, initial_default=1.0)],
+        version=3,
+    )
+
+
+def test_the_initial_default_of_a_list_follows_its_element():
+    days = Field(1, "days", ListType(2, t.DATE), initial_default=[1])
+    moments = replace(days, type=ListType(2, t.TIMESTAMP))
+    check([days], [replace(moments, initial_default=[86_400_000_000])], version=3)
+    refused("the initial-default of 'days' cannot change", [days], [moments], version=3)

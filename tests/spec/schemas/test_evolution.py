@@ -1,12 +1,13 @@
 """Schema evolution (spec: Schema Evolution): every change that is allowed, and why the others are not."""
 
 import datetime
+import time
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
-from floe.errors import IncompatibleChange, InvalidInput, InvalidSchema, InvalidValue, NoSuchColumn
+from floe.errors import IncompatibleChange, InvalidInput, InvalidSchema, InvalidType, InvalidValue, NoSuchColumn
 from floe.spec import types as t
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY, IDENTITY, VOID, Bucket
@@ -768,3 +769,72 @@ def test_an_identifier_stays_required():
         update(IDENTIFIED).make_optional("id").apply()
     with pytest.raises(InvalidSchema, match="nested in the optional struct 'st'"):
         update(IDENTIFIED).make_optional("st").apply()
+
+
+# defaults of lists and maps, when what is inside changes -----------------------------------------------------------
+
+DAYS = Schema((Field(1, "days", ListType(2, t.DATE), initial_default=[1], write_default=[2]),))
+ITEMS = StructType((Field(3, "a", t.DATE), Field(4, "b", t.INT)))
+ITEMS_DEFAULT = [{"a": 1, "b": 2}]
+LIST = Schema((Field(1, "l", ListType(2, ITEMS), initial_default=ITEMS_DEFAULT, write_default=ITEMS_DEFAULT),))
+
+
+def test_the_default_of_a_list_is_promoted_with_its_element():
+    (days,) = update(DAYS, 3).promote("days.element", "timestamp").apply()
+    assert (days.initial_default, days.write_default) == ([86_400_000_000], [2 * 86_400_000_000])
+
+
+def test_the_default_of_a_list_of_structs_follows_the_changes_of_its_fields():
+    (column,) = update(LIST, 3).rename_column("l.a", "day").promote("l.day", "timestamp").drop_column("l.b").apply()
+    assert column.initial_default == column.write_default == [{"day": 86_400_000_000}]
+
+
+def test_a_default_set_after_a_change_inside_is_one_of_the_changed_type():
+    change = update(LIST, 3).rename_column("l.a", "day").promote("l.day", "timestamp")
+    (column,) = change.set_default("l", [{"day": "1970-01-03T00:00:00"}]).rename_column("l.b", "count").apply()
+    assert column.initial_default == [{"day": 86_400_000_000, "count": 2}]
+    assert column.write_default == [{"day": 2 * 86_400_000_000}]
+
+
+# large schemas -----------------------------------------------------------------------------------------------------
+
+
+def test_many_changes_of_a_wide_schema_are_quick():
+    wide = simple(*(f"column_{n}" for n in range(5_000)))
+    change = update(wide)
+    started = time.process_time()
+    for n in range(500):
+        change.rename_column(f"column_{n}", f"renamed_{n}").set_doc(f"renamed_{n}", "d")
+        change.drop_column(f"column_{n + 500}").add_column(f"added_{n}", "int").promote(f"column_{n + 1000}", "long")
+    changed = change.apply()
+    assert time.process_time() - started < 5  # finding names anew for every step takes minutes
+    assert len(changed) == 5_000
+    assert names(changed)[:2] == ["renamed_0", "renamed_1"]
+    assert names(changed)[-1] == "added_499"
+
+
+# what no table can hold --------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_cannot_be_stored_is_refused():
+    with pytest.raises(InvalidSchema, match="half of a surrogate pair"):
+        update().add_column("\ud800", "int")
+    with pytest.raises(InvalidSchema, match="half of a surrogate pair"):
+        update().rename_column("id", "a\udfff").apply()
+
+
+def test_a_type_must_be_a_type_or_its_text():
+    with pytest.raises(InvalidType, match="<class 'int'> is not a type"):
+        update().add_column("n", int)
+    with pytest.raises(InvalidType, match="3 is not a type"):
+        update().promote("id", 3)
+
+
+def test_a_type_that_nests_too_deep_is_refused():
+    deep = t.INT
+    for _ in range(5_000):
+        deep = ListType(0, deep)
+    with pytest.raises(InvalidSchema, match="nest deeper than 100 levels"):
+        update().add_column("deep", deep)
+    with pytest.raises(InvalidSchema, match="nest deeper than 100 levels"):
+        update(Schema((Field(1, "u", t.UNKNOWN),)), 3).promote("u", deep)

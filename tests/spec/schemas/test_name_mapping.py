@@ -364,3 +364,22 @@ def test_other_changes_leave_the_mapping_alone():
     after = Schema((Field(2, "b", t.LONG, doc="d"), Field(1, "a", t.INT, required=True)))
     start = NameMapping((MappedField(("x", "y"), 1), MappedField((), 2), MappedField(("junk",))))
     assert updated(before, after, start) == start
+
+
+def test_text_that_utf8_cannot_encode_is_no_mapping():
+    with pytest.raises(InvalidMetadata, match="the name mapping is not JSON"):
+        parse_name_mapping('[{"names": ["\ud800"]}]')
+
+
+@pytest.mark.parametrize(
+    ("json", "message"),
+    [
+        ({}, r"\$: must be a list of field mappings, found \{\}"),
+        ([3], r"\$\[0\]: must be an object with `names`, `field-id` and `fields`, found 3"),
+        ([{"names": "a"}], r"\$\[0\].names: must be a list of strings, found 'a'"),
+        ([{"names": [], "field-id": "1"}], r"\$\[0\].field-id: must be a 32-bit integer, found '1'"),
+    ],
+)
+def test_errors_tell_what_was_found(json, message):
+    with pytest.raises(InvalidMetadata, match=message):
+        mapping_from_json(json)

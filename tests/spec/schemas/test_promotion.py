@@ -289,3 +289,19 @@ def test_pyiceberg_allows_the_same_but_for_the_differences_above():
         (a, b) for a in primitives for b in primitives if a != b and can_promote(a, b, 3) != pyiceberg_allows(a, b)
     }
     assert different == PYICEBERG_READS | PYICEBERG_LACKS | PYICEBERG_FORGETS
+
+
+def test_values_in_lists_and_maps_are_promoted_with_them():
+    assert promote_value(ListType(1, t.DATE), ListType(1, t.TIMESTAMP), [1, None]) == [86_400_000_000, None]
+    days, moments = MapType(1, t.STRING, 2, t.DATE), MapType(1, t.STRING, 2, t.TIMESTAMP)
+    assert promote_value(days, moments, {"a": -1}) == {"a": -86_400_000_000}
+    key = ListType(3, t.INT)
+    days, moments = MapType(1, key, 2, t.DATE), MapType(1, key, 2, t.TIMESTAMP)
+    assert promote_value(days, moments, [([7], 1)]) == [([7], 86_400_000_000)]
+
+
+def test_values_of_structs_follow_their_fields_by_id():
+    before = StructType((Field(1, "a", t.DATE), Field(2, "b", t.INT), Field(3, "c", t.INT)))
+    after = StructType((Field(3, "a", t.INT), Field(1, "day", t.TIMESTAMP), Field(4, "new", t.INT)))
+    assert promote_value(before, after, {"a": 1, "b": 2, "c": 3}) == {"day": 86_400_000_000, "a": 3}
+    assert promote_value(before, after, {}) == {}

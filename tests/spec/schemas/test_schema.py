@@ -11,7 +11,7 @@ from pyiceberg.schema import assign_fresh_schema_ids
 from floe.errors import InvalidSchema, NoSuchColumn
 from floe.spec import types as t
 from floe.spec.schemas.schema import MAX_TABLE_FIELD_ID, Schema, assign_fresh_ids, assign_fresh_type_ids
-from floe.spec.schemas.schema_json import schema_from_json
+from floe.spec.schemas.schema_json import MAX_TYPE_DEPTH, schema_from_json, schema_to_json
 from floe.spec.types import Field, GeographyType, GeometryType, ListType, MapType, StructType
 from helpers.corpus import metadata_files, read_metadata, table_names
 from helpers.schema_strategies import LEAVES_V3, schemas, to_pyiceberg
@@ -454,3 +454,42 @@ def test_pyiceberg_gives_the_same_fresh_ids(schema):
     assert to_pyiceberg(ours) == theirs
     assert following == theirs.highest_field_id + 1
     assert schema_from_json(theirs.model_dump(by_alias=True, mode="json")) == ours
+
+
+# as people write them ----------------------------------------------------------------------------------------------
+
+
+def test_fields_may_be_given_as_any_sequence():
+    a, b = Field(1, "a", t.INT, required=True), Field(2, "b", t.INT)
+    assert Schema([a, b], identifier_field_ids=[1]) == Schema((a, b), identifier_field_ids=(1,))
+    assert hash(Schema([a, b], identifier_field_ids=[1])) == hash(Schema((a, b), identifier_field_ids=(1,)))
+    assert Schema(field for field in (a, b)).field("b") is b
+
+
+def test_a_schema_too_deep_to_be_read_again_is_refused():
+    def nested(levels):
+        type_ = t.INT
+        for n in range(levels):
+            type_ = ListType(n + 2, type_)
+        return Schema((Field(1, "a", type_),))
+
+    assert schema_from_json(schema_to_json(nested(MAX_TYPE_DEPTH))) == nested(MAX_TYPE_DEPTH)
+    for levels in (MAX_TYPE_DEPTH + 1, 20_000):
+        with pytest.raises(InvalidSchema, match=f"types nest deeper than {MAX_TYPE_DEPTH} levels"):
+            nested(levels)
+
+
+@pytest.mark.parametrize("column", [Field(1, "a\ud800", t.INT), Field(1, "a", t.INT, doc="\udfff")])
+def test_names_and_docs_must_be_text_that_can_be_stored(column):
+    with pytest.raises(InvalidSchema, match="half of a surrogate pair"):
+        Schema((column,)).check_for_table(2)
+
+
+def test_a_name_not_found_is_answered_with_those_like_it():
+    schema = Schema(tuple(Field(n, f"column_{n}", t.INT) for n in range(1, 300)))
+    with pytest.raises(NoSuchColumn, match="did you mean 'column_250'"):
+        schema.field("colum_250")
+    with pytest.raises(NoSuchColumn, match=r"did you mean 'who\.Name'"):
+        SCHEMA.field("who.name")
+    with pytest.raises(NoSuchColumn, match="columns are id, who, tags"):
+        SCHEMA.field("qqqqqqqq")

@@ -403,3 +403,9 @@ def test_any_json_is_a_schema_or_refused(value):
     for read in (schema_from_json, type_from_json):
         with contextlib.suppress(InvalidMetadata):
             read(value)
+
+
+@pytest.mark.parametrize("key", ["id", "name", "required"])
+def test_a_number_too_long_to_be_printed(key):
+    with pytest.raises(InvalidMetadata, match="a number of 16610 bits"):
+        schema_from_json({"fields": [field_json(**{key: 10**5000})]})

@@ -80,7 +80,7 @@ WRONG = [
     (t.DOUBLE, 1, "it is a int"),
     (DEC, Decimal("1.5"), "scale 2"),
     (DEC, Decimal("1E+2"), "scale 2"),
-    (DEC, Decimal("NaN"), "scale 2"),
+    (DEC, Decimal("NaN"), "always finite"),
     (DEC, Decimal("10000000.00"), "more than 9 digits"),
     (DEC, 1, "it is a int"),
     (t.DATE, 2**31, "out of range"),
@@ -458,3 +458,10 @@ def test_values_as_deep_as_types_may_be():
     assert convert(type_, value) == value
     assert from_json(type_, to_json(type_, value)) == value
     assert len(to_text(type_, value)) > 100
+
+
+def test_a_decimal_that_is_too_long_is_told_so():
+    with pytest.raises(InvalidValue, match="it has more than 9 digits"):
+        check(DEC, Decimal("1" * 100 + ".00"))
+    with pytest.raises(InvalidValue, match="a decimal is always finite"):
+        check(DEC, Decimal("NaN"))

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from floe.errors import CorruptFile, InvalidValue
 from floe.spec.codecs.variant_layout import check_variant_bound
 from floe.spec.types import DecimalType, FixedType, Type
-from floe.spec.values.checks import check
+from floe.spec.values.checks import check, show
 from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY, date_to_text
 from floe.spec.values.exact_numbers import decimal_from_unscaled, unscaled_value
 
@@ -133,6 +133,8 @@ def encode_geo_bound(point: GeoPoint) -> bytes:
     >>> len(encode_geo_bound(GeoPoint(30.0, 10.0))), len(encode_geo_bound(GeoPoint(30.0, 10.0, m=1.0)))
     (16, 32)
     """
+    if not isinstance(point, GeoPoint):
+        raise InvalidValue(f"a geospatial bound needs a GeoPoint, found {show(point)}")
     if math.isnan(point.x) or math.isnan(point.y):
         raise InvalidValue("a geospatial bound needs both x and y", hint="write no bound where one is missing")
     numbers = [point.x, point.y]
@@ -254,7 +256,7 @@ def _decode_double(type_: Type, data: bytes) -> float:
 def _decode_decimal(type_: Type, data: bytes) -> Decimal:
     assert isinstance(type_, DecimalType)
     if not 1 <= len(data) <= _MAX_DECIMAL_BYTES:
-        raise _wrong_length(type_, "1 to 16", data)
+        raise _wrong_length(type_, f"1 to {_MAX_DECIMAL_BYTES}", data)
     unscaled = int.from_bytes(data, "big", signed=True)
     if abs(unscaled) >= 10**type_.precision:
         raise CorruptFile(f"a value of type {type_} has at most {type_.precision} digits, found {unscaled}")

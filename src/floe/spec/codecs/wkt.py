@@ -236,7 +236,9 @@ class _TextReader:
             return
         self.at = match.end()
         if match["number"] is not None:
-            self.token = float(match["number"])
+            self.token = number = float(match["number"])
+            if math.isinf(number):
+                raise InvalidValue(f"the coordinate {match['number'][:20]} is beyond the range of a double")
         elif match["word"] is not None:
             word = match["word"].upper()
             self.token = _NOT_FINITE.get(word, word)

@@ -2,7 +2,7 @@
 
 A snapshot's manifest list holds `ManifestFile`s, a manifest holds `ManifestEntry`s, and each entry tells what became of
 one `DataFile`, which may also be a file of deletes (spec: Manifests, Manifest Lists, Sequence Number Inheritance). What
-they may say, and what not, is in `manifest_checks`.
+they may say, and what not, is in `checks`.
 """
 
 from __future__ import annotations

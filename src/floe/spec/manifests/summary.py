@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from floe.errors import InvalidValue
 from floe.spec.codecs import single_value
 from floe.spec.codecs.ordering import sort_key
 from floe.spec.manifests.entries import EntryStatus, FieldSummary, ManifestContent, ManifestEntry, ManifestFile
 from floe.spec.types import StructType, Type
+from floe.spec.values.checks import show
 
 __all__ = ["ManifestSummary", "summarize_manifest", "summarize_partitions"]
 
@@ -114,6 +116,9 @@ def summarize_partitions(partitions: Iterable[tuple[Any, ...]], partition_type: 
     (True, True, '0000000000000080', '0000000000000000')
     """
     tuples = list(partitions)
+    for values in tuples:
+        if len(values) != len(partition_type):
+            raise InvalidValue(f"a partition tuple must have {len(partition_type)} values, found {show(values)}")
     columns = zip(*tuples, strict=True) if tuples else ((),) * len(partition_type)
     return tuple(_summary(child.type, values) for child, values in zip(partition_type, columns, strict=True))
 

@@ -33,6 +33,7 @@ from floe.spec.metadata.upgrade import check_format_version
 from floe.spec.partitioning.evolution import align_field_ids
 from floe.spec.partitioning.partition_spec import PARTITION_FIELD_ID_START, UNPARTITIONED, PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import Void
+from floe.spec.schemas.metadata_columns import check_column_name
 from floe.spec.schemas.schema import Schema, assign_fresh_ids
 from floe.spec.sorting import UNSORTED, SortField, SortOrder
 
@@ -109,6 +110,7 @@ def creation_updates(
     check_format_version(version)
     _check_commit_numbers(properties)
     _check_column_metrics(properties, schema)
+    _check_column_names(schema)
     fresh, following = assign_fresh_ids(schema.with_id(0))
     numbered = [replace(f, field_id=PARTITION_FIELD_ID_START + n) for n, f in enumerate(spec.fields)]
     return (
@@ -182,6 +184,7 @@ def replacement_updates(
     """
     properties = properties or {}
     version = _asked_version(properties, format_version, metadata.format_version)
+    _check_column_names(schema)
     fresh, following = assign_fresh_ids(schema, next_id=metadata.last_column_id + 1, base=metadata.schema)
     new_spec = align_field_ids(
         _spec_by_name(spec, schema, fresh),
@@ -202,6 +205,11 @@ def replacement_updates(
         SetLocation(metadata.location if location is None else location),
         SetProperties(stored_properties(properties)),
     )
+
+
+def _check_column_names(schema: Schema) -> None:
+    for entry in schema.by_id.values():
+        check_column_name(entry.field.name, top_level=not entry.ancestors)
 
 
 def _asked_version(properties: Mapping[str, str], argument: int | None, default: int) -> int:

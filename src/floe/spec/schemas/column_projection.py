@@ -23,12 +23,12 @@ __all__ = ["project", "prune", "select"]
 
 def select(
     schema: Schema,
-    names: Iterable[str | Sequence[str]],
+    names: str | Iterable[str | Sequence[str]],
     *,
     case_sensitive: bool = True,
     partition_type: StructType | None = None,
 ) -> Schema:
-    """The part of a schema that names, or paths, choose; the columns stay in the table's order.
+    """The part of a schema that names, or paths, choose; a text is one name. The columns stay in the table's order.
 
     The name of a struct, list or map chooses all of it, that of a nested field (`st.a`) keeps the structs around it
     with what is chosen inside. `*` stands for all columns. Metadata columns (`_file`, `_row_id`, …) may be named too
@@ -44,13 +44,13 @@ def select(
     """
     ids: set[int] = set()
     extras: dict[int, Field] = {}
-    for name in names:
+    for name in (names,) if isinstance(names, str) else names:
         if name == "*" and not schema.has("*", case_sensitive=case_sensitive):
             ids.update(field.id for field in schema.fields)
         elif (
             isinstance(name, str)
             and not schema.has(name, case_sensitive=case_sensitive)
-            and (column := metadata_column(name, partition_type=partition_type))
+            and (column := metadata_column(name if case_sensitive else name.lower(), partition_type=partition_type))
         ):
             extras[column.id] = column
         else:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from floe.errors import IncompatibleChange, InvalidValue
-from floe.spec.schemas.defaults import initial_value
+from floe.spec.schemas.defaults import initial_value, same_default
 from floe.spec.schemas.promotion import TransformedField, check_promotion, promote_value
 from floe.spec.schemas.schema import Schema, SchemaField
 
@@ -101,7 +101,8 @@ def _check_type(
 
 
 def _check_initial_default(old: SchemaField, new: SchemaField) -> None:
-    if promote_value(old.field.type, new.field.type, old.field.initial_default) != new.field.initial_default:
+    promoted = promote_value(old.field.type, new.field.type, old.field.initial_default)
+    if not same_default(promoted, new.field.initial_default):
         raise IncompatibleChange(
             f"the initial-default of {new.name!r} cannot change: rows already written have that value",
             hint="change the write-default, which is for new rows",

@@ -19,7 +19,7 @@ from floe.errors import InvalidSchema, InvalidValue
 from floe.spec.types import Field, ListType, MapType, StructType, Type
 from floe.spec.values.checks import check, map_items
 
-__all__ = ["check_default", "check_defaults", "initial_value", "write_value"]
+__all__ = ["check_default", "check_defaults", "initial_value", "same_default", "write_value"]
 
 DEFAULTS_SINCE = 3
 """The format version that brought default values."""
@@ -68,6 +68,15 @@ def check_default(type_: Type, default: Any, label: str, name: str) -> None:
         raise InvalidSchema(
             f"the {label} of {name!r} is no {type_}: {error.message}", hint=error.hint, column=name
         ) from error
+
+
+def same_default(one: Any, other: Any) -> bool:
+    """Whether two defaults are the same; NaN, which `==` takes for different from itself, is the same as NaN.
+
+    >>> same_default([float("nan")], [float("nan")]), same_default(1.0, None)
+    (True, False)
+    """
+    return bool(one == other) or repr(one) == repr(other)
 
 
 def initial_value(field: Field) -> Any:

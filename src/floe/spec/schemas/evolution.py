@@ -27,7 +27,7 @@ from floe.spec import values
 from floe.spec.partitioning.transforms import Void
 from floe.spec.schemas.defaults import DEFAULTS_SINCE, check_default, initial_value
 from floe.spec.schemas.field_tree import FieldTree
-from floe.spec.schemas.metadata_columns import is_metadata_column
+from floe.spec.schemas.metadata_columns import check_column_name
 from floe.spec.schemas.promotion import TransformedField, check_promotion, promote_value
 from floe.spec.schemas.schema import Schema, assign_fresh_type_ids
 from floe.spec.schemas.schema_fields import walk_fields
@@ -160,7 +160,7 @@ class SchemaUpdate:
         named so. The default (format version 3) is what rows already written will have, and also the write default.
         """
         parent_id, own_name = self._place_for(name)
-        type_ = parse_type(type_) if isinstance(type_, str) else type_
+        type_ = _as_type(type_, own_name)
         default = self._converted_default(type_, default, "initial-default", own_name)
         field = Field(0, own_name, type_, required, doc, initial_default=default, write_default=default)
         placed = first or before is not None or after is not None
@@ -187,7 +187,7 @@ class SchemaUpdate:
         """Give a column another name; `new_name` is its own name, without those of the structs around it."""
         field_id = self._find_in_struct(name, "renamed")
         if self._tree[field_id].name != new_name:
-            self._check_own_name(new_name, self._tree.parent(field_id))
+            check_column_name(new_name, top_level=self._tree.parent(field_id) is None)
             self._change(field_id, name=new_name)
         return self
 
@@ -212,7 +212,8 @@ class SchemaUpdate:
 
     def promote(self, name: ColumnName, type_: Type | str) -> Self:
         """Change a column to a wider type, as the table's format version allows (see `floe.spec.schemas.promotion`)."""
-        self._promote(self._find(name), parse_type(type_) if isinstance(type_, str) else type_)
+        field_id = self._find(name)
+        self._promote(field_id, _as_type(type_, self._name(field_id)))
         return self
 
     def make_optional(self, name: ColumnName) -> Self:
@@ -245,8 +246,9 @@ class SchemaUpdate:
     def set_default(self, name: ColumnName, default: Any) -> Self:
         """Change the value that writers fill in from now on; rows already written keep theirs."""
         field_id = self._find_in_struct(name, "given a default")
-        default = self._converted_default(self._tree[field_id].type, default, "write-default", self._name(field_id))
-        self._change(field_id, write_default=default)
+        field = self._tree.field(field_id)
+        default = self._converted_default(field.type, default, "write-default", self._name(field_id))
+        self._tree.replace(replace(field, write_default=default))
         return self
 
     # the schema as a whole -----------------------------------------------------------------------------------------
@@ -285,20 +287,20 @@ class SchemaUpdate:
             case SetWriteDefault(field_id, value):
                 self._check_not_key(field_id)
                 self._check_defaults_are_known("write-default", self._name(field_id))
-                self._change(field_id, write_default=value)
+                self._tree.replace(replace(self._tree.field(field_id), write_default=value))
 
     # by id ---------------------------------------------------------------------------------------------------------
 
     def _add(self, parent_id: int | None, field: Field, place: int | None = None) -> None:
         if parent_id is not None:
             self._check_not_key(parent_id)
-        self._check_own_name(field.name, parent_id)
-        field_id = self._last_column_id + 1
-        type_, following = assign_fresh_type_ids(field.type, next_id=field_id + 1)
-        field = replace(field, id=field_id, type=type_)
+        check_column_name(field.name, top_level=parent_id is None)
         for entry in walk_fields((field,)):
             if entry.field.write_default is not None:
                 self._check_defaults_are_known("write-default", entry.name)
+        field_id = self._last_column_id + 1
+        type_, following = assign_fresh_type_ids(field.type, next_id=field_id + 1)
+        field = replace(field, id=field_id, type=type_)
         Schema((field,)).check_for_table(self._format_version)
         self._check_added(parent_id, field)
         self._tree.add(parent_id, field, place)
@@ -458,12 +460,6 @@ class SchemaUpdate:
                 return alike[0]
         return self._find(reference)
 
-    def _check_own_name(self, name: str, parent_id: int | None) -> None:
-        if not name:
-            raise InvalidSchema("a column must have a name")
-        if parent_id is None and is_metadata_column(name):
-            raise InvalidSchema(f"{name!r} is the name of a metadata column", hint="choose another name", column=name)
-
     def _check_not_key(self, field_id: int) -> None:
         for step in self._tree.lineage(field_id):
             holder = self._tree.parent(step)
@@ -512,3 +508,10 @@ class SchemaUpdate:
 
     def _name(self, field_id: int) -> str:
         return ".".join(self._tree.path(field_id))
+
+
+def _as_type(type_: Type | str, column: str) -> Type:
+    type_ = type_ if isinstance(type_, Type) else parse_type(type_)
+    for _ in walk_fields((Field(0, column, type_),)):
+        pass  # refuses what nests too deep, before anything follows it down
+    return type_

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from floe.spec.schemas.promotion import promote_value
 from floe.spec.schemas.schema_fields import NameIndex, SchemaField, with_children
 from floe.spec.types import Field, StructType
 
@@ -39,15 +40,24 @@ class FieldTree:
         return field_id in self._fields
 
     def __getitem__(self, field_id: int) -> Field:
-        """The field by itself: of a nested type only the kind counts, its children are what `children` says."""
+        """The field by itself: of a nested type only the kind counts, its children are what `children` says.
+
+        The type, and the defaults with it, are as they were when the field was added or replaced.
+        """
         return self._fields[field_id]
 
     def field(self, field_id: int) -> Field:
-        """The field with all that it holds now."""
+        """The field with all that it holds now; the default of a list or map follows what has changed inside."""
         field = self._fields[field_id]
         if not field.type.is_nested:
             return field
-        return replace(field, type=with_children(field.type, [self.field(i) for i in self._children[field_id]]))
+        type_ = with_children(field.type, [self.field(i) for i in self._children[field_id]])
+        return replace(
+            field,
+            type=type_,
+            initial_default=promote_value(field.type, type_, field.initial_default),
+            write_default=promote_value(field.type, type_, field.write_default),
+        )
 
     def fields(self) -> tuple[Field, ...]:
         """The fields of the schema."""
@@ -75,11 +85,15 @@ class FieldTree:
         """The index of all names as they are now."""
         index = self._names.get(case_sensitive)
         if index is None:
-            index = self._names[case_sensitive] = NameIndex(self._entries(), case_sensitive=case_sensitive)
+            entries = (entry for i in self._children[None] for entry in self._entries(i))
+            index = self._names[case_sensitive] = NameIndex(entries, case_sensitive=case_sensitive)
         return index
 
-    def _entries(self) -> Iterator[SchemaField]:
-        waiting = [SchemaField(self._fields[i], (), (StructType(),)) for i in reversed(self._children[None])]
+    def _entries(self, field_id: int) -> Iterator[SchemaField]:
+        """The field and all that it holds, with where they stand."""
+        _, *around = self.lineage(field_id)
+        above = tuple(self._fields[i] for i in reversed(around))
+        waiting = [SchemaField(self._fields[field_id], above, (_TOP, *(field.type for field in above)))]
         while waiting:
             entry = waiting.pop()
             yield entry
@@ -93,34 +107,53 @@ class FieldTree:
         """Add a field with all that it holds, at a place among its siblings or as the last of them."""
         siblings = self._children[parent_id]
         siblings.insert(len(siblings) if place is None else place, field.id)
+        self._put(parent_id, field)
+        self._name(field.id)
+
+    def _put(self, parent_id: int | None, field: Field) -> None:
         self._parents[field.id] = parent_id
         self._fields[field.id] = field
-        self._add_children(field)
-        self._names.clear()
+        self._put_children(field)
 
-    def _add_children(self, field: Field) -> None:
-        self._children[field.id] = []
+    def _put_children(self, field: Field) -> None:
+        self._children[field.id] = [child.id for child in field.type.fields]
         for child in field.type.fields:
-            self.add(field.id, child)
+            self._put(field.id, child)
 
     def replace(self, field: Field) -> None:
         """Put another definition in the place of a field; children come with it only if its type was not nested."""
         brings_children = not self._fields[field.id].type.is_nested
+        self._unname(field.id)
         self._fields[field.id] = field
         if brings_children:
-            self._add_children(field)
-        self._names.clear()
+            self._put_children(field)
+        self._name(field.id)
 
     def drop(self, field_id: int) -> None:
         """Remove a field and all that it holds."""
+        self._unname(field_id)
         self._children[self._parents[field_id]].remove(field_id)
         gone = [field_id]
         while gone:
             step = gone.pop()
             gone.extend(self._children.pop(step))
             del self._fields[step], self._parents[step]
-        self._names.clear()
 
     def reorder(self, parent_id: int | None, order: Sequence[int]) -> None:
         """Put the children of a struct in another order."""
         self._children[parent_id] = list(order)
+
+    # A schema may have thousands of columns and an update thousands of steps, so names are kept up to date one by one.
+
+    def _name(self, field_id: int) -> None:
+        for index in self._names.values():
+            for entry in self._entries(field_id):
+                index.add(entry)
+
+    def _unname(self, field_id: int) -> None:
+        for index in self._names.values():
+            for entry in self._entries(field_id):
+                index.discard(entry)
+
+
+_TOP = StructType()

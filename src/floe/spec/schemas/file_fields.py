@@ -1,7 +1,7 @@
 """The columns of a data file as the file's own schema tells them; their field ids may be missing.
 
 Readers of Parquet, Avro and ORC files turn the file's schema into `FileField`s; `name_mapping` fills in missing ids,
-and `column_projection` matches them with the columns of a table.
+and `column_resolution` matches them with the columns of a table.
 """
 
 from __future__ import annotations

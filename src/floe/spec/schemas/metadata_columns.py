@@ -34,6 +34,7 @@ __all__ = [
     "RESERVED_NAMES",
     "ROW_ID",
     "SPEC_ID",
+    "check_column_name",
     "delete_row",
     "is_metadata_column",
     "metadata_column",
@@ -91,6 +92,19 @@ def is_metadata_column(column: str | int) -> bool:
     if isinstance(column, int):
         return column in _IDS
     return column == PARTITION_NAME or column in _BY_NAME
+
+
+def check_column_name(name: str, *, top_level: bool) -> None:
+    """Raise unless a new column may have that name: it has one, and hides no metadata column.
+
+    >>> check_column_name("_file", top_level=True)
+    Traceback (most recent call last):
+    floe.errors.InvalidSchema: '_file' is the name of a metadata column (column: _file); choose another name
+    """
+    if not name:
+        raise InvalidSchema("a column must have a name")
+    if top_level and is_metadata_column(name):
+        raise InvalidSchema(f"{name!r} is the name of a metadata column", hint="choose another name", column=name)
 
 
 def metadata_column(name: str, *, partition_type: StructType | None = None) -> Field | None:

@@ -22,6 +22,7 @@ from floe.errors import InvalidMetadata, InvalidSchema
 from floe.spec.schemas.file_fields import FileField
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field
+from floe.spec.values.checks import show
 
 __all__ = [
     "NAME_MAPPING_PROPERTY",
@@ -215,13 +216,13 @@ def parse_name_mapping(text: str) -> NameMapping:
 
     >>> parse_name_mapping('[{"names": 3}]')
     Traceback (most recent call last):
-    floe.errors.InvalidMetadata: $[0].names: must be a list of strings
+    floe.errors.InvalidMetadata: $[0].names: must be a list of strings, found 3
     """
     if len(text) > MAX_MAPPING_TEXT:
         raise InvalidMetadata(f"the name mapping has more than {MAX_MAPPING_TEXT} characters")
     try:
         json = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
         raise InvalidMetadata(f"the name mapping is not JSON: {error}", property=NAME_MAPPING_PROPERTY) from None
     return mapping_from_json(json)
 
@@ -255,7 +256,7 @@ def _field_to_json(mapped: MappedField) -> dict[str, Any]:
 
 def _fields_from_json(json: Any, depth: int, ids: set[int]) -> tuple[MappedField, ...]:
     if not isinstance(json, list):
-        raise InvalidMetadata("must be a list of field mappings")
+        raise InvalidMetadata(f"must be a list of field mappings, found {show(json)}")
     if depth <= 0:
         raise InvalidMetadata(f"field mappings nest deeper than {MAX_MAPPING_DEPTH} levels")
     fields = []
@@ -274,16 +275,16 @@ def _fields_from_json(json: Any, depth: int, ids: set[int]) -> tuple[MappedField
 
 def _field_from_json(json: Any, depth: int, ids: set[int]) -> MappedField:
     if not isinstance(json, dict):
-        raise InvalidMetadata("must be an object with `names`, `field-id` and `fields`")
+        raise InvalidMetadata(f"must be an object with `names`, `field-id` and `fields`, found {show(json)}")
     field_id, names, nested = json.get("field-id"), json.get("names", []), json.get("fields")
     if field_id is not None:
         if type(field_id) is not int or not -(2**31) <= field_id < 2**31:
-            raise InvalidMetadata("must be a 32-bit integer").at(".field-id")
+            raise InvalidMetadata(f"must be a 32-bit integer, found {show(field_id)}").at(".field-id")
         if field_id in ids:
             raise InvalidMetadata(f"field id {field_id} is used twice").at(".field-id")
         ids.add(field_id)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InvalidMetadata("must be a list of strings").at(".names")
+        raise InvalidMetadata(f"must be a list of strings, found {show(names)}").at(".names")
     children: tuple[MappedField, ...] = ()
     if nested is not None:
         try:

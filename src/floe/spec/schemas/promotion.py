@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from floe.errors import IncompatibleChange, InvalidValue
 from floe.spec.partitioning.transforms import Bucket, Identity, Transform, UnknownTransform
-from floe.spec.types import DecimalType, Type
+from floe.spec.types import DecimalType, ListType, MapType, Type
+from floe.spec.values.checks import map_items
 from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY
 
 __all__ = ["TransformedField", "can_promote", "check_promotion", "promote_value"]
@@ -87,18 +88,41 @@ def check_promotion(
 def promote_value(source: Type, target: Type, value: Any) -> Any:
     """The value of the new type that a stored value of the old type stands for.
 
+    The fields of structs are matched by their ids, so that values follow renamed fields and leave dropped ones behind.
+
     >>> from floe.spec.types import DATE, TIMESTAMP_NS
     >>> promote_value(DATE, TIMESTAMP_NS, 2**31 - 1)
     Traceback (most recent call last):
     floe.errors.InvalidValue: date 2147483647 (days from 1970-01-01) is out of the range of timestamp_ns
     """
+    if value is None or source == target:
+        return value
+    if source.is_nested and source.kind == target.kind:
+        return _promote_nested(source, target, value)
     ticks = _TICKS_PER_DAY.get((source.kind, target.kind))
-    if value is None or ticks is None:
+    if ticks is None:
         return value
     promoted = value * ticks
     if not -(2**63) <= promoted < 2**63:
         raise InvalidValue(f"date {value} (days from 1970-01-01) is out of the range of {target}")
     return promoted
+
+
+def _promote_nested(source: Type, target: Type, value: Any) -> Any:
+    if isinstance(source, ListType) and isinstance(target, ListType):
+        return [promote_value(source.element, target.element, item) for item in value]
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        pairs = [
+            (promote_value(source.key, target.key, key), promote_value(source.value, target.value, item))
+            for key, item in map_items(value)
+        ]
+        return dict(pairs) if isinstance(value, dict) else pairs
+    now = {child.id: child for child in target.fields}
+    return {
+        now[child.id].name: promote_value(child.type, now[child.id].type, value[child.name])
+        for child in source.fields
+        if child.id in now and child.name in value
+    }
 
 
 _TICKS_PER_DAY = {

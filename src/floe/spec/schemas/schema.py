@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -47,6 +49,9 @@ class Schema:
     extra: dict[str, Any] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        for name in ("fields", "identifier_field_ids"):
+            if type(given := getattr(self, name)) is not tuple:
+                object.__setattr__(self, name, tuple(given))
         StructType(self.fields)  # checks the names
         known = self.by_id
         for field_id in self.identifier_field_ids:
@@ -119,7 +124,7 @@ class Schema:
             raise NoSuchColumn(
                 f"the name {shown!r} may mean {paths}", hint="give the path as a tuple of names", column=shown
             )
-        raise NoSuchColumn(f"no column is named {shown!r}", hint=f"columns are {self._some_names()}", column=shown)
+        raise NoSuchColumn(f"no column is named {shown!r}", hint=self._advice(shown), column=shown)
 
     def has(self, name: str | Sequence[str], *, case_sensitive: bool = True) -> bool:
         """Whether exactly one field has that dotted name or path."""
@@ -137,9 +142,14 @@ class Schema:
     def _folded_names(self) -> NameIndex:
         return NameIndex(self.by_id.values(), case_sensitive=False)
 
-    def _some_names(self) -> str:
+    def _advice(self, name: str) -> str:
+        full = islice((entry.name for entry in self.by_id.values()), _NAMES_COMPARED)
+        by_folded = {each.lower(): each for each in full}
+        alike = get_close_matches(name[:200].lower(), by_folded, n=2, cutoff=0.8)
+        if alike:
+            return f"did you mean {' or '.join(repr(by_folded[each]) for each in alike)}?"
         names = [f.name for f in self.fields[:12]]
-        return ", ".join(names) + (", …" if len(self.fields) > 12 else "") if names else "(none)"
+        return f"columns are {', '.join(names) or '(none)'}{', …' if len(self.fields) > 12 else ''}"
 
     # other views ---------------------------------------------------------------------------------------------
 
@@ -179,11 +189,12 @@ class Schema:
     def check_for_table(self, format_version: int) -> None:
         """Raise unless a table of that format version may have this schema.
 
-        Checks ids and names that are reserved, types and defaults that came with a later version, and the rules of
-        `unknown` and of default values (spec: Default values).
+        Checks ids that are reserved, types and defaults that came with a later version, the rules of `unknown` and of
+        default values (spec: Default values), and that the schema can be stored and read again.
         """
         for entry in self.by_id.values():
             child, name = entry.field, entry.name
+            _check_text(child)
             if child.id > MAX_TABLE_FIELD_ID:
                 raise InvalidSchema(
                     f"field id {child.id} of {name!r} is above {MAX_TABLE_FIELD_ID}: reserved for metadata columns",
@@ -199,6 +210,22 @@ class Schema:
             check_defaults(child, name, format_version)
             if child.type.kind == "unknown" and child.required:
                 raise InvalidSchema(f"{name!r} has type unknown and so must be optional", column=name)
+
+
+_NAMES_COMPARED = 1000
+"""How many names are looked through for one that was perhaps meant."""
+
+
+def _check_text(child: Field) -> None:
+    """Metadata is UTF-8, which cannot encode half of a surrogate pair."""
+    for what, text in (("name", child.name), ("doc", child.doc)):
+        if text and not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise InvalidSchema(
+                    f"the {what} of column {child.name!r} holds half of a surrogate pair, which cannot be stored"
+                ) from None
 
 
 def _check_identifier(field_id: int, known: Mapping[int, SchemaField]) -> None:

@@ -10,9 +10,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from floe.errors import InvalidSchema
 from floe.spec.types import Field, ListType, MapType, StructType, Type
 
-__all__ = ["NameIndex", "SchemaField", "walk_fields", "with_children"]
+__all__ = ["MAX_TYPE_DEPTH", "NameIndex", "SchemaField", "walk_fields", "with_children"]
+
+MAX_TYPE_DEPTH = 100
+"""How deep types may nest; deeper ones are refused rather than followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class SchemaField:
 
 
 def walk_fields(fields: Sequence[Field]) -> Iterator[SchemaField]:
-    """Every field at any depth, parents before their children, without recursion (types may be hostile).
+    """Every field at any depth, parents before their children, without recursion; too deep a type is refused.
 
     >>> from floe.spec.types import INT, ListType
     >>> [entry.name for entry in walk_fields([Field(1, "a", ListType(3, INT)), Field(2, "b", INT)])]
@@ -61,6 +65,8 @@ def walk_fields(fields: Sequence[Field]) -> Iterator[SchemaField]:
         yield entry
         own = entry.field.type
         if own.is_nested:
+            if len(entry.ancestors) >= MAX_TYPE_DEPTH:
+                raise InvalidSchema(f"types nest deeper than {MAX_TYPE_DEPTH} levels", column=entry.path[0])
             ancestors, holders = (*entry.ancestors, entry.field), (*entry.ancestor_types, own)
             stack.extend(SchemaField(child, ancestors, holders) for child in reversed(own.fields))
 
@@ -111,12 +117,23 @@ class NameIndex:
         self._full: dict[str, tuple[int, ...]] = {}
         self._short: dict[str, tuple[int, ...]] = {}
         for entry in entries:
-            path = tuple(map(self._fold, entry.path))
-            _append(self._by_path, path, entry.field.id)
-            _append(self._full, ".".join(path), entry.field.id)
-            short = _shortened(path, entry)
-            if len(short) < len(path):
-                _append(self._short, ".".join(short), entry.field.id)
+            self.add(entry)
+
+    def add(self, entry: SchemaField) -> None:
+        """Take a field in, under all that it can be called."""
+        path = tuple(map(self._fold, entry.path))
+        _append(self._by_path, path, entry.field.id)
+        _append(self._full, ".".join(path), entry.field.id)
+        if len(path) > 2 and len(short := _shortened(path, entry)) < len(path):
+            _append(self._short, ".".join(short), entry.field.id)
+
+    def discard(self, entry: SchemaField) -> None:
+        """Forget a field, given as it was when it was taken in."""
+        path = tuple(map(self._fold, entry.path))
+        _remove(self._by_path, path, entry.field.id)
+        _remove(self._full, ".".join(path), entry.field.id)
+        if len(path) > 2 and len(short := _shortened(path, entry)) < len(path):
+            _remove(self._short, ".".join(short), entry.field.id)
 
     def lookup(self, name: str | Sequence[str]) -> tuple[int, ...]:
         """The ids of all fields that a dotted name or a path can mean."""
@@ -147,4 +164,12 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def _append(index: dict[_Key, tuple[int, ...]], key: _Key, field_id: int) -> None:
-    index[key] = (*index.get(key, ()), field_id)
+    index[key] = (*index[key], field_id) if key in index else (field_id,)
+
+
+def _remove(index: dict[_Key, tuple[int, ...]], key: _Key, field_id: int) -> None:
+    left = tuple(i for i in index[key] if i != field_id)
+    if left:
+        index[key] = left
+    else:
+        del index[key]

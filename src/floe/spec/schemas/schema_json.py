@@ -6,18 +6,16 @@ and keys that this version does not know are kept and written again.
 
 from __future__ import annotations
 
-import reprlib
 from typing import Any
 
 from floe.errors import InvalidInput, InvalidMetadata
 from floe.spec.codecs import single_value_json
 from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_fields import MAX_TYPE_DEPTH
 from floe.spec.types import Field, ListType, MapType, StructType, Type, parse_type
+from floe.spec.values.checks import show
 
 __all__ = ["MAX_TYPE_DEPTH", "schema_from_json", "schema_to_json", "type_from_json", "type_to_json"]
-
-MAX_TYPE_DEPTH = 100
-"""How deep types may nest; deeper ones are refused rather than followed."""
 
 _FIELD_KEYS = frozenset({"id", "name", "required", "type", "doc", "initial-default", "write-default"})
 _LIST_KEYS = frozenset({"type", "element-id", "element", "element-required"})
@@ -237,11 +235,7 @@ def _shown(json: Any) -> str:
         return "an object"
     if isinstance(json, list):
         return "a list"
-    return _SHORT.repr(json)
-
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxlong = 80
+    return show(json)
 
 
 def _at(error: InvalidInput, *steps: str) -> InvalidMetadata:

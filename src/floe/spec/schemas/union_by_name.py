@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from floe.errors import IncompatibleChange, InvalidSchema
+from floe.spec.schemas.defaults import same_default
 from floe.spec.schemas.promotion import can_promote, promote_value
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, Type
@@ -91,8 +92,11 @@ class _Union:
     ) -> Iterator[Change]:
         matched: set[int] = set()
         added: list[Field] = []
+        alike: dict[str, list[Field]] = {}
+        for field in ours:
+            alike.setdefault(self.fold(field.name), []).append(field)
         for their in theirs:
-            our = self.partner(their.name, ours, path)
+            our = _partner(their.name, alike.get(self.fold(their.name), []), path)
             if our is None:
                 added.append(their)
                 continue
@@ -104,16 +108,6 @@ class _Union:
             yield from self.fields(our, their, (*path, our.name))
         for their in added:
             yield AddField(parent_id, replace(their, required=False))
-
-    def partner(self, name: str, ours: tuple[Field, ...], path: tuple[str, ...]) -> Field | None:
-        """Our field of that name: the one spelt the same, or else the only one that differs in case alone."""
-        alike = [field for field in ours if self.fold(field.name) == self.fold(name)]
-        exact = [field for field in alike if field.name == name]
-        if len(alike) > 1 and not exact:
-            raise InvalidSchema(
-                f"{name!r} may mean {' or '.join(repr(f.name) for f in alike)}", column=".".join((*path, name))
-            )
-        return next(iter(exact or alike), None)
 
     def fields(self, our: Field, their: Field, path: tuple[str, ...]) -> Iterator[Change]:
         if their.optional and our.required:
@@ -138,10 +132,22 @@ class _Union:
         if their.doc is not None and their.doc != our.doc:
             yield SetDoc(our.id, their.doc)
         if their.write_default is not None:
-            value = promote_value(their.type, widened, their.write_default)
-            if value != our.write_default:
+            # the ids of the other schema mean nothing, so what is nested is taken as it is, by name
+            nested = widened.is_nested
+            value = their.write_default if nested else promote_value(their.type, widened, their.write_default)
+            if not same_default(value, our.write_default):
                 yield SetWriteDefault(our.id, value)
 
     def fits(self, theirs: Type, ours: Type) -> bool:
         """Whether values of their type need no change of ours: it is the same or narrower, or knows only nulls."""
         return theirs.kind == "unknown" or can_promote(theirs, ours, self.format_version)
+
+
+def _partner(name: str, alike: list[Field], path: tuple[str, ...]) -> Field | None:
+    """Of our fields that differ from a name in case at most, the one spelt the same, or else the only one."""
+    exact = [field for field in alike if field.name == name]
+    if len(alike) > 1 and not exact:
+        raise InvalidSchema(
+            f"{name!r} may mean {' or '.join(repr(f.name) for f in alike)}", column=".".join((*path, name))
+        )
+    return next(iter(exact or alike), None)

@@ -227,10 +227,13 @@ def _decimal_flaw(type_: Type, value: Any) -> str | None:
     assert isinstance(type_, DecimalType)
     if not isinstance(value, Decimal):
         return _class_flaw(value, Decimal)
-    unscaled = unscaled_value(value, type_.scale)
-    if unscaled is None or value.as_tuple().exponent != -type_.scale:
+    if not value.is_finite():
+        return "a decimal is always finite"
+    if value.as_tuple().exponent != -type_.scale:
         return f"it does not have the scale {type_.scale}"
-    return None if abs(unscaled) < 10**type_.precision else f"it has more than {type_.precision} digits"
+    unscaled = unscaled_value(value, type_.scale)  # None for numbers far too long
+    fits = unscaled is not None and abs(unscaled) < 10**type_.precision
+    return None if fits else f"it has more than {type_.precision} digits"
 
 
 def _string_flaw(type_: Type, value: Any) -> str | None:
