@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from floe.errors import InvalidExpression, InvalidPartitionSpec
+from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import Column, col
 from floe.spec.expressions.nodes import (
     FALSE,
@@ -22,6 +23,8 @@ from floe.spec.expressions.nodes import (
     TransformTerm,
 )
 from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Truncate
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import LONG, Field
 
 a = col("a")
 
@@ -181,3 +184,23 @@ def test_shown():
     assert repr(col("who", "full.name")) == "<column who.`full.name`>"
     assert str(col("ts").day()) == "days(ts)"
     assert str((a > 1) & ~col("b").is_null()) == "a > 1 AND NOT b IS NULL"
+
+
+@pytest.mark.parametrize("other", ["n = 1", True, None, 3])
+def test_a_filter_joins_only_filters(other):
+    with pytest.raises(TypeError, match="unsupported operand"):
+        (col("a") > 1) & other
+    with pytest.raises(TypeError, match="unsupported operand"):
+        (col("a") > 1) | other
+
+
+def test_a_filter_and_a_bare_column_is_an_error_that_says_what_to_write():
+    for join in (lambda: (col("a") > 1) & col("flag"), lambda: (col("a") > 1) | col("flag")):
+        with pytest.raises(InvalidExpression, match="flag == True"):
+            join()
+
+
+def test_a_whole_array_is_no_literal():
+    bound_to = Schema((Field(1, "a", LONG),))
+    with pytest.raises(InvalidExpression, match="ndarray"):
+        bind(col("a") == np.array([1, 2]), bound_to)

@@ -552,3 +552,15 @@ def test_residuals_of_the_corpus_are_read(corpus_dir):
                     assert isinstance(expression_from_json(parsed), And | Or | Not | Predicate | type(TRUE))
                     seen += 1
     assert seen > 100
+
+
+@pytest.mark.parametrize("text", ["1E+999999999", "-1E-999999999"])
+def test_exponents_are_not_written_out(text):
+    assert expression_to_json(col("a") > Decimal(text)) == {"type": "gt", "term": "a", "value": text}
+
+
+@pytest.mark.parametrize("name", ["d", "ts"])
+def test_an_integer_too_long_to_print_is_an_error_with_its_place(name):
+    schema = Schema((Field(1, "d", DATE), Field(2, "ts", TIMESTAMP)))
+    with pytest.raises(InvalidExpression, match=r"very large integer.*\$\.value"):
+        expression_from_json({"type": "gt", "term": name, "value": 10**5000}, schema)

@@ -305,3 +305,31 @@ def test_year_of_the_calendar():
     for transform in (MONTH, DAY, HOUR):
         with pytest.raises(InvalidExpression, match="counts from 1970"):
             calendar_count(transform, 5)
+
+
+@pytest.mark.parametrize("nan", [math.nan, Decimal("NaN"), Decimal("sNaN")])
+@pytest.mark.parametrize("type_", [INT, LONG, DecimalType(9, 2)])
+def test_nan_is_above_every_value_of_a_type_without_nan(type_, nan):
+    place = locate(type_, nan)
+    assert (place.at, place.above) == (None, None)
+    assert place.below == locate(type_, 10**30).below
+
+
+@pytest.mark.parametrize(
+    ("year", "place"),
+    [
+        (Decimal("1E+1000000"), Place(below=2**31 - 1)),
+        (Decimal("-1E+1000000"), Place(above=-(2**31))),
+        (Decimal("NaN"), Place(below=2**31 - 1)),
+        (Decimal("2024." + "0" * 90 + "1"), Place(below=54, above=55)),
+        (5e-324, Place(below=-1970, above=-1969)),
+        (2024.0, Place(at=54)),
+    ],
+)
+def test_years_of_any_size_and_precision_are_placed_exactly(year, place):
+    assert locate_for(BoundTransform(YEAR, TS, INT), calendar_count(YEAR, year)) == place
+
+
+def test_hints_for_a_date_show_a_date():
+    with pytest.raises(InvalidExpression, match=r"'2024-05-17', or as a datetime\.date"):
+        locate(DATE, "2024-1-1")

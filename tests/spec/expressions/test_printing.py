@@ -301,3 +301,8 @@ def test_trees_keep_their_repr():
     assert repr(TRUE) == "TRUE"
     assert repr(a == 1) == "Predicate(op=<Op.EQ: 'eq'>, term=Reference(name='a'), literals=(1,))"
     assert str(simplify(And((TRUE, Or((FALSE, Not(a == 1))))))) == "a <> 1"
+
+
+def test_sanitised_takes_every_number_that_is_none():
+    for literal in (Decimal("sNaN"), Decimal("NaN"), Decimal("Infinity")):
+        assert sanitised(col("a") == literal) == "a = (decimal)"

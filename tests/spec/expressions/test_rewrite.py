@@ -300,3 +300,13 @@ def test_many_alternatives_become_one_list():
     assert isinstance(simple_, BoundPredicate)
     assert simple_.op is Op.IN
     assert simple_.literals == tuple(range(50_000))
+
+
+def test_many_prefixes_and_exclusions_are_joined_quickly():
+    names = [f"{n:05}" for n in range(4000)]
+    schema = Schema((Field(1, "s", STRING),))
+    barred = [col("s").not_starts_with(name) for name in names[1::2]]
+    expr = reduce(lambda a, b: a & b, barred, col("s").not_in([name + "x" for name in names]))
+    (excluded, *others) = simplify(bind(expr, schema)).children
+    assert excluded.literals == tuple(name + "x" for name in names[::2])
+    assert len(others) == 2000

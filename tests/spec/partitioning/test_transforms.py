@@ -580,3 +580,10 @@ def test_partition_values_in_manifests_are_the_transforms_of_the_rows(corpus_dir
         assert repr(ours) == repr(file.partition), file.path  # repr: NaN equals itself, -0.0 differs from 0.0
         checked += 1
     assert checked or not table.startswith("part_")
+
+
+@pytest.mark.parametrize("make", [Bucket, Truncate])
+@pytest.mark.parametrize("number", ["16", 16.0, True, None])
+def test_parameters_are_whole_numbers(make, number):
+    with pytest.raises(InvalidPartitionSpec, match="must be a whole number"):
+        make(number)

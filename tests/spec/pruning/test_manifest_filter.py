@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from floe.errors import InvalidExpression
 from floe.spec import types as t
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.binding import bind
@@ -213,3 +214,9 @@ def test_one_value_everywhere_is_exact():
     assert not might_match(BoundPredicate(Op.NOT_EQ, p, ("a",)), constant, partition)
     assert must_match(BoundPredicate(Op.EQ, p, ("a",)), constant, partition)
     assert not might_match(BoundPredicate(Op.NOT_STARTS_WITH, p, ("a",)), constant, partition)
+
+
+def test_a_filter_on_rows_is_refused_with_a_hint():
+    on_rows = bind(col("a") == 1, Schema((Field(1, "a", t.INT),)))
+    with pytest.raises(InvalidExpression, match="project the filter"):
+        might_match(on_rows, SimpleNamespace(partitions=()), INT_ONLY)

@@ -198,6 +198,11 @@ def _float_to_json(value: float) -> float | str:
     return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
+def _decimal_to_json(value: Decimal) -> str:
+    # a large exponent stands for as many digits, which nobody wants to write out
+    return f"{value:f}" if abs(value.adjusted()) < 100 else str(value)
+
+
 def _datetime_to_json(value: datetime) -> str:
     return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat()
 
@@ -207,7 +212,7 @@ _BY_CLASS: list[tuple[type, Callable[[Any], Any]]] = [
     (int, int),
     (float, _float_to_json),
     (str, str),
-    (Decimal, lambda value: f"{value:f}"),
+    (Decimal, _decimal_to_json),
     (bytes, bytes.hex),
     (uuid.UUID, str),
     (datetime, _datetime_to_json),  # before date, of which it is one

@@ -14,6 +14,7 @@ no value here.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,6 +78,9 @@ class _Conditions:
     high: tuple[Any, bool] | None = None
     prefix: str | None = None
     other_prefixes: set[str] = field(default_factory=set)
+    barred: list[str] = field(default_factory=list)
+    """The shortest of the other prefixes, sorted; known once all tests are in."""
+
     nan: bool | None = None
     impossible: bool = False
 
@@ -113,6 +117,7 @@ class _Conditions:
         """The tests that say the same, an empty list if they say nothing, None if no value passes."""
         if self.impossible:
             return None
+        self.barred = _shortest(self.other_prefixes)
         if self.nan:  # NaN is greater than every number, equal to none
             return [(Op.IS_NAN, ())] if self.allowed is None and self.high is None else None
         if self.allowed is None and self.low is not None and self.high is not None:
@@ -128,9 +133,9 @@ class _Conditions:
     def _open_tests(self) -> list[Test] | None:
         """As `tests`, when no list of values is given."""
         prefix = self.prefix
-        if prefix is not None and any(map(prefix.startswith, self.other_prefixes)):
+        if prefix is not None and any(map(prefix.startswith, self.barred)):
             return None
-        others = _shortest(other for other in self.other_prefixes if prefix is None or other.startswith(prefix))
+        others = [other for other in self.barred if prefix is None or other.startswith(prefix)]
         excluded = set(filter(self._would_pass, self.excluded))
         result: list[Test] = []
         if self.low is not None:
@@ -159,7 +164,9 @@ class _Conditions:
             return False
         if self.prefix is not None and not value.startswith(self.prefix):
             return False
-        return not any(map(value.startswith, self.other_prefixes)) if self.other_prefixes else True
+        # the one that could begin the value is the last that sorts before it, for none of them begins another
+        place = bisect_right(self.barred, value) - 1
+        return place < 0 or not value.startswith(self.barred[place])
 
     def _passes(self, value: Any) -> bool:
         return value not in self.excluded and self._would_pass(value)

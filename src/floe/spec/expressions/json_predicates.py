@@ -77,7 +77,14 @@ def wanted(what: str, found: Any) -> str:
     """
     if isinstance(found, dict | list):
         return f"expected {what}, found {'an object' if isinstance(found, dict) else 'an array'}"
-    return f"expected {what}, found {'nothing' if found is None else repr(found)[:80]}"
+    return f"expected {what}, found {'nothing' if found is None else _shown(found)}"
+
+
+def _shown(found: Any) -> str:
+    try:
+        return repr(found)[:80]
+    except ValueError:  # an integer of more digits than Python is willing to print
+        return "a very large integer"
 
 
 _OPERATIONS = {op.value: op for op in Op}
@@ -243,7 +250,7 @@ class PredicateReader:
         try:
             return found if type_ is None else _as_type(found, type_)
         except (ValueError, InvalidOperation):
-            fail(f"{found!r:.80} is not a value of type {type_}", trail)
+            fail(f"{_shown(found)} is not a value of type {type_}", trail)
 
 
 def _is_term(node: Any) -> bool:

@@ -104,7 +104,7 @@ def plain(literal: Any) -> Any:
     library = type(literal).__module__.partition(".")[0]
     if library == "pyarrow" and hasattr(literal, "as_py"):
         return literal.as_py()
-    if library != "numpy" or not hasattr(literal, "dtype"):
+    if library != "numpy" or not hasattr(literal, "dtype") or literal.ndim:
         return literal
     # numpy's item() gives a bare integer for a time of nanoseconds; its text says what it is
     return str(literal) if literal.dtype.kind == "M" else literal.item()
@@ -125,11 +125,20 @@ def calendar_count(transform: Transform, literal: Any) -> Any:
         return literal
     unit = str(transform)
     if unit == "year":
-        return literal - 1970
+        return _years_from_1970(literal)
     raise InvalidExpression(
         f"the {unit} of a column counts from 1970 and cannot be compared with {_show(literal)}",
         hint=f"compare it with a date or text such as {_UNIT_EXAMPLES[unit]!r}",
     )
+
+
+def _years_from_1970(year: int | float | Decimal) -> int | float | Decimal:
+    """A year of the calendar as a count; any number between two counts is as good as another."""
+    number = _number(year, INT)
+    if _outside(number, *_INT64) is not None:
+        return number  # beyond every count, and subtracting could be beyond Python's decimals too
+    floor = math.floor(number)
+    return floor - 1970 if floor == number else floor - 1969.5
 
 
 _UNIT_EXAMPLES = {"month": "2024-05", "day": "2024-05-17", "hour": "2024-05-17-10"}
@@ -162,7 +171,7 @@ def _number(literal: Any, type_: Type) -> int | float | Decimal:
 
 def _outside(number: int | float | Decimal, lowest: Any, highest: Any) -> Place | None:
     """The place of a number beyond the values of a type; NaN is beyond the highest."""
-    if number > highest or number != number:
+    if number != number or number > highest:  # in this order: NaN cannot be ordered beside a decimal
         return Place(below=highest)
     return Place(above=lowest) if number < lowest else None
 
@@ -250,10 +259,12 @@ _INT32 = _WHOLE_RANGES["int"]
 _INT64 = _WHOLE_RANGES["long"]
 _NANOS_PER_TICK = {"timestamp": 1000, "timestamptz": 1000, "timestamp_ns": 1, "timestamptz_ns": 1}
 _MOMENT_HINT = "write a date or time as text such as '2024-05-17T10:30:00', or as a datetime"
+_DATE_HINT = "write a date as text such as '2024-05-17', or as a datetime.date"
 
 
 def _moment(literal: Any, type_: Type) -> tuple[int, bool]:
     """A date or timestamp as nanoseconds from 1970, in UTC if it has a zone, and whether it has one."""
+    hint = _DATE_HINT if type_.kind == "date" else _MOMENT_HINT
     if isinstance(literal, str):
         text = literal.strip()
     elif isinstance(literal, date):  # and so datetime; pandas' own has nanoseconds, which isoformat shows
@@ -261,11 +272,11 @@ def _moment(literal: Any, type_: Type) -> tuple[int, bool]:
     else:
         number = isinstance(literal, int | float | Decimal)
         why = ": it does not say whether it counts seconds, microseconds or days" if number else ""
-        raise _refusal(literal, type_, _MOMENT_HINT, why)
+        raise _refusal(literal, type_, hint, why)
     try:
         nanos, offset = timestamp_from_text(text, NANOS)
     except InvalidValue as error:
-        raise _refusal(literal, type_, error.hint or _MOMENT_HINT, f": {error.message}") from None
+        raise _refusal(literal, type_, hint, f": {error.message}") from None
     return (nanos, False) if offset is None else (nanos - offset * NANOS, True)
 
 

@@ -104,10 +104,10 @@ class Expression:
     __slots__ = ()
 
     def __and__(self, other: Expression) -> Expression:
-        return and_(self, other)
+        return and_(self, other) if isinstance(other, Expression) else NotImplemented
 
     def __or__(self, other: Expression) -> Expression:
-        return or_(self, other)
+        return or_(self, other) if isinstance(other, Expression) else NotImplemented
 
     def __invert__(self) -> Expression:
         return not_(self)

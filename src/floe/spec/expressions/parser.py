@@ -55,6 +55,7 @@ from floe.spec.expressions.nodes import (
 )
 from floe.spec.expressions.parser_literals import like_pattern
 from floe.spec.expressions.parser_values import SqlValues, Value
+from floe.spec.expressions.printing import name_to_text
 from floe.spec.expressions.rewrite import MAX_DEPTH, check_depth
 
 __all__ = ["parse_filter"]
@@ -162,6 +163,8 @@ class _Parser(SqlValues):
         assert token is not None
         if token.token_type in _COMPARISONS or token.token_type in (TokenType.NULLSAFE_EQ, TokenType.IS, TokenType.IN):
             self.fail_at_token("a comparison cannot be compared again", "join comparisons with AND or OR")
+        if meant := _MEANT.get(self.raw(token)):
+            self.fail_at_token(f"expected AND, OR or the end, found {self.shown()}", f"write {meant}")
         if token.token_type in _ARITHMETIC:
             self.fail_at_token(f"a filter cannot compute: found {self.shown()}", "compare a column itself with a value")
         self.fail_at_token(f"expected AND, OR or the end, found {self.shown()}")
@@ -219,6 +222,7 @@ class _Parser(SqlValues):
 
     def compare_literals(self, op: Op, left: Value, right: Value) -> Expression:
         """Such as the `1 = 1` that programs write."""
+        self.refuse_quoted_columns(left, right)
         kinds = {_comparable_kind(value.literal) for value in (left, right)}
         if len(kinds) != 1 or None in kinds:
             self.fail("these two values cannot be compared", left.position, "compare a column with a value")
@@ -229,6 +233,7 @@ class _Parser(SqlValues):
         if left.term is None and right.term is not None:
             left, right = right, left
         if left.term is None:
+            self.refuse_quoted_columns(left, right)
             both_null = left.literal is None and right.literal is None
             one_null = left.literal is None or right.literal is None
             return TRUE if both_null else FALSE if one_null else self.compare_literals(Op.EQ, left, right)
@@ -241,6 +246,7 @@ class _Parser(SqlValues):
         negated = self.take_word("not")
         if self.take_word("null"):
             if left.term is None:
+                self.refuse_quoted_columns(left)
                 return TRUE if (left.literal is None) != negated else FALSE
             return Predicate(Op.NOT_NULL if negated else Op.IS_NULL, left.term)
         if self.word() == "nan":
@@ -259,8 +265,19 @@ class _Parser(SqlValues):
 
     def term_of(self, left: Value) -> Term:
         if left.term is None:
+            self.refuse_quoted_columns(left)
             self.fail("a filter tests columns, not values", left.position, "put the column first")
         return left.term
+
+    def refuse_quoted_columns(self, *values: Value) -> None:
+        """Text in double quotes where a column is missing: other dialects quote columns so, Spark's SQL quotes text."""
+        for value in values:
+            if isinstance(value.literal, str) and self.text.startswith('"', value.position):
+                self.fail(
+                    "double quotes are around text, not around a column",
+                    value.position,
+                    f"put the name of a column in back-quotes: {name_to_text((value.literal[:80],))}",
+                )
 
     def read_between(self, left: Value, negated: bool) -> Expression:
         low = self.read_side()
@@ -311,7 +328,7 @@ class _Parser(SqlValues):
 
 def _comparable_kind(literal: Any) -> type | None:
     """What two literals must have in common to be compared with each other; None if a literal never can be."""
-    if literal is None or literal != literal:
+    if literal is None or (literal.is_nan() if isinstance(literal, Decimal) else literal != literal):
         return None
     is_number = isinstance(literal, int | float | Decimal) and not isinstance(literal, bool)
     return Decimal if is_number else type(literal)
@@ -334,6 +351,7 @@ _COMPARE: dict[Op, Callable[[Any, Any], bool]] = {
     Op.GT: operator.gt,
     Op.GT_EQ: operator.ge,
 }
+_MEANT = {"&&": "AND", "||": "OR"}
 _ARITHMETIC = {
     TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD, TokenType.DIV, TokenType.DPIPE,
     TokenType.AMP, TokenType.PIPE, TokenType.CARET,

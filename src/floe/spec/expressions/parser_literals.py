@@ -159,7 +159,11 @@ def _as_time(literal: Any) -> Any:
 
 def _as_whole(literal: Any) -> int:
     if isinstance(literal, str):
-        return int(number_from_text(literal.strip().lstrip("+-"))) * (-1 if literal.strip().startswith("-") else 1)
+        text = literal.strip()
+        whole = _as_whole(number_from_text(text.removeprefix("-").removeprefix("+")))
+        return -whole if text.startswith("-") else whole
+    if isinstance(literal, Decimal) and literal.adjusted() > MAX_DIGITS:  # its digits would take very long to write out
+        raise ValueError("too large a number")
     if isinstance(literal, bool) or int(literal) != literal:
         raise ValueError("not a whole number")
     return int(literal)

@@ -223,7 +223,7 @@ class SqlValues(SqlTokens):
         name = path[-1].lower()
         reader = _FUNCTIONS.get(name)
         if reader is None or (len(path) > 1 and path[-2].lower() != "system"):
-            known = "isnan, startswith, bucket, truncate, date, year, years, months, days and hours"
+            known = "isnull, isnotnull, isnan, startswith, bucket, truncate, date, year, years, months, days and hours"
             self.fail(f"a filter cannot use the function {'.'.join(path)[:80]}", position, f"it knows {known}")
         self.at += 1
         arguments: list[Value] = []

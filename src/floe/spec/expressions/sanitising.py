@@ -127,7 +127,7 @@ def _hash(value: Any, _: int | None = None) -> str:
 
 
 def _digits(value: float | Decimal, word: str) -> str:
-    if not math.isfinite(value):
+    if not (value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)):
         return f"({word})"
     if isinstance(value, Decimal):
         return f"({max(value.adjusted(), -1) + 1 if value else 1}-digit-{word})"

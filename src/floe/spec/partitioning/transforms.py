@@ -182,8 +182,7 @@ class Bucket(Transform):
     fixed_result: ClassVar[Type | None] = INT
 
     def __post_init__(self) -> None:
-        if not 1 <= self.n <= MAX_PARAMETER:
-            raise InvalidPartitionSpec(f"the number of buckets must be 1 to {MAX_PARAMETER}, found {self.n}")
+        _check_parameter("the number of buckets", self.n)
 
     def _function(self, source: Type) -> Callable[[Any], Any]:
         hash_, n = hash_function(source), self.n
@@ -207,8 +206,7 @@ class Truncate(Transform):
     preserves_order: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 1 <= self.width <= MAX_PARAMETER:
-            raise InvalidPartitionSpec(f"the width of truncate must be 1 to {MAX_PARAMETER}, found {self.width}")
+        _check_parameter("the width of truncate", self.width)
 
     def satisfies_order_of(self, other: Transform, source: Type | None = None) -> bool:
         """Longer prefixes order shorter ones; narrow steps of numbers order wide steps that they divide.
@@ -386,6 +384,13 @@ class UnknownTransform(Transform):
 
     def __str__(self) -> str:
         return self.text
+
+
+def _check_parameter(what: str, number: int) -> None:
+    if type(number) is not int:  # nor a bool or a float, which would get into the text of the transform
+        raise InvalidPartitionSpec(f"{what} must be a whole number, found {number!r:.80}")
+    if not 1 <= number <= MAX_PARAMETER:
+        raise InvalidPartitionSpec(f"{what} must be 1 to {MAX_PARAMETER}, found {number}")
 
 
 def _same(value: Any) -> Any:

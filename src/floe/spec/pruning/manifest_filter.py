@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from floe.errors import InvalidExpression
 from floe.spec.expressions.folding import all_true, any_true, fold
 from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Expression
 from floe.spec.pruning.ranges import FLOAT_KINDS, Facts, RangeTest, bounds_to_keys, transformed
@@ -144,6 +145,12 @@ def _compile(
     def leaf(predicate: BoundPredicate) -> Callable[[PartitionSummaries], bool]:
         test, term = RangeTest.for_predicate(predicate), predicate.term
         reference = term if isinstance(term, BoundReference) else term.ref
+        if reference.field_id not in places:
+            raise InvalidExpression(
+                f"the filter asks for {reference.entry.name!r}, which is not a partition field",
+                hint="project the filter to the partition spec first",
+                column=reference.entry.name,
+            )
         place, type_ = places[reference.field_id], reference.type
 
         def ask(manifest: PartitionSummaries) -> bool:

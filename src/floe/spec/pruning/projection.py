@@ -47,6 +47,7 @@ from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import Day, Identity, TimeTransform, Transform, Truncate, Void
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Type
+from floe.spec.values.checks import flaw
 from floe.spec.values.exact_numbers import decimal_from_unscaled, unscaled_value
 
 __all__ = ["inclusive", "partition_schema", "project_predicate", "strict"]
@@ -196,7 +197,10 @@ def _through_transform(
         return None  # of buckets, nothing is known but that equal values share one
     # a < x is a <= x - 1 for numbers that have neighbours, and a transform that keeps the order keeps that
     closed, by = _CLOSED[op]
-    return _compared(closed, target, [cut(_shifted(source, literals[0], by))])
+    neighbour = _shifted(source, literals[0], by)
+    if flaw(source, neighbour):  # the literal is the last value of its type, and so is its place among partitions
+        return _compared(op, target, [cut(literals[0])])
+    return _compared(closed, target, [cut(neighbour)])
 
 
 _CLOSED = {Op.LT: (Op.LT_EQ, -1), Op.LT_EQ: (Op.LT_EQ, 0), Op.GT: (Op.GT_EQ, 1), Op.GT_EQ: (Op.GT_EQ, 0)}
