@@ -78,8 +78,12 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def read_manifest_list(path: Path) -> list[ManifestFile]:
     """The manifests of a manifest list, as stored."""
-    return [
-        ManifestFile(
+    return [manifest_file(row) for row in rows(path)]
+
+
+def manifest_file(row: dict[str, Any]) -> ManifestFile:
+    """A row of a manifest list."""
+    return ManifestFile(
             row["manifest_path"],
             row["manifest_length"],
             row["partition_spec_id"],
@@ -93,9 +97,7 @@ def read_manifest_list(path: Path) -> list[ManifestFile]:
             None if row["partitions"] is None else tuple(FieldSummary(**summary) for summary in row["partitions"]),
             row.get("key_metadata"),
             row.get("first_row_id"),
-        )
-        for row in rows(path)
-    ]  # fmt: skip
+        )  # fmt: skip
 
 
 def _map(pairs: list[dict[str, Any]] | None) -> dict[int, Any] | None:
@@ -108,16 +110,18 @@ def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
 
 def read_manifest(path: Path) -> list[ManifestEntry]:
     """The entries of a manifest, as stored; partition values as fastavro gives them."""
-    return [
-        ManifestEntry(
-            entry_status(row["status"]),
-            row["snapshot_id"],
-            row.get("sequence_number"),
-            row.get("file_sequence_number"),
-            _data_file(row["data_file"]),
-        )
-        for row in rows(path)
-    ]
+    return [entry(row) for row in rows(path)]
+
+
+def entry(row: dict[str, Any]) -> ManifestEntry:
+    """A row of a manifest."""
+    return ManifestEntry(
+        entry_status(row["status"]),
+        row.get("snapshot_id"),
+        row.get("sequence_number"),
+        row.get("file_sequence_number"),
+        _data_file(row["data_file"]),
+    )
 
 
 def _data_file(row: dict[str, Any]) -> DataFile:
@@ -128,13 +132,13 @@ def _data_file(row: dict[str, Any]) -> DataFile:
         tuple(row["partition"].values()),
         row["record_count"],
         row["file_size_in_bytes"],
-        *(_map(row[name]) for name in (
+        *(_map(row.get(name)) for name in (
             "column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds",
         )),
-        key_metadata=row["key_metadata"],
-        split_offsets=_tuple(row["split_offsets"]),
+        key_metadata=row.get("key_metadata"),
+        split_offsets=_tuple(row.get("split_offsets")),
         equality_ids=_tuple(row.get("equality_ids")),
-        sort_order_id=row["sort_order_id"],
+        sort_order_id=row.get("sort_order_id"),
         first_row_id=row.get("first_row_id"),
         referenced_data_file=row.get("referenced_data_file"),
         content_offset=row.get("content_offset"),

@@ -1,0 +1,1 @@
+"""Manifests and manifest lists as Avro files: read into columns, written from entries, rewritten without decoding."""

@@ -1,0 +1,230 @@
+"""Manifests written from entries (spec: Manifests), field by field for all entries, then joined entry by entry.
+
+>>> from floe.avro.manifests import read_manifest
+>>> from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent
+>>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
+>>> from floe.spec.types import Field, INT
+>>> entry = ManifestEntry(
+...     EntryStatus.ADDED, 7, None, None, DataFile(FileContent.DATA, "a.orc", "orc", (), 3, 100, value_counts={1: 3})
+... )
+>>> data = write_manifest([entry], Schema((Field(1, "a", INT),)), UNPARTITIONED, format_version=3)
+>>> read_manifest(data).entries() == [entry]
+True
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from floe.avro.container import SCHEMA, write_container
+from floe.avro.manifest_lists import BLOCK_BYTES, blocks_of
+from floe.avro.packing import pack_bounds, pack_counts, pack_long_lists, pack_longs
+from floe.avro.record_writing import writer
+from floe.avro.varints import encode_long
+from floe.errors import InvalidInput, InvalidUpdate
+from floe.spec.codecs.manifest_schemas import (
+    DEFAULT_BLOCK_SIZE,
+    manifest_entry_schema,
+    manifest_entry_type,
+    manifest_metadata,
+)
+from floe.spec.manifests.checks import check_entry_to_write
+from floe.spec.manifests.entries import DataFile, FileContent, ManifestContent, ManifestEntry
+from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import StructType
+from floe.spec.values.checks import check
+
+__all__ = ["encode_data_files", "encode_heads", "manifest_header", "write_manifest"]
+
+_BATCH = 1024
+"""How many entries are encoded together."""
+
+
+def write_manifest(
+    entries: Iterable[ManifestEntry],
+    schema: Schema,
+    spec: PartitionSpec,
+    *,
+    format_version: int,
+    content: ManifestContent = ManifestContent.DATA,
+    partition_type: StructType | None = None,
+    codec: str = "deflate",
+    level: int | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> bytes:
+    """The file of a manifest with some entries, all of one spec.
+
+    Entries are written as they are: numbers to be inherited must be None. `partition_type` is needed only for specs
+    with source columns that the schema no longer has. Without a `level`, the codec is set for speed.
+    """
+    type_ = spec.partition_type(schema) if partition_type is None else partition_type
+    header = manifest_header(schema, spec, type_, format_version, content)
+    rows = _rows(entries, type_, format_version, content)
+    return write_container(header, blocks_of(rows, block_bytes), codec=codec, level=level)
+
+
+def manifest_header(
+    schema: Schema, spec: PartitionSpec, partition_type: StructType, format_version: int, content: ManifestContent
+) -> dict[str, bytes]:
+    """The metadata of a manifest's file, with its Avro schema."""
+    metadata = manifest_metadata(schema, spec, format_version, content)
+    header = {SCHEMA: json.dumps(manifest_entry_schema(format_version, partition_type), separators=(",", ":")).encode()}
+    return header | {key: text.encode() for key, text in metadata.items()}
+
+
+def _rows(
+    entries: Iterable[ManifestEntry], type_: StructType, format_version: int, content: ManifestContent
+) -> Iterable[bytes]:
+    encode = encode_data_files(type_, format_version)
+    all_entries = entries if isinstance(entries, Sequence) else list(entries)
+    for begin in range(0, len(all_entries), _BATCH):
+        batch = all_entries[begin : begin + _BATCH]
+        for entry in batch:
+            check_entry_to_write(entry, format_version)
+            if (entry.data_file.content is FileContent.DATA) != (content is ManifestContent.DATA):
+                raise InvalidUpdate(
+                    f"a manifest of {content.text} cannot list a file of {entry.data_file.content.name.lower()}",
+                    file=entry.data_file.file_path,
+                )
+        heads = encode_heads(
+            format_version,
+            [(e.status, e.snapshot_id, e.sequence_number, e.file_sequence_number) for e in batch],
+        )
+        files = encode([entry.data_file for entry in batch])
+        yield from map(bytes.__add__, heads, files)
+
+
+def encode_heads(format_version: int, heads: Iterable[tuple[int, int | None, int | None, int | None]]) -> list[bytes]:
+    r"""The bytes of entries in front of their files: status, snapshot id, and both sequence numbers.
+
+    >>> encode_heads(2, [(1, 7, None, None)])
+    [b'\x02\x02\x0e\x00\x00']
+    """
+    known: dict[tuple[int, int | None, int | None, int | None], bytes] = {}
+    stored = 2 if format_version < 2 else 4
+    found = []
+    for head in heads:
+        data = known.get(head)
+        if data is None:
+            numbers = [b"\0" if value is None else b"\2" + encode_long(value) for value in head[1:stored]]
+            data = known[head] = b"".join((encode_long(head[0]), *numbers))
+        found.append(data)
+    return found
+
+
+_Column = Callable[[Sequence[DataFile]], Iterable[bytes]]
+
+
+def encode_data_files(partition_type: StructType, format_version: int) -> Callable[[Sequence[DataFile]], list[bytes]]:
+    """What encodes the files of entries, for the schema of that version."""
+    entry = manifest_entry_type(format_version, partition_type)
+    file_type = next(child.type for child in entry if child.name == "data_file")
+    assert isinstance(file_type, StructType)
+    columns: list[_Column] = [
+        _partitions(partition_type) if child.name == "partition" else _COLUMNS[child.name] for child in file_type
+    ]
+
+    def encode(files: Sequence[DataFile]) -> list[bytes]:
+        return list(map(b"".join, zip(*[column(files) for column in columns], strict=True)))
+
+    return encode
+
+
+def _partitions(type_: StructType) -> _Column:
+    """Partition tuples repeat, so that each is checked and encoded once.
+
+    The key is the tuple with the types of its values: `0.0`, `-0.0` and `False` are equal to Python.
+    """
+    write = writer(type_)
+    fields = type_.fields
+
+    def encode(partition: tuple[Any, ...]) -> bytes:
+        if len(partition) != len(fields):
+            raise InvalidInput(f"a partition tuple must have {len(fields)} values, found {len(partition)}")
+        for child, value in zip(fields, partition, strict=True):
+            if value is not None:
+                check(child.type, value)
+        return write(partition)
+
+    if any(child.type.kind in ("float", "double") for child in fields):
+        return lambda files: [encode(file.partition) for file in files]
+
+    def column(files: Sequence[DataFile]) -> list[bytes]:
+        known: dict[tuple[Any, ...], bytes] = {}
+        found = []
+        for file in files:
+            partition = file.partition
+            data = known.get(partition)
+            if data is None:
+                data = known[partition] = encode(partition)
+            found.append(data)
+        return found
+
+    return column
+
+
+def _required_longs(name: str) -> _Column:
+    return lambda files: pack_longs([getattr(file, name) for file in files])
+
+
+def _optional_longs(name: str) -> _Column:
+    def column(files: Sequence[DataFile]) -> list[bytes]:
+        known: dict[int | None, bytes] = {None: b"\0"}
+        found = []
+        for file in files:
+            value = getattr(file, name)
+            data = known.get(value)
+            if data is None:
+                data = known[value] = b"\2" + encode_long(value)
+            found.append(data)
+        return found
+
+    return column
+
+
+def _strings(name: str, *, tag: bytes = b"") -> _Column:
+    def column(files: Sequence[DataFile]) -> list[bytes]:
+        found = []
+        for file in files:
+            value = getattr(file, name)
+            if value is None:
+                found.append(b"\0")
+            else:
+                data = value.encode() if isinstance(value, str) else value
+                found.append(tag + encode_long(len(data)) + data)
+        return found
+
+    return column
+
+
+def _formats(files: Sequence[DataFile]) -> list[bytes]:
+    """Format names in capitals, as other writers spell them."""
+    known = {name: encode_long(len(name)) + name.upper().encode() for name in {file.file_format for file in files}}
+    return [known[file.file_format] for file in files]
+
+
+_COLUMNS: dict[str, _Column] = {
+    "content": lambda files: [b"\0\2\4"[file.content : file.content + 1] for file in files],
+    "file_path": _strings("file_path"),
+    "file_format": _formats,
+    "record_count": _required_longs("record_count"),
+    "file_size_in_bytes": _required_longs("file_size_in_bytes"),
+    "block_size_in_bytes": lambda files: [encode_long(DEFAULT_BLOCK_SIZE)] * len(files),
+    "column_sizes": lambda files: pack_counts([file.column_sizes for file in files]),
+    "value_counts": lambda files: pack_counts([file.value_counts for file in files]),
+    "null_value_counts": lambda files: pack_counts([file.null_value_counts for file in files]),
+    "nan_value_counts": lambda files: pack_counts([file.nan_value_counts for file in files]),
+    "lower_bounds": lambda files: pack_bounds([file.lower_bounds for file in files]),
+    "upper_bounds": lambda files: pack_bounds([file.upper_bounds for file in files]),
+    "key_metadata": _strings("key_metadata", tag=b"\2"),
+    "split_offsets": lambda files: pack_long_lists([file.split_offsets for file in files]),
+    "equality_ids": lambda files: pack_long_lists([file.equality_ids for file in files]),
+    "sort_order_id": _optional_longs("sort_order_id"),
+    "first_row_id": _optional_longs("first_row_id"),
+    "referenced_data_file": _strings("referenced_data_file", tag=b"\2"),
+    "content_offset": _optional_longs("content_offset"),
+    "content_size_in_bytes": _optional_longs("content_size_in_bytes"),
+}
