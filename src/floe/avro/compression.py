@@ -19,7 +19,6 @@ from typing import NamedTuple
 import cramjam
 import numpy as np
 from isal import isal_zlib
-from isal.igzip_lib import IsalError
 
 from floe.errors import CorruptFile, UnsupportedFeature
 
@@ -55,7 +54,7 @@ def _inflate(data: bytes, limit: int) -> bytes:
             return bytes(isal_zlib.decompress(data, _RAW_DEFLATE, _USUAL_BLOCK))
         stream = isal_zlib.decompressobj(_RAW_DEFLATE)
         found = bytes(stream.decompress(data, limit + 1))
-    except IsalError as error:
+    except isal_zlib.error as error:
         raise _broken("deflate", error) from None
     if len(found) > limit:
         raise _too_large("deflate", limit)
