@@ -1,5 +1,6 @@
 """What all tests share: the corpus of tables written by Java Iceberg, unpacked once, and Hypothesis's settings."""
 
+import os
 import tarfile
 from pathlib import Path
 
@@ -8,11 +9,18 @@ from hypothesis import HealthCheck, settings
 
 CORPUS = Path(__file__).parent / "corpus"
 
-# Machines are shared and noisy, so no deadline; the database would make runs depend on earlier ones.
+# Machines are shared and noisy, so no deadline; the database would make runs depend on earlier ones. The same examples
+# are tried in every run, so that a change is blamed only for what it broke; FLOE_TESTS=explore looks for new ones.
 settings.register_profile(
-    "floe", deadline=None, database=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "floe",
+    deadline=None,
+    database=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("floe")
+settings.register_profile("explore", settings.get_profile("floe"), derandomize=False, max_examples=1000)
+settings.load_profile(os.environ.get("FLOE_TESTS", "floe"))
 
 
 @pytest.fixture(scope="session")

@@ -94,6 +94,11 @@ def java_pool(type_: Type) -> list[Any]:
     return [value for value in pool(type_) if java_can_carry(type_, value)]
 
 
+def java_literals(type_: Type) -> list[Any]:
+    """As `java_pool`, but what filters hold: never -0.0."""
+    return [value for value in java_pool(type_) if type_.kind not in FLOATS or math.copysign(1, value) > 0 or value]
+
+
 def predicates_of(
     term: BoundReference | BoundTransform, literals: list[Any], chance: random.Random, each: int
 ) -> list[BoundPredicate]:
@@ -121,7 +126,7 @@ def test_java_reads_the_filters_that_floe_writes(ask_java: AskJava, type_: Type)
     """What Java writes after reading is, read again by Floe, the filter that Floe wrote."""
     schema = Schema((Field(1, "c", type_),))
     reference = BoundReference(schema.entry(1))
-    filters: list[Expression] = [*predicates_of(reference, java_pool(type_), random.Random(1), 12)]
+    filters: list[Expression] = [*predicates_of(reference, java_literals(type_), random.Random(1), 12)]
     for term in transform_terms(reference):
         literals = [v for v in literal_pool(term) if java_can_carry(term.type, v)]
         filters += predicates_of(term, literals, random.Random(2), 4)
@@ -138,7 +143,7 @@ def test_rows_that_pass(ask_java: AskJava, type_: Type) -> None:
     """Rows without null: of null, Java says that it is less than anything, and not equal to it."""
     schema = Schema((Field(1, "c", type_),))
     reference, values = BoundReference(schema.entry(1)), java_pool(type_)
-    tests = predicates_of(reference, values, random.Random(3), 12)
+    tests = predicates_of(reference, java_literals(type_), random.Random(3), 12)
     sent = [[to_json(type_, value)] for value in values]
     calls = [("rows", schema_to_json(schema), expression_to_json(test), sent) for test in tests]
     for test, answer in zip(tests, ask_all(ask_java, calls), strict=True):
@@ -198,7 +203,7 @@ class Partition:
 
 
 PARTITION_DIFFERENCES: dict[str, tuple[str, Callable[[Partition], bool]]] = {
-    "null is left out: it passes no comparison": ("tighter", lambda p: p.value is None),
+    "null passes no comparison; to Java it is less than anything": ("any", lambda p: p.value is None),
     "comparisons with short text and binary stay exact behind a prefix": (
         "tighter", lambda p: isinstance(p.transform, Truncate) and p.source.kind in ("string", "binary") and p.is_plain,
     ),
@@ -247,7 +252,7 @@ def test_projections(ask_java: AskJava, transform: Transform, type_: Type) -> No
     spec = PartitionSpec((PartitionField((1,), 1000, "p", transform),))
     values, result = partition_values(transform, type_), transform.result_type(type_)
     reference, chance = BoundReference(schema.entry(1)), random.Random(4)
-    tests = predicates_of(reference, java_pool(type_), chance, 30)
+    tests = predicates_of(reference, java_literals(type_), chance, 30)
     if not isinstance(transform, Identity | Void):
         tests += predicates_of(BoundTransform(transform, reference, result), values, chance, 10)
     sent = [[to_json(result, value)] for value in values]
@@ -399,17 +404,31 @@ def zero_is_near(file: File) -> bool:
     )
 
 
+def all_counted(file: File) -> bool:
+    """Whether nulls and NaN are known to be all that a column holds."""
+    nulls, nans = file.count("null_value_counts") or 0, file.count("nan_value_counts") or 0
+    return nulls + nans == file.metrics.record_count
+
+
 MIGHT_DIFFERENCES: dict[str, tuple[str, Callable[[File], bool]]] = {
-    "NaN is greater than every number": ("looser", lambda f: f.may_hold_nan and f.test.op in (Op.GT, Op.GT_EQ)),
+    "NaN is greater than every number, and differs from each": (
+        "looser", lambda f: f.may_hold_nan and f.test.op in (Op.GT, Op.GT_EQ, Op.NOT_EQ, Op.NOT_IN),
+    ),
     "-0.0 equals 0.0": ("any", zero_is_near),
     "uuids compare unsigned, and Java's bounds of them tell less": ("any", lambda f: f.kind == "uuid"),
     "fields of null structs are not counted by all writers": (
-        "looser", lambda f: f.is_nested and f.test.op is Op.IS_NULL,
+        "looser", lambda f: f.is_nested and f.count("value_counts") != f.metrics.record_count,
     ),
-    "null passes no comparison": ("tighter", lambda f: f.may_hold_null and f.test.op in NEGATIVE_TESTS),
-    "one bound may be enough for a set": ("tighter", lambda f: f.test.op is Op.IN and None in f.bounds),
+    "null passes no comparison, and is not NOT NaN": (
+        "tighter", lambda f: f.may_hold_null and f.test.op in {*NEGATIVE_TESTS, Op.NOT_NAN},
+    ),
+    "one bound may be enough": ("tighter", lambda f: f.test.op in (Op.IN, Op.STARTS_WITH) and None in f.bounds),
+    "nulls and NaN together may be all there is": ("tighter", all_counted),
     "a set may hold all values between the bounds": ("tighter", lambda f: f.test.op is Op.NOT_IN),
     "a bucket is null for null alone": ("tighter", lambda f: not f.is_plain and f.test.op is Op.IS_NULL),
+    "the lowest numbers have no truncated value; Java's arithmetic wraps around": (
+        "looser", lambda f: not f.is_plain and f.kind in ("int", "long", "decimal"),
+    ),
     "prefixes of prefixes": ("tighter", lambda f: not f.is_plain and f.test.op in PREFIX_TESTS),
 }  # fmt: skip
 
@@ -421,6 +440,10 @@ MUST_DIFFERENCES: dict[str, tuple[str, Callable[[File], bool]]] = {
     "without a count there may be NaN": ("looser", lambda f: f.kind in FLOATS and f.count("nan_value_counts") is None),
     "-0.0 equals 0.0": ("any", zero_is_near),
     "uuids compare unsigned, and Java's bounds of them tell less": ("any", lambda f: f.kind == "uuid"),
+    "fields of null structs are not counted by all writers": ("looser", lambda f: f.is_nested),
+    "nulls and NaN together may be all there is": ("tighter", all_counted),
+    "NaN is greater than every number, and differs from each": ("tighter", lambda f: f.may_hold_nan),
+    "a required column has no nulls": ("tighter", lambda f: not f.reference.nullable),
     "transformed terms have bounds too": ("tighter", lambda f: not f.is_plain),
     "columns in structs have metrics too": ("tighter", lambda f: f.is_nested),
     "a set may hold all values between the bounds": ("tighter", lambda f: f.test.op is Op.IN),

@@ -362,7 +362,7 @@ public class FloeOracle {
   public static String project(String schemaJson, String specJson, String filterJson, boolean strict) throws Exception {
     Schema schema = SchemaParser.fromJson(schemaJson);
     PartitionSpec spec = PartitionSpecParser.fromJson(schema, specJson);
-    Expression filter = filter(schema, filterJson);
+    Expression filter = parsed(schema, filterJson);
     Expression projected = (strict ? Projections.strict(spec) : Projections.inclusive(spec)).project(filter);
     return Binder.bind(spec.partitionType(), projected, true).toString();
   }
@@ -372,7 +372,7 @@ public class FloeOracle {
       String schemaJson, String specJson, String filterJson, boolean strict, String partitionsJson) throws Exception {
     Schema schema = SchemaParser.fromJson(schemaJson);
     PartitionSpec spec = PartitionSpecParser.fromJson(schema, specJson);
-    Expression filter = filter(schema, filterJson);
+    Expression filter = parsed(schema, filterJson);
     Expression projected = (strict ? Projections.strict(spec) : Projections.inclusive(spec)).project(filter);
     org.apache.iceberg.expressions.Evaluator evaluator =
         new org.apache.iceberg.expressions.Evaluator(spec.partitionType(), projected, true);
@@ -392,7 +392,7 @@ public class FloeOracle {
   public static boolean metrics(
       String schemaJson, String filterJson, boolean strict, long rows, String countsJson, String boundsJson) throws Exception {
     Schema schema = SchemaParser.fromJson(schemaJson);
-    Expression filter = filter(schema, filterJson);
+    Expression filter = parsed(schema, filterJson);
     JsonNode counts = read(countsJson);
     JsonNode bounds = read(boundsJson);
     Metrics metrics =
@@ -409,13 +409,13 @@ public class FloeOracle {
 
   /** A filter as Java writes it after reading it. */
   public static String filter(String schemaJson, String filterJson) throws Exception {
-    return ExpressionParser.toJson(filter(SchemaParser.fromJson(schemaJson), filterJson));
+    return ExpressionParser.toJson(parsed(SchemaParser.fromJson(schemaJson), filterJson));
   }
 
   /** Whether each row, an array of the values of a flat schema, passes a filter. */
   public static String rows(String schemaJson, String filterJson, String rowsJson) throws Exception {
     Schema schema = SchemaParser.fromJson(schemaJson);
-    Expression filter = filter(schema, filterJson);
+    Expression filter = parsed(schema, filterJson);
     org.apache.iceberg.expressions.Evaluator evaluator =
         new org.apache.iceberg.expressions.Evaluator(schema.asStruct(), filter, true);
     ArrayNode out = JsonUtil.mapper().createArrayNode();
@@ -431,7 +431,7 @@ public class FloeOracle {
   }
 
   /** Java takes numbers of nanoseconds for microseconds when it reads literals with a schema, so there it gets text. */
-  private static Expression filter(Schema schema, String filterJson) {
+  private static Expression parsed(Schema schema, String filterJson) {
     boolean nanos = schema.columns().stream().anyMatch(c -> c.type().typeId() == Type.TypeID.TIMESTAMP_NANO);
     return ExpressionParser.fromJson(filterJson, nanos ? null : schema);
   }
