@@ -11,12 +11,25 @@ FloeError
 │   ├── InvalidSortOrder               a sort order that cannot be
 │   ├── InvalidExpression              a filter that cannot be parsed or bound
 │   ├── InvalidUpdate                  a metadata update that cannot be applied
-│   └── InvalidLocation                a location that no storage can hold
+│   ├── InvalidLocation                a location that no storage can hold
+│   ├── InvalidName                    a name that no table, view or namespace can have
+│   └── InvalidSettings                a catalog's URI, option or settings file that cannot be used
 ├── NotFound (LookupError)             something named does not exist
+│   ├── NoSuchCatalog
+│   ├── NoSuchNamespace
+│   ├── NoSuchTable
+│   ├── NoSuchView
 │   ├── NoSuchColumn
 │   ├── NoSuchSnapshot
 │   ├── NoSuchRef
 │   └── NoSuchFile                     (a StorageError too)
+├── AlreadyExists                      something is to be made, and there is one of that name
+│   ├── NamespaceAlreadyExists
+│   ├── TableAlreadyExists
+│   └── ViewAlreadyExists
+├── NamespaceNotEmpty                  a namespace that is to be dropped holds something
+├── CatalogError                       a catalog could not answer
+│   └── CatalogUnavailable             nothing happened, and trying again later may succeed
 ├── StorageError                       a file could not be read, written, listed or deleted
 │   ├── NoSuchFile
 │   ├── FileAlreadyExists              a file was to be created, and there is one of that name
@@ -28,9 +41,11 @@ FloeError
 ├── CorruptFile                        a file's bytes are not what the format says
 │   └── InvalidMetadata                metadata JSON that is broken, hostile or contradicts itself
 ├── UnsupportedFeature                 valid, but this version of Floe or of the format cannot do it
-└── CommitFailed                       a change was not published
-    └── CommitConflict                 somebody else's commit came first
-        └── RequirementFailed          the table is not in the state that the change was made for
+├── CommitFailed                       a change was not published
+│   └── CommitConflict                 somebody else's commit came first
+│       ├── RequirementFailed          the table is not in the state that the change was made for
+│       └── ConflictingChange          what somebody else changed is what this change rests on
+└── CommitStateUnknown                 a change may have been published or not; nothing was deleted
 ```
 
 Each error carries what a person needs next: `context` (table, file, column, …; shown after the message) and `hint`
@@ -43,8 +58,13 @@ from typing import Any, ClassVar, Self
 
 __all__ = [
     "AccessDenied",
+    "AlreadyExists",
+    "CatalogError",
+    "CatalogUnavailable",
     "CommitConflict",
     "CommitFailed",
+    "CommitStateUnknown",
+    "ConflictingChange",
     "CorruptFile",
     "FileAlreadyExists",
     "FileTooLarge",
@@ -54,23 +74,33 @@ __all__ = [
     "InvalidInput",
     "InvalidLocation",
     "InvalidMetadata",
+    "InvalidName",
     "InvalidPartitionSpec",
     "InvalidSchema",
+    "InvalidSettings",
     "InvalidSortOrder",
     "InvalidType",
     "InvalidUpdate",
     "InvalidValue",
+    "NamespaceAlreadyExists",
+    "NamespaceNotEmpty",
+    "NoSuchCatalog",
     "NoSuchColumn",
     "NoSuchFile",
+    "NoSuchNamespace",
     "NoSuchRef",
     "NoSuchSnapshot",
+    "NoSuchTable",
+    "NoSuchView",
     "NotFound",
     "OutcomeUnknown",
     "PathNotAllowed",
     "RequirementFailed",
     "StorageError",
     "StorageUnavailable",
+    "TableAlreadyExists",
     "UnsupportedFeature",
+    "ViewAlreadyExists",
 ]
 
 
@@ -177,8 +207,32 @@ class InvalidLocation(InvalidInput):
     """A location that no storage can hold: an unknown spelling, a missing bucket, a NUL character."""
 
 
+class InvalidName(InvalidInput):
+    """A name that no table, view or namespace can have."""
+
+
+class InvalidSettings(InvalidInput):
+    """A catalog's URI, an option or a settings file that cannot be used."""
+
+
 class NotFound(FloeError, LookupError):
     """Something that was named does not exist."""
+
+
+class NoSuchCatalog(NotFound):
+    """No catalog of that name in the settings."""
+
+
+class NoSuchNamespace(NotFound):
+    """No namespace of that name."""
+
+
+class NoSuchTable(NotFound):
+    """No table of that name, or at that location."""
+
+
+class NoSuchView(NotFound):
+    """No view of that name."""
 
 
 class NoSuchColumn(NotFound):
@@ -191,6 +245,36 @@ class NoSuchSnapshot(NotFound):
 
 class NoSuchRef(NotFound):
     """No branch or tag of that name."""
+
+
+class AlreadyExists(FloeError):
+    """Something is to be made, and there is one of that name already."""
+
+
+class NamespaceAlreadyExists(AlreadyExists):
+    """There is a namespace of that name already."""
+
+
+class TableAlreadyExists(AlreadyExists):
+    """There is a table of that name already (or a view: they share their names)."""
+
+
+class ViewAlreadyExists(AlreadyExists):
+    """There is a view of that name already (or a table: they share their names)."""
+
+
+class NamespaceNotEmpty(FloeError):
+    """A namespace that is to be dropped holds tables, views or other namespaces."""
+
+
+class CatalogError(FloeError):
+    """A catalog could not answer."""
+
+
+class CatalogUnavailable(CatalogError):
+    """The catalog did not answer, and nothing happened; the same call may succeed later."""
+
+    retryable = True
 
 
 class StorageError(FloeError):
@@ -277,3 +361,19 @@ class CommitConflict(CommitFailed):
 
 class RequirementFailed(CommitConflict):
     """The table is not in the state that the change was made for."""
+
+
+class ConflictingChange(CommitConflict):
+    """Somebody else changed what this change rests on: made again from what the table holds now, it may succeed.
+
+    Publishing it as it is would lose one of the two, so it is not retried; the context names the other commit.
+    """
+
+    retryable = False
+
+
+class CommitStateUnknown(FloeError):
+    """A change may have been published or not: the answer was lost, and the table could not be read to find out.
+
+    No file was deleted. Read the table before doing the same again: the hint says what to look for.
+    """
