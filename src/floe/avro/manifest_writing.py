@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from floe.avro.container import SCHEMA, write_container
@@ -31,7 +32,7 @@ from floe.spec.codecs.manifest_schemas import (
     manifest_metadata,
 )
 from floe.spec.manifests.checks import check_entry_to_write
-from floe.spec.manifests.entries import DataFile, FileContent, ManifestContent, ManifestEntry
+from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import StructType
@@ -83,18 +84,36 @@ def _rows(
     for begin in range(0, len(all_entries), _BATCH):
         batch = all_entries[begin : begin + _BATCH]
         for entry in batch:
-            check_entry_to_write(entry, format_version)
-            if (entry.data_file.content is FileContent.DATA) != (content is ManifestContent.DATA):
-                raise InvalidUpdate(
-                    f"a manifest of {content.text} cannot list a file of {entry.data_file.content.name.lower()}",
-                    file=entry.data_file.file_path,
-                )
+            if not _is_plain(entry, format_version, content):
+                _check(entry, format_version, content)
         heads = encode_heads(
             format_version,
             [(e.status, e.snapshot_id, e.sequence_number, e.file_sequence_number) for e in batch],
         )
         files = encode([entry.data_file for entry in batch])
         yield from map(bytes.__add__, heads, files)
+
+
+def _is_plain(entry: ManifestEntry, format_version: int, content: ManifestContent) -> bool:
+    """Whether there is nothing to check: a new data file in a manifest of data, as nearly all entries are."""
+    file = entry.data_file
+    return (
+        entry.status is EntryStatus.ADDED
+        and entry.file_sequence_number is None
+        and file.first_row_id is None
+        and file.content is FileContent.DATA
+        and content is ManifestContent.DATA
+        and format_version > 1
+    )
+
+
+def _check(entry: ManifestEntry, format_version: int, content: ManifestContent) -> None:
+    check_entry_to_write(entry, format_version)
+    if (entry.data_file.content is FileContent.DATA) != (content is ManifestContent.DATA):
+        raise InvalidUpdate(
+            f"a manifest of {content.text} cannot list a file of {entry.data_file.content.name.lower()}",
+            file=entry.data_file.file_path,
+        )
 
 
 def encode_heads(format_version: int, heads: Iterable[tuple[int, int | None, int | None, int | None]]) -> list[bytes]:
@@ -152,8 +171,9 @@ def _partitions(type_: StructType) -> _Column:
     if any(child.type.kind in ("float", "double") for child in fields):
         return lambda files: [encode(file.partition) for file in files]
 
+    known: dict[tuple[Any, ...], bytes] = {}
+
     def column(files: Sequence[DataFile]) -> list[bytes]:
-        known: dict[tuple[Any, ...], bytes] = {}
         found = []
         for file in files:
             partition = file.partition
@@ -186,16 +206,12 @@ def _optional_longs(name: str) -> _Column:
 
 
 def _strings(name: str, *, tag: bytes = b"") -> _Column:
+    get = attrgetter(name)
+
     def column(files: Sequence[DataFile]) -> list[bytes]:
-        found = []
-        for file in files:
-            value = getattr(file, name)
-            if value is None:
-                found.append(b"\0")
-            else:
-                data = value.encode() if isinstance(value, str) else value
-                found.append(tag + encode_long(len(data)) + data)
-        return found
+        values = [value.encode() if isinstance(value, str) else value for value in map(get, files)]
+        heads = {size: tag + encode_long(size) for size in {len(value) for value in values if value is not None}}
+        return [b"\0" if value is None else heads[len(value)] + value for value in values]
 
     return column
 

@@ -23,6 +23,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import repeat
 
@@ -31,10 +32,12 @@ from numpy.typing import NDArray
 
 from floe.avro.container import Container, Limits, open_container
 from floe.avro.lanes import Places
-from floe.avro.manifest_layout import ManifestLayout, manifest_layout
+from floe.avro.listed import Listed
+from floe.avro.manifest_layout import ManifestLayout, PartitionSlot, manifest_layout
 from floe.avro.scanning import Scan, scan_blocks
 from floe.avro.stored_columns import StoredColumns, column_values
-from floe.errors import CorruptFile
+from floe.avro.taking import take_entries
+from floe.errors import CorruptFile, UnsupportedFeature
 from floe.spec.manifests.checks import check_data_file
 from floe.spec.manifests.entries import (
     DataFile,
@@ -50,7 +53,7 @@ from floe.spec.pruning.columnar_rows import Column
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.types import Field, StructType
 
-__all__ = ["FORMATS", "ManifestColumns", "read_manifest", "read_manifests"]
+__all__ = ["FORMATS", "ManifestColumns", "read_joined_manifests", "read_manifest", "read_manifests"]
 
 FORMATS = ("parquet", "orc", "avro", "puffin")
 """The file formats, by the numbers that stand for them in `ManifestColumns.file_format`."""
@@ -99,14 +102,39 @@ def read_manifests(
     Small manifests of one schema that follow one another are read together, which is much quicker.
     """
     type_of = (partition_types or {}).get
+    for batch in _batches(files, manifests, limits):
+        yield from _columns(batch, type_of, metrics)
+
+
+def read_joined_manifests(
+    files: Iterable[bytes],
+    manifests: Sequence[ManifestFile],
+    *,
+    partition_types: Mapping[int, StructType] | None = None,
+    metrics: Collection[int] = (),
+    limits: Limits | None = None,
+) -> Iterator[ManifestColumns]:
+    """The entries of many manifests, those of one schema and spec that follow one another in one set of columns.
+
+    Each row inherits from its own manifest. For tables of many small manifests this saves most of the work.
+    """
+    type_of = (partition_types or {}).get
+    for batch in _batches(files, manifests, limits):
+        yield from _joined_columns(batch, type_of, metrics)
+
+
+def _batches(
+    files: Iterable[bytes], manifests: Sequence[ManifestFile] | None, limits: Limits | None
+) -> Iterator[list[_Opened]]:
+    """Small manifests that follow one another and can be scanned together."""
     batch: list[_Opened] = []
     for number, data in enumerate(files):
         opened = _open(data, None if manifests is None else manifests[number], limits)
-        if batch and (batch[0].layout is not opened.layout or sum(one.size for one in batch) > _BATCH_BYTES):
-            yield from _columns(batch, type_of, metrics)
+        if batch and (not batch[0].like(opened) or sum(one.size for one in batch) > _BATCH_BYTES):
+            yield batch
             batch = []
         batch.append(opened)
-    yield from _columns(batch, type_of, metrics)
+    yield batch
 
 
 class _Opened:
@@ -122,11 +150,21 @@ class _Opened:
         text = container.text("partition-spec-id")
         self.spec_id = _spec_id(manifest, text)
 
+    @property
+    def path(self) -> str | None:
+        return None if self.manifest is None else self.manifest.manifest_path
+
+    def like(self, other: _Opened) -> bool:
+        """Whether both can be scanned together, and joined."""
+        if self.layout is not other.layout or self.spec_id != other.spec_id:
+            return False
+        return self.manifest is None or other.manifest is None or self.manifest.content == other.manifest.content
+
 
 def _open(data: bytes, manifest: ManifestFile | None, limits: Limits | None) -> _Opened:
     try:
         return _Opened(open_container(data, limits), manifest)
-    except CorruptFile as error:
+    except (CorruptFile, UnsupportedFeature) as error:
         raise error.with_context(manifest=None if manifest is None else manifest.manifest_path) from None
 
 
@@ -141,23 +179,34 @@ def _columns(
 ) -> Iterator[ManifestColumns]:
     if not batch:
         return
-    layout = batch[0].layout
-    blocks = [block for one in batch for block in one.blocks]
-    counts = [count for one in batch for count in one.counts]
-    try:
-        scan = scan_blocks(layout, blocks, counts, metrics)
-    except CorruptFile as error:
-        if len(batch) > 1:  # find out which of them it is
-            for one in batch:
-                yield from _columns([one], type_of, metrics)
-        path = None if batch[0].manifest is None else batch[0].manifest.manifest_path
-        raise error.with_context(manifest=path) from None
+    scan = _scan(batch, metrics)
     begin = 0
     for one in batch:
         end = begin + sum(one.counts)
         part = scan if len(batch) == 1 else scan.part(begin, end)
         yield ManifestColumns(part, one.manifest, type_of(one.spec_id), one.spec_id, one.metadata)
         begin = end
+
+
+def _joined_columns(
+    batch: list[_Opened], type_of: Callable[[int], StructType | None], metrics: Collection[int]
+) -> Iterator[ManifestColumns]:
+    if batch:
+        listed = Listed.of([one.manifest for one in batch if one.manifest], [sum(one.counts) for one in batch])
+        first, scan = batch[0], _scan(batch, metrics)
+        yield ManifestColumns(scan, listed, type_of(first.spec_id), first.spec_id, first.metadata)
+
+
+def _scan(batch: list[_Opened], metrics: Collection[int]) -> Scan:
+    counts = [count for one in batch for count in one.counts]
+    blocks = batch[0].blocks if len(batch) == 1 else [block for one in batch for block in one.blocks]
+    try:
+        return scan_blocks(batch[0].layout, blocks, counts, metrics)
+    except CorruptFile as error:
+        if len(batch) > 1:  # find out which of them it is
+            for one in batch:
+                _scan([one], metrics)
+        raise error.with_context(manifest=batch[0].path) from None
 
 
 class ManifestColumns:
@@ -169,22 +218,36 @@ class ManifestColumns:
     def __init__(
         self,
         scan: Scan,
-        manifest: ManifestFile | None,
+        manifest: ManifestFile | Listed | None,
         partition_type: StructType | None,
         spec_id: int,
         metadata: Mapping[str, bytes],
     ) -> None:
         self.stored = StoredColumns(scan)
-        self.manifest = manifest
+        self.listed = Listed.of([manifest], [len(scan)]) if isinstance(manifest, ManifestFile) else manifest
+        """The manifests of the rows, from which they inherit; None if they are as stored."""
+
         self.spec_id = spec_id
         self.metadata = metadata
-        self.partition_type = partition_type or StructType(
-            tuple(
-                Field(-1 - n if slot.id is None else slot.id, slot.name, slot.type)
-                for n, slot in enumerate(scan.layout.partition)
-            )
-        )
+        self.partition_type = _partition_type(scan.layout.partition, partition_type)
         self._partitions: dict[int, Column] = {}
+
+    @property
+    def manifest(self) -> ManifestFile | None:
+        """The one manifest of all rows, or None."""
+        return self.listed.manifests[0] if self.listed is not None and len(self.listed) == 1 else None
+
+    def take(self, rows: Places, *, metrics: bool = True) -> ManifestColumns:
+        """The entries at some rows, in ascending order, without the bytes of the others; the metrics may go too."""
+        scan = take_entries(self.stored.scan, rows, () if metrics else _METRICS)
+        listed = None if self.listed is None else self.listed.take(rows)
+        taken = ManifestColumns(scan, listed, self.partition_type, self.spec_id, self.metadata)
+        if "first_row_id" in self.stored.scan.layout.index:  # counted from all entries, so it cannot be found later
+            taken.__dict__["first_row_id"] = _taken(self.first_row_id, rows)
+        for name in ("record_count", "status"):  # what was decoded already
+            if name in self.__dict__:
+                taken.__dict__[name] = self.__dict__[name][rows]
+        return taken
 
     def __len__(self) -> int:
         return len(self.stored)
@@ -194,7 +257,7 @@ class ManifestColumns:
 
     def _wrong(self, message: str, row: int) -> CorruptFile:
         path = self.file_path.take(np.array([row])).to_list()[0] or b""
-        manifest = None if self.manifest is None else self.manifest.manifest_path
+        manifest = None if self.listed is None else self.listed.manifest_of(row).manifest_path
         return CorruptFile(message, file=path.decode(errors="replace"), manifest=manifest)
 
     # the entry --------------------------------------------------------------------------------------------------
@@ -219,15 +282,19 @@ class ManifestColumns:
     def snapshot_id(self) -> Column:
         """The snapshots that added the files, or deleted them."""
         stored = self.stored.longs("snapshot_id")
-        inherited = None if self.manifest is None else self.manifest.added_snapshot_id
-        return stored if inherited is None else _filled(stored, ~stored.known, inherited)
+        if self.listed is None or stored.valid is None:
+            return stored
+        has_one = self.listed.spread(lambda manifest: manifest.added_snapshot_id is not None) != 0
+        return _filled(stored, ~stored.known & has_one, self.listed.spread(lambda m: m.added_snapshot_id or 0))
 
     @cached_property
     def sequence_number(self) -> Column:
         """The data sequence numbers (spec: Sequence Number Inheritance)."""
         stored = self._inherited_number("sequence_number")
+        if self.listed is None or stored.valid is None:
+            return stored
         lost = ~stored.known & self.live
-        if self.manifest is not None and lost.any():
+        if lost.any():
             raise self._wrong(
                 "an existing file must carry its data sequence number, which it cannot inherit",
                 int(np.flatnonzero(lost)[0]),
@@ -241,12 +308,11 @@ class ManifestColumns:
 
     def _inherited_number(self, name: str) -> Column:
         stored = self.stored.longs(name)
-        if self.manifest is None:
+        if self.listed is None or stored.valid is None:
             return stored
-        inherits = ~stored.known
-        if self.manifest.sequence_number != 0:
-            inherits &= np.equal(self.status, EntryStatus.ADDED)
-        return _filled(stored, inherits, self.manifest.sequence_number)
+        numbers = self.listed.spread(lambda manifest: manifest.sequence_number)
+        inherits = ~stored.known & (np.equal(numbers, 0) | np.equal(self.status, EntryStatus.ADDED))
+        return _filled(stored, inherits, numbers)
 
     # the file ---------------------------------------------------------------------------------------------------
 
@@ -259,13 +325,15 @@ class ManifestColumns:
             row = int(np.flatnonzero(wrong)[0])
             known = ", ".join(f"{one.value} ({one.name.lower().replace('_', ' ')})" for one in FileContent)
             raise self._wrong(f"a file's content must be one of {known}; found {int(content[row])}", row)
-        if self.manifest is not None:
-            expected = self.manifest.content == ManifestContent.DATA
-            wrong = np.equal(content, FileContent.DATA) != expected
+        if self.listed is not None:
+            expected = self.listed.spread(lambda manifest: manifest.content)
+            wrong = np.equal(content, FileContent.DATA) != np.equal(expected, ManifestContent.DATA)
             if wrong.any():
                 row = int(np.flatnonzero(wrong)[0])
                 found = _CONTENT[int(content[row])].name.lower().replace("_", " ")
-                raise self._wrong(f"a manifest of {self.manifest.content.text} lists a file of {found}", row)
+                raise self._wrong(
+                    f"a manifest of {ManifestContent(int(expected[row])).text} lists a file of {found}", row
+                )
         return content
 
     @cached_property
@@ -316,17 +384,19 @@ class ManifestColumns:
     def first_row_id(self) -> Column:
         """The ids of the files' first rows (spec: First Row ID Inheritance)."""
         stored = self.stored.longs("first_row_id")
-        if self.manifest is None:
+        if self.listed is None or not len(self):
             return stored
-        first = self.manifest.first_row_id if self.manifest.content == ManifestContent.DATA else None
-        if first is None:
-            return Column(stored.values, np.zeros(len(self), np.bool_))
-        inherits = ~stored.known & self.live
+        firsts = self.listed.spread(lambda m: -1 if m.first_row_id is None or m.content else m.first_row_id)
+        has_ids = firsts >= 0
+        inherits = ~stored.known & self.live & has_ids
         uncounted = inherits & (self.record_count < 0)
         if uncounted.any():
             raise self._wrong("a file of unknown row count cannot have row ids", int(np.flatnonzero(uncounted)[0]))
         rows = np.where(inherits, self.record_count, 0)
-        return _filled(stored, inherits, first + np.cumsum(rows) - rows)
+        before = np.cumsum(rows) - rows
+        begins = np.repeat(before[np.minimum(self.listed.begins, len(self) - 1)], self.listed.counts)
+        filled = _filled(stored, inherits, firsts + before - begins)
+        return Column(filled.values, None if has_ids.all() and filled.valid is None else filled.known & has_ids)
 
     @cached_property
     def referenced_data_file(self) -> VarBytes:
@@ -432,6 +502,25 @@ class ManifestColumns:
         for file in files:
             check_data_file(file)
         return files
+
+
+def _partition_type(stored: Sequence[PartitionSlot], wanted: StructType | None) -> StructType:
+    """The type of the partition tuples: the one asked for, and that of the file where nobody knows it any more."""
+    if wanted is None:
+        return StructType(
+            tuple(Field(-1 - n if slot.id is None else slot.id, slot.name, slot.type) for n, slot in enumerate(stored))
+        )
+    if all(field.type.kind != "unknown" for field in wanted):
+        return wanted
+    types = {slot.id: slot.type for slot in stored}
+    return StructType(
+        tuple(replace(f, type=types.get(f.id, f.type)) if f.type.kind == "unknown" else f for f in wanted)
+    )
+
+
+def _taken(column: Column, rows: Places) -> Column:
+    values = np.asarray(column.values)[rows]
+    return Column(values, None if column.valid is None else column.valid[rows])
 
 
 def _rows(which: Mask | Places | None, count: int) -> Places:

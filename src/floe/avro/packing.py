@@ -184,8 +184,12 @@ def pack_bounds(maps: Sequence[Mapping[int, bytes] | None]) -> list[bytes]:
 
 def _wrapped(maps: Sequence[Any], sizes: NDArray[np.int64], packed: bytes, ends: NDArray[np.int64]) -> list[bytes]:
     """The bytes of each optional map or list, given those of all its items together, and where each item ends."""
-    pieces = iter(_pieces(packed, np.diff(ends[np.cumsum(sizes) - 1], prepend=0)))
+    edges = [0, *ends[np.cumsum(sizes) - 1].tolist()]
     heads = {size: b"\2" + encode_long(size) for size in set(sizes.tolist())}
+    if len(heads) == 1 and len(sizes) == len(maps):  # as nearly always: each has the same columns
+        (head,) = heads.values()
+        return [head + packed[begin:end] + b"\0" for begin, end in pairwise(edges)]
+    pieces = (packed[begin:end] for begin, end in pairwise(edges))
     return [heads[len(one)] + next(pieces) + b"\0" if one else b"\0" if one is None else b"\2\0" for one in maps]
 
 

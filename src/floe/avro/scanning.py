@@ -67,6 +67,9 @@ class Scan:
     bounds: dict[tuple[str, int], tuple[Places, Places]] = field(default_factory=dict)
     """What was asked for beforehand of the metrics, by map and column id; -1 where there is none."""
 
+    taken: bool = False
+    """Whether these are entries taken out of others: then slots may be missing, and null ones have no place."""
+
     def __len__(self) -> int:
         return len(self.ends)
 
@@ -105,12 +108,17 @@ class _Found:
 
 
 def scan_blocks(
-    layout: ManifestLayout, blocks: Sequence[bytes], counts: Sequence[int], metrics: Collection[int] = ()
+    layout: ManifestLayout, blocks: list[bytes], counts: Sequence[int], metrics: Collection[int] = ()
 ) -> Scan:
-    """The places of all values in some decompressed blocks; the metrics of some columns are looked up on the way."""
-    raw = b"".join([*blocks, bytes(PADDING)])
-    data = np.frombuffer(raw, np.uint8)
+    """The places of all values in some decompressed blocks; the metrics of some columns are looked up on the way.
+
+    The blocks are copied together, and the list is emptied: they are large, and not needed any more.
+    """
     edges = list(accumulate(map(len, blocks), initial=0))
+    blocks.append(bytes(PADDING))
+    raw = b"".join(blocks)
+    blocks.clear()
+    data = np.frombuffer(raw, np.uint8)
     found = [_scan(layout, raw, data, stretch, metrics) for stretch in _stretches(counts, edges)]
     return _joined(layout, raw, Window(data, edges[-1]), found)
 

@@ -120,7 +120,7 @@ def _data_files(
 ) -> Iterable[bytes]:
     """The descriptions of files, copied where that is exact."""
     scan = columns.stored.scan
-    if not target.same_data_file(scan.layout):
+    if scan.taken or not target.same_data_file(scan.layout):
         return encode_data_files(type_, format_version)(columns.data_files(rows))
     own = scan.layout.data_file
     begins = scan.starts[own.start][rows]

@@ -50,7 +50,7 @@ class StoredColumns:
 
     def _numbered(self, number: int) -> tuple[Slot, Places, Mask | None]:
         """A slot, where its values are, behind the byte of their union, and which are not null."""
-        slot, starts = self.scan.layout.slots[number], self.scan.starts[number]
+        slot, starts = self.scan.layout.slots[number], self.scan.starts[number].astype(np.int64, copy=False)
         return slot, starts if slot.tag is None else starts + 1, self.scan.valid[number]
 
     def longs(self, name: str) -> Column:
@@ -128,11 +128,12 @@ class StoredColumns:
 
     def stats(self, field_id: int) -> ColumnStats:
         """The metrics of a column."""
-        values, nulls, nans = (self._counts(name, field_id) for name in COUNTS)
+        values, nulls, nans = (self.counts(name, field_id) for name in COUNTS)
         lower, upper = (self._bounds(name, field_id) for name in BOUNDS)
         return ColumnStats(values, nulls, nans, lower, upper)
 
-    def _counts(self, name: str, key: int) -> Places | None:
+    def counts(self, name: str, key: int) -> Places | None:
+        """What the maps of one name have for a column, -1 where they have nothing; None if the file has no such map."""
         known = self.scan.counts.get((name, key))
         found = self._slot(name)
         if known is not None or found is None:

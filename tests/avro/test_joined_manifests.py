@@ -1,0 +1,99 @@
+"""Manifests read together, and entries taken out of them: the same as each manifest, or entry, by itself."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from floe.avro.manifest_writing import write_manifest
+from floe.avro.manifests import read_joined_manifests, read_manifest
+from floe.errors import CorruptFile
+from floe.spec.manifests.entries import ManifestFile
+from floe.spec.partitioning.partition_spec import UNPARTITIONED
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import INT, Field
+from helpers.manifest_strategies import SCHEMA, SPEC, entries
+from helpers.planned_tables import added, data_file, deleted, existing
+from helpers.value_strategies import values_of
+
+PARTITIONS = st.tuples(*(st.none() | values_of(field.type) for field in SPEC.partition_type(SCHEMA)))
+MANIFESTS = st.lists(st.lists(entries(PARTITIONS), max_size=4), min_size=1, max_size=4)
+FIRST_IDS = st.none() | st.integers(0, 10**6)
+
+
+def described(number, data, first_row_id=None):
+    return ManifestFile(
+        f"m{number}", len(data), 0, sequence_number=number + 3, added_snapshot_id=number, first_row_id=first_row_id
+    )
+
+
+@settings(max_examples=60)
+@given(MANIFESTS, st.randoms(use_true_random=False))
+def test_joined_manifests_have_the_entries_of_each(manifests, chance):
+    files = [write_manifest(one, SCHEMA, SPEC, format_version=2) for one in manifests]
+    listed = [described(n, data) for n, data in enumerate(files)]
+    types = {0: SPEC.partition_type(SCHEMA)}
+    apart = [
+        entry
+        for data, manifest in zip(files, listed, strict=True)
+        for entry in read_manifest(data, manifest, partition_type=types[0]).entries()
+    ]
+    joined = list(read_joined_manifests(files, listed, partition_types=types))
+    assert [str(entry) for columns in joined for entry in columns.entries()] == [str(entry) for entry in apart]
+    for columns in joined:
+        rows = np.array(sorted(chance.sample(range(len(columns)), chance.randint(0, len(columns)))), np.int64)
+        whole = columns.entries(rows)
+        assert list(map(str, columns.take(rows).entries())) == list(map(str, whole))
+        bare = columns.take(rows, metrics=False)
+        assert list(map(str, bare.entries())) == [
+            str(replace(entry, data_file=entry.data_file.without_metrics())) for entry in whole
+        ]
+        again = np.arange(0, len(rows), 2)
+        assert list(map(str, bare.take(again).entries())) == [str(bare.entries()[n]) for n in again]
+
+
+ROWS = Schema((Field(1, "a", INT),))
+
+
+def written(*files, version=3):
+    return write_manifest(files, ROWS, UNPARTITIONED, format_version=version)
+
+
+@given(st.lists(st.tuples(st.lists(st.sampled_from("aed"), min_size=1, max_size=4), FIRST_IDS), min_size=1, max_size=4))
+def test_row_ids_are_counted_in_each_manifest_for_itself(shapes):
+    makers = {"a": added, "e": lambda file: existing(file, 1, 1), "d": lambda file: deleted(file, 1, 1)}
+    files, listed = [], []
+    for n, (letters, first) in enumerate(shapes):
+        files.append(written(*(makers[c](data_file(f"{n}-{k}", record_count=k + 1)) for k, c in enumerate(letters))))
+        listed.append(described(n, files[-1], first))
+    apart = [
+        entry.data_file.first_row_id
+        for data, one in zip(files, listed, strict=True)
+        for entry in read_manifest(data, one).entries()
+    ]
+    (joined,) = read_joined_manifests(files, listed)
+    assert [entry.data_file.first_row_id for entry in joined.entries()] == apart
+    last = np.array([len(joined) - 1])
+    assert joined.take(last).entries()[0].data_file.first_row_id == apart[-1]
+
+
+def test_manifests_of_another_kind_come_apart():
+    files = [written(added(data_file("a"))), written(added(data_file("b")), version=2), written(added(data_file("c")))]
+    listed = [described(n, data) for n, data in enumerate(files)]
+    assert [len(columns) for columns in read_joined_manifests(files, listed)] == [1, 1, 1]
+    listed[1] = replace(listed[0], partition_spec_id=7)
+    assert [len(columns) for columns in read_joined_manifests([files[0], files[0], files[2]], listed)] == [1, 1, 1]
+
+
+def test_errors_name_the_manifest_that_is_wrong():
+    good, bad = written(added(data_file("a"))), written(existing(data_file("b"), 1, 1))
+    listed = [described(0, good), described(1, bad), described(2, good)]
+    broken = bad[:-40] + bytes(24) + bad[-16:]
+    with pytest.raises(CorruptFile, match="m1"):
+        list(read_joined_manifests([good, broken, good], listed))
+    negative = written(existing(data_file("b", record_count=-1, file_format="avro"), 1, 1))
+    (columns,) = read_joined_manifests([good, negative], [replace(one, first_row_id=0) for one in listed[:2]])
+    with pytest.raises(CorruptFile, match=r"unknown row count.*manifest: m1"):
+        _ = columns.first_row_id
