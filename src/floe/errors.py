@@ -149,32 +149,8 @@ class InvalidValue(InvalidInput):
     """A value that does not fit its type."""
 
 
-class InvalidSchema(InvalidInput):
-    """A schema that breaks a rule of the format."""
-
-
-class IncompatibleChange(InvalidSchema):
-    """A schema change that would change what data already written means."""
-
-
-class InvalidPartitionSpec(InvalidInput):
-    """A partition spec or transform that cannot be."""
-
-
-class InvalidSortOrder(InvalidInput):
-    """A sort order that cannot be."""
-
-
-class InvalidExpression(InvalidInput):
-    """A filter that cannot be parsed, or does not fit the schema.
-
-    `text` and `position` (0-based, in characters) point at the place when the filter came as text.
-
-    >>> print(InvalidExpression("unexpected `)`", text="a > )", position=4))
-    unexpected `)`
-      a > )
-          ^
-    """
+class _InvalidText(InvalidInput):
+    """Something that may have come as text: `text` and `position` (0-based, in characters) point at the place then."""
 
     def __init__(
         self,
@@ -197,6 +173,34 @@ class InvalidExpression(InvalidInput):
         line_start = before.rfind("\n") + 1
         line = self.text[line_start:].split("\n", 1)[0]
         return f"{words}\n  {line}\n  {' ' * (self.position - line_start)}^"
+
+
+class InvalidSchema(_InvalidText):
+    """A schema that breaks a rule of the format, or the text of one that cannot be understood."""
+
+
+class IncompatibleChange(InvalidSchema):
+    """A schema change that would change what data already written means."""
+
+
+class InvalidPartitionSpec(InvalidInput):
+    """A partition spec or transform that cannot be."""
+
+
+class InvalidSortOrder(InvalidInput):
+    """A sort order that cannot be."""
+
+
+class InvalidExpression(_InvalidText):
+    """A filter that cannot be parsed, or does not fit the schema.
+
+    `text` and `position` (0-based, in characters) point at the place when the filter came as text.
+
+    >>> print(InvalidExpression("unexpected `)`", text="a > )", position=4))
+    unexpected `)`
+      a > )
+          ^
+    """
 
 
 class InvalidUpdate(InvalidInput):

@@ -1,1 +1,1 @@
-"""The embedded engine: transforms and filters over Arrow data."""
+"""The embedded engine: reads and writes the rows of tables as Arrow data, in one process."""

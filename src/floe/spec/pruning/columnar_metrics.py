@@ -34,7 +34,7 @@ from floe.spec.pruning.ranges import FLOAT_KINDS, RangeTest
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.types import Type
 
-__all__ = ["ColumnStats", "FileStats", "might_match", "must_match", "stats_of_files"]
+__all__ = ["ColumnStats", "FileStats", "column_facts", "might_match", "must_match", "stats_of_files"]
 
 Counts = NDArray[np.int64]
 
@@ -95,7 +95,7 @@ def _answer(expression: Expression, files: FileStats, question: Callable[[RangeT
         term = predicate.term
         reference = term if isinstance(term, BoundReference) else term.ref
         if reference.field_id not in known:
-            known[reference.field_id] = _column_facts(reference, files)
+            known[reference.field_id] = column_facts(reference, files)
         return question(RangeTest.for_predicate(predicate), transformed(known[reference.field_id], term))
 
     return fold(
@@ -107,8 +107,16 @@ def _answer(expression: Expression, files: FileStats, question: Callable[[RangeT
     )
 
 
-def _column_facts(reference: BoundReference, files: FileStats) -> ColumnFacts:
-    """The rules of `metrics_filter.column_facts`, on arrays."""
+def column_facts(reference: BoundReference, files: FileStats) -> ColumnFacts:
+    """What the metrics of many files tell about a column: the rules of `metrics_filter.column_facts`, on arrays.
+
+    >>> from floe.spec.schemas.schema import Schema
+    >>> from floe.spec.types import Field, INT
+    >>> id_column = BoundReference(Schema((Field(1, "id", INT),)).entry(1))
+    >>> stats = ColumnStats(value_count=np.array([5]), null_count=np.array([0]))
+    >>> column_facts(id_column, FileStats(np.array([5]), {1: stats})).nulls.tolist()
+    [False]
+    """
     entry, type_, count = reference.entry, reference.type, len(files)
     everywhere, nowhere = np.ones(count, np.bool_), np.zeros(count, np.bool_)
     is_float = type_.kind in FLOAT_KINDS

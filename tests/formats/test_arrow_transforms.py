@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floe.arrow.transforms import apply
+from floe.formats.arrow_transforms import apply
 from floe.errors import InvalidPartitionSpec, InvalidValue, UnsupportedFeature
 from floe.spec import types as t
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate, UnknownTransform

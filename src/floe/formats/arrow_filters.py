@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.arrow import transforms
 from floe.errors import InvalidValue, NoSuchColumn, UnsupportedFeature
+from floe.formats import arrow_transforms
 from floe.spec.expressions.folding import fold
 from floe.spec.expressions.nodes import BoundPredicate, BoundReference, BoundTerm, Expression, Op
 from floe.spec.expressions.rows import value_test
@@ -100,7 +100,7 @@ def _mask(expression: Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 def _term_array(term: BoundTerm, batch: pa.RecordBatch) -> pa.Array:
     if not isinstance(term, BoundReference):
-        return transforms.apply(term.transform, term.ref.type, _term_array(term.ref, batch))
+        return arrow_transforms.apply(term.transform, term.ref.type, _term_array(term.ref, batch))
     first, *rest = term.entry.path
     place = batch.schema.get_field_index(first)
     if place < 0:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floe.arrow.filters import filter_batch, filter_mask, to_arrow
+from floe.formats.arrow_filters import filter_batch, filter_mask, to_arrow
 from floe.errors import InvalidValue, NoSuchColumn, UnsupportedFeature
 from floe.spec import types as t
 from floe.spec.expressions.binding import bind
