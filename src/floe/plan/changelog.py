@@ -1,0 +1,201 @@
+"""Changelog scans: what each snapshot of a range added and deleted, in order.
+
+| task | the rows |
+|---|---|
+| `AddedRows` | of a file that the snapshot added, without those that the same snapshot deleted |
+| `DeletedFile` | of a file that the snapshot removed, without those that were deleted before |
+| `DeletedRows` | of a file that stays, which the snapshot's own deletes delete and earlier ones did not |
+
+Snapshots that only rewrite files change no rows, and are passed over. Row-level deletes are described, not carried out:
+an engine reads the file of a `DeletedRows` task and keeps the rows that `added_deletes` hit and `existing_deletes` do
+not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from floe.avro.manifests import ManifestColumns
+from floe.errors import NoSuchSnapshot
+from floe.plan.delete_index import DeleteIndex
+from floe.plan.planner import Planner, match
+from floe.plan.ranges import entries_of, manifests_of_snapshots, snapshots_in_range
+from floe.plan.scan_plan import ScanPlan
+from floe.plan.tasks import FileTask
+from floe.spec.expressions.nodes import Expression
+from floe.spec.manifests.entries import DataFile, EntryStatus, ManifestContent, ManifestFile
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.pruning.columnar_facts import Mask
+from floe.spec.schemas.schema import Schema
+from floe.storage.protocol import Storage
+
+__all__ = ["AddedRows", "ChangeTask", "ChangelogPlan", "DeletedFile", "DeletedRows", "deletes_before", "plan_changelog"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTask:
+    """Rows that one snapshot added or deleted."""
+
+    ordinal: int
+    """The place of the snapshot in the range, from 0."""
+
+    snapshot_id: int
+    task: FileTask
+    """The file, with the deletes to apply before anything else, and what is left of the filter."""
+
+    @property
+    def file(self) -> DataFile:
+        """The data file."""
+        return self.task.file
+
+
+@dataclass(frozen=True, slots=True)
+class AddedRows(ChangeTask):
+    """All rows of the file that its deletes leave are new."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedFile(ChangeTask):
+    """All rows of the file that its deletes leave are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRows(ChangeTask):
+    """The rows of the file that its deletes leave, and that `added_deletes` delete, are gone."""
+
+    added_deletes: tuple[DataFile, ...] = ()
+
+    @property
+    def existing_deletes(self) -> tuple[DataFile, ...]:
+        """The deletes that were there before."""
+        return self.task.deletes
+
+
+@dataclass(frozen=True, eq=False)
+class ChangelogPlan:
+    """The changes of a range of snapshots; each snapshot is planned when its turn comes."""
+
+    planner: Planner
+    snapshots: tuple[Snapshot, ...]
+    """The snapshots that changed rows, oldest first; a task's ordinal is a place here."""
+
+    def tasks(self) -> Iterator[ChangeTask]:
+        """The changes, snapshot by snapshot."""
+        storage, workers = self.planner.storage, self.planner.workers
+        lists = manifests_of_snapshots(self.snapshots, storage, workers=workers)
+        for ordinal, (snapshot, manifests) in enumerate(zip(self.snapshots, lists, strict=True)):
+            yield from _Change(self.planner, ordinal, snapshot, manifests).tasks()
+
+
+def plan_changelog(
+    metadata: TableMetadata,
+    storage: Storage,
+    *,
+    after: int | None = None,
+    first: int | None = None,
+    until: int | None = None,
+    branch: str | None = None,
+    schema: Schema | None = None,
+    where: Expression | None = None,
+    case_sensitive: bool = True,
+    metrics: Collection[int] | None = (),
+    workers: int | None = None,
+) -> ChangelogPlan:
+    """The changes of a range of snapshots to rows that pass `where`; the range is that of `plan_appends`.
+
+    >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
+    >>> from floe.storage.memory import MemoryStorage
+    >>> metadata = TableMetadata(
+    ...     format_version=2,
+    ...     table_uuid=None,
+    ...     location="memory:t",
+    ...     last_updated_ms=0,
+    ...     last_column_id=0,
+    ...     schemas=(Schema(()),),
+    ...     partition_specs=(UNPARTITIONED,),
+    ... )
+    >>> list(plan_changelog(metadata, MemoryStorage()).tasks())
+    []
+    """
+    history = snapshots_in_range(metadata, after=after, first=first, until=until, branch=branch)
+    planner = Planner(metadata, storage, schema or metadata.schema, where, case_sensitive, metrics, workers)
+    _ = planner.filters  # a filter that does not fit is an error now
+    return ChangelogPlan(planner, tuple(snapshot for snapshot in history if snapshot.operation != "replace"))
+
+
+class _Change:
+    """The changes of one snapshot."""
+
+    def __init__(self, planner: Planner, ordinal: int, snapshot: Snapshot, manifests: Sequence[ManifestFile]) -> None:
+        self._planner = planner
+        self._ordinal = ordinal
+        self._id = snapshot.snapshot_id
+        self._snapshot = snapshot
+        self._data = [m for m in manifests if m.content == ManifestContent.DATA]
+        self._new_data = [m for m in self._data if m.added_snapshot_id == self._id]
+        deletes = [m for m in manifests if m.content == ManifestContent.DELETES]
+        self._new_deletes = [m for m in deletes if m.added_snapshot_id == self._id and m.may_have_added_files]
+
+    def tasks(self) -> Iterator[ChangeTask]:
+        """The changes: files added, files removed, rows deleted."""
+        new = self._planner.index(self._new_deletes, entries_of([self._id], EntryStatus.ADDED))
+        added = self._planner.plan(self._new_data, entries_of([self._id], EntryStatus.ADDED), index=new)
+        removed = self._planner.plan(self._new_data, entries_of([self._id], EntryStatus.DELETED))
+        stayed = None if new is None else self._planner.plan(self._data, self._stayed, index=new)
+        old = self._earlier_deletes() if len(removed) or stayed else None
+        for task in added.tasks():
+            yield AddedRows(self._ordinal, self._id, task)
+        for task in _with_deletes(removed, old).tasks():
+            yield DeletedFile(self._ordinal, self._id, task)
+        if new is not None and stayed is not None:
+            for hit, before in zip(_with_deletes(stayed, new).tasks(), _with_deletes(stayed, old).tasks(), strict=True):
+                fresh = tuple(delete for delete in hit.deletes if delete not in before.deletes)
+                if fresh:
+                    yield DeletedRows(self._ordinal, self._id, before, fresh)
+
+    def _stayed(self, columns: ManifestColumns) -> Mask:
+        """The files that were there before."""
+        ours = np.equal(np.asarray(columns.snapshot_id.values), self._id) & columns.snapshot_id.known
+        mine = ours & np.equal(columns.status, EntryStatus.ADDED)
+        return columns.live & ~np.asarray(mine, np.bool_)
+
+    def _earlier_deletes(self) -> DeleteIndex | None:
+        """The deletes that applied before the snapshot."""
+        parent_id = self._snapshot.parent_snapshot_id
+        if parent_id is None or deletes_before(self._snapshot) == 0:
+            return None
+        parent = self._planner.metadata.snapshots_by_id.get(parent_id)
+        if parent is None:
+            raise NoSuchSnapshot(
+                f"snapshot {self._id} removed rows, and which were deleted before is not known any more: its parent "
+                f"{parent_id} has expired",
+                hint=f"begin the changelog after snapshot {self._id}",
+            )
+        (manifests,) = manifests_of_snapshots([parent], self._planner.storage)
+        return self._planner.index([m for m in manifests if m.content == ManifestContent.DELETES])
+
+
+def deletes_before(snapshot: Snapshot) -> int | None:
+    """How many delete files there were before a snapshot, by its summary; None if it does not tell.
+
+    >>> summary = {"operation": "overwrite", "added-delete-files": "2", "total-delete-files": "5"}
+    >>> deletes_before(Snapshot(snapshot_id=1, timestamp_ms=5, summary=summary))
+    3
+    """
+    summary = snapshot.summary or {}
+    total, added, removed = (
+        summary.get(name, missing)
+        for name, missing in (("total-delete-files", "?"), ("added-delete-files", "0"), ("removed-delete-files", "0"))
+    )
+    if not all(text.isascii() and text.isdigit() and len(text) < 19 for text in (total, added, removed)):
+        return None
+    return int(total) - int(added) + int(removed)
+
+
+def _with_deletes(plan: ScanPlan, index: DeleteIndex | None) -> ScanPlan:
+    """The same files with deletes that come from elsewhere."""
+    return replace(plan, deletes=index, matched=() if index is None else match(index, plan.chunks))

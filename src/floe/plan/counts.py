@@ -1,0 +1,213 @@
+"""Counts, minima and maxima from metadata alone, where metadata is exact; and which files have to be read for the rest.
+
+A file counts without being read if all of its rows are known to pass the filter, and none of them is deleted (for
+counts of rows: or a deletion vector says how many are). Bounds are exact for numbers and times. Those of strings and
+bytes may be cut short, and Java orders UUIDs in its own way, so these are never taken for a minimum or maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from floe.errors import InvalidInput
+from floe.plan.delete_files import DeleteKind
+from floe.plan.file_chunks import FileChunk
+from floe.plan.scan_plan import ScanPlan
+from floe.plan.tasks import FileTask
+from floe.spec.pruning.columnar_facts import Mask
+from floe.spec.pruning.columnar_metrics import ColumnStats
+from floe.spec.pruning.key_columns import ByteKeys, FloatKeys, IntKeys, KeyColumn, keys_from_bounds, trusted_bounds
+from floe.spec.pruning.ranges import FLOAT_KINDS, INTEGER_KINDS
+from floe.spec.pruning.var_bytes import VarBytes
+from floe.spec.types import DecimalType, Type
+from floe.spec.values.exact_numbers import decimal_from_unscaled
+
+__all__ = ["KnownCount", "KnownRange", "count_rows", "count_values", "value_range"]
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Unread:
+    """The files of a plan that metadata does not settle."""
+
+    plan: ScanPlan
+    unsettled: tuple[Places, ...]
+    """For each chunk of the plan, the rows of these files."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no file has to be read."""
+        return not any(len(rows) for rows in self.unsettled)
+
+    def tasks(self) -> Iterator[FileTask]:
+        """The tasks of the files that have to be read."""
+        for number, rows in enumerate(self.unsettled):
+            if len(rows):
+                yield from self.plan.some_tasks(number, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownCount(Unread):
+    """A count that is right but for the files to be read, whose own counts are added to it."""
+
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRange(Unread):
+    """The least and greatest value but for the files to be read; None where no file tells. NaN is the greatest."""
+
+    lower: Any
+    upper: Any
+
+
+def count_rows(plan: ScanPlan) -> KnownCount:
+    """How many rows pass the filter of a plan and are not deleted."""
+    total, unsettled = 0, []
+    for chunk, deleted in zip(plan.chunks, _deleted_rows(plan), strict=True):
+        rows = np.asarray(chunk.columns.record_count)
+        settled = _settled(plan, chunk) & (rows >= 0) & (deleted >= 0) & (deleted <= rows)
+        total += int((rows - deleted)[settled].sum())
+        unsettled.append(np.flatnonzero(~settled))
+    return KnownCount(plan, tuple(unsettled), total)
+
+
+def count_values(plan: ScanPlan, field_id: int) -> KnownCount:
+    """How many values of a column, nulls left out, pass the filter; the plan must keep the column's metrics."""
+    total, unsettled = 0, []
+    for chunk, deleted in zip(plan.chunks, _deleted_rows(plan), strict=True):
+        stats, rows = _stats(chunk, field_id), np.asarray(chunk.columns.record_count)
+        nulls, values = (_known(counts, len(chunk)) for counts in (stats.null_count, stats.value_count))
+        settled = _settled(plan, chunk) & (deleted == 0) & (values == rows) & (nulls >= 0) & (nulls <= rows)
+        total += int((rows - nulls)[settled].sum())
+        unsettled.append(np.flatnonzero(~settled))
+    return KnownCount(plan, tuple(unsettled), total)
+
+
+def value_range(plan: ScanPlan, field_id: int) -> KnownRange:
+    """The least and greatest value of a column among rows that pass the filter; the plan must keep its metrics."""
+    entry = plan.schema.entry(field_id)
+    type_ = entry.field.type
+    lowers: list[Any] = []
+    uppers: list[Any] = []
+    unsettled = []
+    for chunk, deleted in zip(plan.chunks, _deleted_rows(plan), strict=True):
+        if not _has_exact_bounds(type_) or entry.in_collection:
+            unsettled.append(np.arange(len(chunk)))
+            continue
+        found = _Extent(type_, _stats(chunk, field_id), np.asarray(chunk.columns.record_count))
+        settled = _settled(plan, chunk) & (deleted == 0) & found.is_exact
+        lowers += found.least(settled)
+        uppers += found.greatest(settled)
+        unsettled.append(np.flatnonzero(~settled))
+    return KnownRange(
+        plan, tuple(unsettled), min(lowers, key=_order, default=None), max(uppers, key=_order, default=None)
+    )
+
+
+def _order(value: Any) -> tuple[bool, Any]:
+    """NaN behind all numbers."""
+    return (True, 0) if value != value else (False, value)
+
+
+# files ------------------------------------------------------------------------------------------------------------
+
+
+def _settled(plan: ScanPlan, chunk: FileChunk) -> Mask:
+    """Of which files all rows pass."""
+    return chunk.settled | plan.without_filter(chunk)
+
+
+def _deleted_rows(plan: ScanPlan) -> Iterator[Places]:
+    """For each chunk how many rows of each file are deleted; -1 where only reading can tell."""
+    for number, chunk in enumerate(plan.chunks):
+        found = np.zeros(len(chunk), np.int64)
+        if plan.deletes is not None:
+            kinds, counts = plan.deletes.deletes.kind, plan.deletes.deletes.record_count
+            for rows in chunk.blocks(plan.block(number)):
+                offsets, deletes = plan.deletes_of(number, rows)
+                files = np.repeat(rows, np.diff(offsets))
+                vectors = np.equal(kinds[deletes], DeleteKind.VECTOR)
+                found[files[vectors]] = counts[deletes[vectors]]
+                found[files[~vectors]] = -1
+        yield found
+
+
+def _stats(chunk: FileChunk, field_id: int) -> ColumnStats:
+    stats = chunk.stats().columns.get(field_id)
+    if stats is None:
+        raise InvalidInput(
+            f"the plan does not keep the metrics of column {field_id}", hint="ask for it in `metrics` of `plan_scan`"
+        )
+    return stats
+
+
+def _known(counts: Places | None, count: int) -> Places:
+    return np.full(count, -1) if counts is None else counts
+
+
+# bounds -----------------------------------------------------------------------------------------------------------
+
+
+def _has_exact_bounds(type_: Type) -> bool:
+    return type_.kind in INTEGER_KINDS or type_.kind in FLOAT_KINDS or isinstance(type_, DecimalType)
+
+
+class _Extent:
+    """The bounds of a column in many files, as values."""
+
+    def __init__(self, type_: Type, stats: ColumnStats, record_count: Places) -> None:
+        count = len(record_count)
+        self._type = type_
+        nothing = VarBytes(np.zeros(0, np.uint8), np.zeros(count, np.int64), np.full(count, -1))
+        self._lower, self._upper = trusted_bounds(
+            type_, keys_from_bounds(type_, stats.lower or nothing), keys_from_bounds(type_, stats.upper or nothing)
+        )
+        nulls, values = _known(stats.null_count, count), _known(stats.value_count, count)
+        self._nans = _known(stats.nan_count, count) if type_.kind in FLOAT_KINDS else np.zeros(count, np.int64)
+        self._bounded = self._lower.known & self._upper.known
+        counted = (values == record_count) & (nulls >= 0) & (self._nans >= 0)
+        self._empty = counted & (nulls + self._nans == values)
+        """Nothing but nulls and NaN."""
+
+    @property
+    def is_exact(self) -> Mask:
+        """In which files the extent is known."""
+        return np.asarray((self._nans >= 0) & (self._bounded | self._empty), np.bool_)
+
+    def least(self, files: Mask) -> list[Any]:
+        """The least value of some files, in a list; NaN if they hold nothing else."""
+        bounded = np.flatnonzero(files & self._bounded)
+        if len(bounded):
+            return [_value(self._type, self._lower, bounded, least=True)]
+        return self._nan(files)
+
+    def greatest(self, files: Mask) -> list[Any]:
+        """The greatest value of some files, in a list; NaN if there is one."""
+        bounded = np.flatnonzero(files & self._bounded)
+        nan = self._nan(files)
+        return nan if nan or not len(bounded) else [_value(self._type, self._upper, bounded, least=False)]
+
+    def _nan(self, files: Mask) -> list[Any]:
+        return [float("nan")] if (self._nans[files] > 0).any() else []
+
+
+def _value(type_: Type, keys: KeyColumn, rows: Places, *, least: bool) -> Any:
+    choose = min if least else max
+    if isinstance(keys, ByteKeys):  # wide decimals, whose first bit is flipped so that bytes are in order
+        found = choose(one for one in keys.values.take(rows).to_list() if one is not None)
+        assert isinstance(type_, DecimalType)
+        return decimal_from_unscaled(
+            int.from_bytes(bytes([found[0] ^ 0x80]) + found[1:], "big", signed=True), type_.scale
+        )
+    assert isinstance(keys, IntKeys | FloatKeys)
+    key = choose(keys.values[rows].tolist())
+    if isinstance(type_, DecimalType):
+        return decimal_from_unscaled(key, type_.scale)
+    return bool(key) if type_.kind == "boolean" else key

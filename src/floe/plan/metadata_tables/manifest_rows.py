@@ -1,0 +1,169 @@
+"""The tables of manifests: those of one snapshot, and those of all snapshots, once for each that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from floe.errors import CorruptFile, InvalidValue
+from floe.formats.arrow_types import arrow_schema
+from floe.plan.metadata_tables.filtering import passing, relaxed_to
+from floe.plan.metadata_tables.schemas import ALL_MANIFESTS, MANIFESTS
+from floe.plan.metadata_tables.sources import Sources
+from floe.plan.reading import read_in_groups
+from floe.spec.codecs.single_value import decode
+from floe.spec.expressions.nodes import Expression
+from floe.spec.manifests.entries import EntryStatus, FieldSummary, ManifestContent, ManifestFile
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.partitioning.partition_spec import PartitionField
+from floe.spec.types import Field, Type
+
+__all__ = ["all_manifests", "manifests"]
+
+_REFERENCE_SNAPSHOT_ID = 18
+_COUNTS = {
+    "added": EntryStatus.ADDED,
+    "existing": EntryStatus.EXISTING,
+    "deleted": EntryStatus.DELETED,
+}
+
+
+def manifests(sources: Sources, snapshot: Snapshot | None) -> pa.Table:
+    """One row for each manifest of a snapshot."""
+    found = _counted(sources, sources.manifests(snapshot))
+    columns = _columns(sources.metadata, found)
+    columns["partition_summaries"] = [rows or [] for rows in columns["partition_summaries"]]  # the column is required
+    return _table(MANIFESTS.fields, columns)
+
+
+def all_manifests(sources: Sources, where: Expression) -> pa.Table:
+    """One row for each manifest of each snapshot; lists of snapshots that the filter leaves out are not read."""
+    chosen = _chosen_snapshots(sources.metadata.snapshots, where)
+    pairs = list(sources.manifests_by_snapshot(chosen))
+    found = _counted(sources, [manifest for _, listed in pairs for manifest in listed])
+    columns = _columns(sources.metadata, found)
+    columns["partition_summaries"] = [
+        None if rows is None else [_with_nan_known(row) for row in rows] for rows in columns["partition_summaries"]
+    ]
+    columns["reference_snapshot_id"] = [snapshot.snapshot_id for snapshot, listed in pairs for _ in listed]
+    columns["key_metadata"] = [manifest.key_metadata for manifest in found]
+    return _table(ALL_MANIFESTS.fields, columns)
+
+
+def _chosen_snapshots(snapshots: tuple[Snapshot, ...], where: Expression) -> list[Snapshot]:
+    """The snapshots that a filter does not rule out by their ids."""
+    test = relaxed_to(where, {_REFERENCE_SNAPSHOT_ID})
+    ids = pa.array([snapshot.snapshot_id for snapshot in snapshots], pa.int64())
+    mask = passing(test, pa.record_batch([ids], ["reference_snapshot_id"]), ALL_MANIFESTS)
+    return [snapshot for snapshot, passes in zip(snapshots, mask.tolist(), strict=True) if passes]
+
+
+def _with_nan_known(summary: dict[str, Any]) -> dict[str, Any]:
+    """The column is required here; lists of early writers do not say, and wrote no NaN apart from other values."""
+    return summary if summary["contains_nan"] is not None else {**summary, "contains_nan": False}
+
+
+def _table(fields: tuple[Field, ...], columns: dict[str, list[Any]]) -> pa.Table:
+    schema = arrow_schema(replace(MANIFESTS, fields=fields))
+    return pa.Table.from_arrays([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
+
+
+def _columns(metadata: TableMetadata, found: list[ManifestFile]) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {
+        "content": [int(manifest.content) for manifest in found],
+        "path": [manifest.manifest_path for manifest in found],
+        "length": [manifest.manifest_length for manifest in found],
+        "partition_spec_id": [manifest.partition_spec_id for manifest in found],
+        "added_snapshot_id": [manifest.added_snapshot_id for manifest in found],
+        "partition_summaries": _summaries(metadata, found),
+    }
+    for kind, content in (("data", ManifestContent.DATA), ("delete", ManifestContent.DELETES)):
+        for status in _COUNTS:
+            counts = (getattr(manifest, f"{status}_files_count") for manifest in found)
+            columns[f"{status}_{kind}_files_count"] = [
+                count if manifest.content == content else 0 for manifest, count in zip(found, counts, strict=True)
+            ]
+    return columns
+
+
+def _counted(sources: Sources, found: list[ManifestFile]) -> list[ManifestFile]:
+    """The manifests with their counts; those of old lists, which say nothing, are counted."""
+    unknown = {
+        manifest.manifest_path: manifest
+        for manifest in found
+        if any(getattr(manifest, f"{status}_files_count") is None for status in _COUNTS)
+    }
+    counts = dict(zip(unknown, sources.each(lambda one: _count(sources, one), unknown.values()), strict=True))
+    return [_with_counts(manifest, counts.get(manifest.manifest_path)) for manifest in found]
+
+
+def _with_counts(manifest: ManifestFile, counts: dict[str, Any] | None) -> ManifestFile:
+    return manifest if counts is None else replace(manifest, **counts)
+
+
+def _count(sources: Sources, manifest: ManifestFile) -> dict[str, Any]:
+    """The counts of a manifest, by its entries."""
+    (status,) = read_in_groups(sources.storage, [manifest], lambda entries: entries.status, types={}, workers=1)
+    return {f"{name}_files_count": int(np.count_nonzero(status == value)) for name, value in _COUNTS.items()}
+
+
+# summaries ------------------------------------------------------------------------------------------------------------
+
+
+def _summaries(metadata: TableMetadata, found: Iterable[ManifestFile]) -> list[list[dict[str, Any]] | None]:
+    texts: dict[tuple[int, int, bytes | None], str] = {}
+    types = {
+        spec.spec_id: spec.partition_type(metadata.schema, reversed(metadata.schemas)).fields
+        for spec in metadata.partition_specs
+    }
+
+    def text(spec_id: int, place: int, bound: bytes | None) -> str:
+        key = spec_id, place, bound
+        if key not in texts:
+            field = metadata.spec_by_id(spec_id).fields[place]
+            texts[key] = _bound_text(field, types[spec_id][place].type, bound)
+        return texts[key]
+
+    def rows(manifest: ManifestFile) -> list[dict[str, Any]] | None:
+        if manifest.partitions is None:
+            return None
+        fields = metadata.spec_by_id(manifest.partition_spec_id).fields
+        if len(manifest.partitions) > len(fields):
+            raise CorruptFile(
+                f"a manifest of partition spec {manifest.partition_spec_id} with {len(fields)} fields has "
+                f"{len(manifest.partitions)} summaries",
+                manifest=manifest.manifest_path,
+            )
+        return [
+            _row(summary, *(text(manifest.partition_spec_id, place, bound) for bound in _bounds(summary)))
+            for place, summary in enumerate(manifest.partitions)
+        ]
+
+    return [rows(manifest) for manifest in found]
+
+
+def _bounds(summary: FieldSummary) -> tuple[bytes | None, bytes | None]:
+    return summary.lower_bound, summary.upper_bound
+
+
+def _row(summary: FieldSummary, lower: str, upper: str) -> dict[str, Any]:
+    return {
+        "contains_null": summary.contains_null,
+        "contains_nan": summary.contains_nan,
+        "lower_bound": lower,
+        "upper_bound": upper,
+    }
+
+
+def _bound_text(field: PartitionField, type_: Type, bound: bytes | None) -> str:
+    """A bound as people read it, as in the paths of partitions; `null` where there is none."""
+    try:
+        value = None if bound is None else decode(type_, bound)
+    except (CorruptFile, InvalidValue) as error:
+        raise CorruptFile(f"a bound of the partition field {field.name!r} cannot be read: {error}") from None
+    return field.transform.to_human(type_, value)

@@ -1,0 +1,166 @@
+"""The table of partitions: files of one snapshot counted by their partition, columns at a time.
+
+Deletes are counted as they are stored; what they delete is not taken off the rows. Files whose specs have a different
+number of the table's partition fields are counted apart even where all values are equal: a null that is stored is not
+the same as a field that a spec did not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from floe.avro.lanes import Places
+from floe.avro.manifests import ManifestColumns
+from floe.formats.arrow_types import arrow_schema
+from floe.plan.metadata_tables.arrays import to_array
+from floe.plan.metadata_tables.entry_rows import EntryRows
+from floe.plan.metadata_tables.filtering import ManifestFilter, filter_table, needed_columns, passing, relaxed_to
+from floe.plan.metadata_tables.sources import Sources
+from floe.spec.expressions.nodes import TRUE, Expression
+from floe.spec.manifests.entries import FileContent
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.pruning.columnar_rows import Column
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import INT, LONG, TIMESTAMPTZ, Field, StructType
+
+__all__ = ["partitions"]
+
+_MICROS_PER_MILLI = 1000
+_NEVER = np.iinfo(np.int64).min
+
+_COUNTED = {
+    "record_count": (FileContent.DATA, "records"),
+    "file_count": (FileContent.DATA, "files"),
+    "total_data_file_size_in_bytes": (FileContent.DATA, "bytes"),
+    "position_delete_record_count": (FileContent.POSITION_DELETES, "records"),
+    "position_delete_file_count": (FileContent.POSITION_DELETES, "files"),
+    "equality_delete_record_count": (FileContent.EQUALITY_DELETES, "records"),
+    "equality_delete_file_count": (FileContent.EQUALITY_DELETES, "files"),
+}
+"""Which files each count is of, and what of them it counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The live files of some manifests of one spec: their partitions as structs, and what is counted of each."""
+
+    partition: pa.StructArray
+    shown_fields: int
+    spec_id: int
+    content: Places
+    records: Places
+    bytes: Places
+    snapshot_id: Places
+
+
+def partitions(sources: Sources, snapshot: Snapshot | None, schema: Schema, where: Expression) -> pa.Table:
+    """One row for each partition that has files in a snapshot, if it passes a filter bound to the schema."""
+    unified = sources.partition_type
+    early = relaxed_to(where, {field.id for field in unified})
+    pruning = ManifestFilter(early, sources.partition_types, {field.id: field.id for field in unified})
+    partition = Field(1, "partition", unified, required=True)
+
+    def read(columns: ManifestColumns) -> _Files:
+        rows = EntryRows(columns, np.flatnonzero(columns.live), {})
+        if early != TRUE:
+            rows = rows.where(passing(early, rows.batch(needed_columns(early, schema)), schema))
+        left, places = rows.columns, rows.rows
+        snapshot_ids = rows.taken(left.snapshot_id)
+        return _Files(
+            rows.array(partition),
+            len({field.id for field in left.partition_type} & {field.id for field in unified}),
+            left.spec_id,
+            left.content[places],
+            left.record_count[places],
+            left.file_size_in_bytes[places],
+            np.where(snapshot_ids.known, np.asarray(snapshot_ids.values), -1),
+        )
+
+    chosen = list(filter(pruning.might_match, sources.manifests(snapshot)))
+    found = list(sources.look_at(chosen, read))
+    return filter_table(where, _counted(sources.metadata, unified, schema, found), schema)
+
+
+def _counted(metadata: TableMetadata, unified: StructType, schema: Schema, found: list[_Files]) -> pa.Table:
+    wanted = arrow_schema(schema)
+    if not sum(len(files.content) for files in found):
+        return wanted.empty_table()
+    keys = pa.concat_arrays([files.partition for files in found])
+    groups, first = _groups(keys, _joined([np.full(len(f.content), f.shown_fields) for f in found]))
+    content = _joined([files.content for files in found])
+    amounts = {
+        "records": _joined([files.records for files in found]),
+        "bytes": _joined([files.bytes for files in found]),
+        "files": np.ones(len(content), np.int64),
+    }
+    columns: dict[str, pa.Array] = {"partition": keys.take(pa.array(first))}
+    for name, (kind, amount) in _COUNTED.items():
+        column = next(field for field in schema.fields if field.name == name)
+        columns[name] = to_array(column.type, Column(_sums(groups, len(first), content == kind, amounts[amount])))
+    spec_ids = _joined([np.full(len(files.content), files.spec_id) for files in found])
+    columns |= _last_updates(metadata, groups, first, spec_ids, _joined([files.snapshot_id for files in found]))
+    return pa.Table.from_arrays([columns[field.name] for field in wanted], schema=wanted)
+
+
+def _joined(parts: list[NDArray[Any]]) -> Places:
+    return np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int64, copy=False)
+
+
+def _sums(groups: Places, count: int, chosen: NDArray[np.bool_], amounts: Places) -> Places:
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, groups[chosen], amounts[chosen])
+    return sums
+
+
+def _groups(keys: pa.StructArray, shown_fields: Places) -> tuple[Places, Places]:
+    """The group of each file, numbered by first appearance, and the first file of each group."""
+    groups = shown_fields
+    for n in range(keys.type.num_fields):
+        codes = _codes(keys.field(n))
+        groups = np.unique(groups * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1].astype(np.int64)
+    _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return rank[groups], first[order]
+
+
+def _codes(values: pa.Array) -> Places:
+    """A number for each value, equal for equal ones; 0 for null. Floats are compared by their bits, with one NaN."""
+    if pa.types.is_floating(values.type):
+        numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
+        numbers[np.isnan(numbers)] = np.nan  # nulls come as NaN too, and are told apart below
+        values = pa.array(numbers.view(np.int64), mask=values.is_null().to_numpy(zero_copy_only=False))
+    if pa.types.is_null(values.type):
+        return np.zeros(len(values), np.int64)
+    indices = values.dictionary_encode().indices
+    codes: Places = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes + 1
+
+
+def _last_updates(
+    metadata: TableMetadata, groups: Places, first: Places, spec_ids: Places, snapshot_ids: Places
+) -> dict[str, pa.Array]:
+    """When each partition last got a file, by which snapshot, and that file's spec.
+
+    Snapshots that have expired are not known any more; the spec is that of the first file if none is.
+    """
+    times = {one.snapshot_id: one.timestamp_ms * _MICROS_PER_MILLI for one in metadata.snapshots}
+    ids, places = np.unique(snapshot_ids, return_inverse=True)
+    by_id = np.array([times.get(one, _NEVER) for one in ids.tolist()], np.int64)
+    when = by_id[places]
+    # the latest of each group; of equal ones, the first file
+    order = np.lexsort((np.arange(len(when)), -np.maximum(when, _NEVER + 1), groups))
+    latest = order[np.searchsorted(groups[order], np.arange(len(first)))]
+    known = when[latest] != _NEVER
+    return {
+        "spec_id": to_array(INT, Column(spec_ids[latest])),
+        "last_updated_at": to_array(TIMESTAMPTZ, Column(np.where(known, when[latest], 0), known)),
+        "last_updated_snapshot_id": to_array(LONG, Column(snapshot_ids[latest], known)),
+    }

@@ -1,0 +1,238 @@
+"""The metadata tables by name: what a table knows about itself, as Arrow.
+
+| table | a row for each | time travel |
+|---|---|---|
+| `snapshots` | snapshot | |
+| `history` | time that another snapshot became current | |
+| `refs` | branch and tag | |
+| `metadata_log_entries` | metadata file that the log still has | |
+| `manifests` | manifest | yes |
+| `entries` | entry of a manifest, deleted ones too | yes |
+| `files`, `data_files`, `delete_files` | file | yes |
+| `partitions` | partition | yes |
+| `position_deletes` | row that a position delete file or deletion vector deletes | yes |
+| `all_manifests` | manifest of each snapshot | |
+| `all_entries` | entry of any manifest of any snapshot | |
+| `all_files`, `all_data_files`, `all_delete_files` | file of any manifest of any snapshot; it may come twice | |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from floe.errors import InvalidInput
+from floe.formats.arrow_types import arrow_schema
+from floe.plan.metadata_tables import metadata_rows, schemas
+from floe.plan.metadata_tables.arrays import batch_of
+from floe.plan.metadata_tables.file_rows import entry_table
+from floe.plan.metadata_tables.filtering import bind_filter, filter_table
+from floe.plan.metadata_tables.manifest_rows import all_manifests, manifests
+from floe.plan.metadata_tables.partition_rows import partitions
+from floe.plan.metadata_tables.position_deletes import position_deletes
+from floe.plan.metadata_tables.sources import Sources
+from floe.spec.expressions.nodes import Expression
+from floe.spec.manifests.entries import ManifestContent
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.schemas.column_projection import project
+from floe.spec.schemas.schema import Schema
+from floe.storage.protocol import Storage
+
+__all__ = ["NAMES", "TIME_TRAVEL", "metadata_table", "schema_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is asked of a table: its rows at a snapshot, in some columns of its schema, that pass a bound filter."""
+
+    sources: Sources
+    snapshot: Snapshot | None
+    schema: Schema
+    columns: Schema
+    where: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A metadata table: its columns, and how its rows are found."""
+
+    schema: Callable[[TableMetadata], Schema]
+    rows: Callable[[_Request], pa.Table]
+    travels: bool = False
+
+
+def _whole(schema: Schema, build: Callable[[_Request], pa.Table], *, travels: bool = False) -> _Kind:
+    """A small table, of which all rows and columns are made before the filter and the projection."""
+
+    def rows(request: _Request) -> pa.Table:
+        passed = filter_table(request.where, build(request), request.schema)
+        return _projected(passed, request.columns)
+
+    return _Kind(lambda metadata: schema, rows, travels)
+
+
+def _projected(table: pa.Table, columns: Schema) -> pa.Table:
+    """Some columns of a table, and some fields of its structs; without any, it still has its rows."""
+    wanted = arrow_schema(columns)
+    if wanted == table.schema:
+        return table
+    if not wanted.names:
+        return pa.Table.from_batches([batch_of(columns, [], table.num_rows)])
+    return table.select(wanted.names).cast(wanted)
+
+
+def _of_entries(
+    schema: Callable[[TableMetadata], Schema],
+    *,
+    content: ManifestContent | None = None,
+    live_only: bool = True,
+    all_snapshots: bool = False,
+) -> _Kind:
+    def rows(request: _Request) -> pa.Table:
+        sources = request.sources
+        found = sources.all_manifests() if all_snapshots else sources.manifests(request.snapshot)
+        return entry_table(
+            sources,
+            found,
+            request.schema,
+            request.columns,
+            request.where,
+            content=content,
+            live_only=live_only,
+        )
+
+    return _Kind(schema, rows, travels=not all_snapshots)
+
+
+_DATA, _DELETES = ManifestContent.DATA, ManifestContent.DELETES
+_KINDS: MappingProxyType[str, _Kind] = MappingProxyType(
+    {
+        "snapshots": _whole(schemas.SNAPSHOTS, lambda r: metadata_rows.snapshots(r.sources.metadata)),
+        "history": _whole(schemas.HISTORY, lambda r: metadata_rows.history(r.sources.metadata)),
+        "refs": _whole(schemas.REFS, lambda r: metadata_rows.refs(r.sources.metadata)),
+        "metadata_log_entries": _whole(
+            schemas.METADATA_LOG_ENTRIES,
+            lambda r: metadata_rows.metadata_log_entries(r.sources.metadata, r.sources.metadata_location),
+        ),
+        "manifests": _whole(schemas.MANIFESTS, lambda r: manifests(r.sources, r.snapshot), travels=True),
+        "entries": _of_entries(schemas.entries_schema, live_only=False),
+        "files": _of_entries(schemas.files_schema),
+        "data_files": _of_entries(schemas.files_schema, content=_DATA),
+        "delete_files": _of_entries(schemas.files_schema, content=_DELETES),
+        "partitions": _Kind(
+            schemas.partitions_schema,
+            lambda r: _projected(partitions(r.sources, r.snapshot, r.schema, r.where), r.columns),
+            travels=True,
+        ),
+        "position_deletes": _Kind(
+            schemas.position_deletes_schema,
+            lambda r: position_deletes(r.sources, r.snapshot, r.schema, r.columns, r.where),
+            travels=True,
+        ),
+        "all_manifests": _whole(schemas.ALL_MANIFESTS, lambda r: all_manifests(r.sources, r.where)),
+        "all_entries": _of_entries(schemas.entries_schema, live_only=False, all_snapshots=True),
+        "all_files": _of_entries(schemas.files_schema, all_snapshots=True),
+        "all_data_files": _of_entries(schemas.files_schema, content=_DATA, all_snapshots=True),
+        "all_delete_files": _of_entries(schemas.files_schema, content=_DELETES, all_snapshots=True),
+    }
+)
+
+NAMES = tuple(_KINDS)
+"""The names of all metadata tables."""
+
+TIME_TRAVEL = tuple(name for name, kind in _KINDS.items() if kind.travels)
+"""The names of those that show a snapshot, and so can show an older one."""
+
+
+def schema_of(name: str, metadata: TableMetadata) -> Schema:
+    """The columns of a metadata table, to which filters on it are bound.
+
+    >>> from floe.spec.metadata.table_metadata_json import parse
+    >>> metadata = parse(
+    ...     b'''{"format-version": 1, "location": "s3://bucket/t", "last-updated-ms": 30, "last-column-id": 0,
+    ...     "schema": {"type": "struct", "fields": []}, "partition-spec": []}'''
+    ... )
+    >>> [field.name for field in schema_of("refs", metadata)][:3]
+    ['name', 'type', 'snapshot_id']
+    >>> schema_of("filez", metadata)
+    Traceback (most recent call last):
+    floe.errors.InvalidInput: there is no metadata table 'filez'; there are snapshots, history, refs, ...
+    """
+    return _kind(name).schema(metadata)
+
+
+def metadata_table(
+    name: str,
+    metadata: TableMetadata,
+    metadata_location: str,
+    storage: Storage,
+    *,
+    snapshot: Snapshot | int | None = None,
+    where: Expression | None = None,
+    columns: str | Iterable[str | Sequence[str]] | None = None,
+    workers: int | None = None,
+) -> pa.Table:
+    """The rows of a metadata table, as Arrow, with field ids in the metadata of its fields.
+
+    `snapshot` is one of the table or its id; by default the current one is shown, and a table without one has no files.
+    `where` is a filter on the columns of `schema_of`, bound to it or not. `columns` are names of columns, or of fields
+    within structs (`data_file.file_path`, `partition.day`, `readable_metrics.id.lower_bound`); what is not asked for is
+    not decoded. They come in the table's order. Files are read by several threads, or by as many as `workers` says.
+
+    >>> from floe.spec.expressions.dsl import col
+    >>> from floe.spec.metadata.table_metadata_json import parse
+    >>> from floe.storage.memory import MemoryStorage
+    >>> metadata = parse(
+    ...     b'''{"format-version": 1, "location": "s3://bucket/t", "last-updated-ms": 30, "last-column-id": 0,
+    ...     "schema": {"type": "struct", "fields": []}, "partition-spec": [], "current-snapshot-id": 2,
+    ...     "snapshots": [{"snapshot-id": 1, "timestamp-ms": 10, "manifests": []},
+    ...                   {"snapshot-id": 2, "parent-snapshot-id": 1, "timestamp-ms": 20, "manifests": []}]}'''
+    ... )
+    >>> later = metadata_table(
+    ...     "snapshots",
+    ...     metadata,
+    ...     "v1.metadata.json",
+    ...     MemoryStorage(),
+    ...     where=col("snapshot_id") > 1,
+    ...     columns=["parent_id"],
+    ... )
+    >>> later.to_pylist()
+    [{'parent_id': 1}]
+    """
+    kind = _kind(name)
+    if snapshot is not None and not kind.travels:
+        raise InvalidInput(
+            f"the metadata table {name!r} shows all snapshots, so none can be chosen",
+            hint=f"time travel is for {', '.join(TIME_TRAVEL)}",
+        )
+    if snapshot is None:
+        snapshot = metadata.current_snapshot if kind.travels else None
+    elif not isinstance(snapshot, Snapshot):
+        snapshot = metadata.snapshot(snapshot)
+    schema = kind.schema(metadata)
+    request = _Request(
+        Sources(metadata, metadata_location, storage, workers),
+        snapshot,
+        schema,
+        schema if columns is None else _selected(schema, columns),
+        bind_filter(where, schema),
+    )
+    return kind.rows(request)
+
+
+def _kind(name: str) -> _Kind:
+    kind = _KINDS.get(name)
+    if kind is None:
+        raise InvalidInput(f"there is no metadata table {name!r:.80}", hint=f"there are {', '.join(_KINDS)}")
+    return kind
+
+
+def _selected(schema: Schema, columns: str | Iterable[str | Sequence[str]]) -> Schema:
+    names = [columns] if isinstance(columns, str) else list(columns)
+    if "*" in names:
+        return schema
+    return project(schema, {schema.resolve(name).field.id for name in names})

@@ -1,0 +1,150 @@
+"""From manifests to a plan: the steps that all kinds of scans share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias, TypeVar
+
+from floe.avro.manifests import ManifestColumns
+from floe.plan.delete_index import DeleteIndex, Matched
+from floe.plan.delete_pruning import kept_deletes
+from floe.plan.file_chunks import Choice, FileChunk, FileTests, choose_files
+from floe.plan.reading import read_in_groups
+from floe.plan.report import ScanReport
+from floe.plan.residuals import Residuals, SpecResiduals
+from floe.plan.scan_plan import ScanPlan
+from floe.plan.spec_filters import SpecFilters, partition_types
+from floe.spec.expressions.binding import bind
+from floe.spec.expressions.nodes import TRUE, Expression
+from floe.spec.manifests.entries import ManifestContent, ManifestFile
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.pruning.columnar_facts import Mask
+from floe.spec.schemas.schema import Schema
+from floe.storage.environment import Clock, SystemClock
+from floe.storage.protocol import Storage
+
+__all__ = ["Entries", "Planner", "live_entries", "match"]
+
+R = TypeVar("R")
+
+Entries: TypeAlias = Callable[[ManifestColumns], Mask]
+"""Says which entries of a manifest count."""
+
+
+def live_entries(columns: ManifestColumns) -> Mask:
+    """The entries of a snapshot's files, which is what a scan reads."""
+    return columns.live
+
+
+def match(index: DeleteIndex, chunks: Sequence[FileChunk]) -> list[Matched]:
+    """What an index of deletes knows of the files of some chunks."""
+    return index.match([(chunk.columns, chunk.stats()) for chunk in chunks])
+
+
+@dataclass(frozen=True, eq=False)
+class Planner:
+    """What a plan is made with."""
+
+    metadata: TableMetadata
+    storage: Storage
+    schema: Schema
+    where: Expression | None = None
+    case_sensitive: bool = True
+    metrics: Collection[int] | None = ()
+    """The columns whose metrics files keep; None for all."""
+
+    workers: int | None = None
+    clock: Clock | None = None
+
+    @cached_property
+    def filters(self) -> SpecFilters:
+        """The filter, bound to the schema, under all specs."""
+        bound = TRUE if self.where is None else bind(self.where, self.schema, case_sensitive=self.case_sensitive)
+        return SpecFilters(self.metadata, self.schema, bound)
+
+    def plan(
+        self, manifests: Sequence[ManifestFile], which: Entries = live_entries, *, index: DeleteIndex | None = None
+    ) -> ScanPlan:
+        """The plan for the files of some manifests; `which` says what entries of data manifests count.
+
+        The deletes are those of the manifests, or of an index that is there already.
+        """
+        clock = self.clock or SystemClock()
+        started = clock.now_ms()
+        data, deletes = ([m for m in manifests if m.content == content] for content in ManifestContent)
+        read = self.filters.manifests_kept(data, live_only=which is live_entries)
+        delete_read = self.deletes_that_matter(deletes, read)
+        index = self.index(delete_read) if index is None else index
+        choices = self._choices(read, index, which)
+        chunks = [choice.chunk for choice in choices if choice.chunk is not None]
+        residuals = self._add_residuals(chunks)
+        matched = [] if index is None else match(index, chunks)
+        report = ScanReport(
+            data_manifests=len(data),
+            data_manifests_read=len(read),
+            delete_manifests=len(deletes),
+            delete_manifests_read=len(delete_read),
+            files_read=sum(choice.live for choice in choices),
+            files_in_partitions=sum(choice.in_partitions for choice in choices),
+            files=sum(map(len, chunks)),
+            file_bytes=sum(int(chunk.columns.file_size_in_bytes.sum()) for chunk in chunks),
+            delete_files=0 if index is None else len(index),
+            planning_ms=clock.now_ms() - started,
+        )
+        bound = self.filters.bound
+        return ScanPlan(self.metadata, self.schema, bound, chunks, residuals.expressions, index, matched, report)
+
+    def deletes_that_matter(self, deletes: Sequence[ManifestFile], data: Sequence[ManifestFile]) -> list[ManifestFile]:
+        """The manifests of deletes that may apply to files of some manifests.
+
+        Deletes apply within their spec and partition, where the filter holds too; only equality deletes without
+        partitioning reach further, and those are of a spec whose projection lets everything pass.
+        """
+        specs = {manifest.partition_spec_id for manifest in data}
+
+        def is_near(spec_id: int) -> bool:
+            return spec_id in specs or self.metadata.spec_by_id(spec_id).is_unpartitioned
+
+        near = [manifest for manifest in deletes if specs and is_near(manifest.partition_spec_id)]
+        return self.filters.manifests_kept(near)
+
+    def index(self, manifests: Sequence[ManifestFile], which: Entries = live_entries) -> DeleteIndex | None:
+        """The deletes of some manifests, as far as they may delete rows that pass the filter; None for none."""
+
+        def look(columns: ManifestColumns) -> ManifestColumns:
+            own = self.filters.of(columns.spec_id)
+            return columns.take(kept_deletes(columns, which(columns), own, self.filters.bound))
+
+        chunks = list(self._read(manifests, look, ()))
+        if not sum(map(len, chunks)):
+            return None
+        everywhere = [spec.spec_id for spec in self.metadata.partition_specs if spec.is_unpartitioned]
+        newest_first = sorted(self.metadata.schemas, key=lambda schema: -schema.schema_id)
+        return DeleteIndex(chunks, everywhere, [self.metadata.schema, *newest_first])
+
+    def _choices(self, manifests: Sequence[ManifestFile], index: DeleteIndex | None, which: Entries) -> list[Choice]:
+        helpful = () if index is None else index.columns
+        tests = FileTests(self.filters.bound, frozenset((*(self.metrics or ()), *helpful)), self.metrics)
+
+        def look(columns: ManifestColumns) -> Choice:
+            return choose_files(columns, self.filters.of(columns.spec_id), tests, which(columns))
+
+        return list(self._read(manifests, look, sorted({*tests.wanted, *tests.kept})))
+
+    def _read(
+        self, manifests: Sequence[ManifestFile], look: Callable[[ManifestColumns], R], metrics: Collection[int]
+    ) -> Iterator[R]:
+        types = partition_types(self.metadata, self.schema)
+        return read_in_groups(self.storage, manifests, look, types=types, metrics=metrics, workers=self.workers)
+
+    def _add_residuals(self, chunks: Sequence[FileChunk]) -> Residuals:
+        residuals = Residuals(self.filters.bound)
+        known: dict[int, SpecResiduals] = {}
+        for chunk in chunks:
+            spec_id = chunk.spec.spec_id
+            if spec_id not in known:
+                known[spec_id] = residuals.under(chunk.spec, self.schema)
+            chunk.residuals = known[spec_id].codes(chunk.columns.partition, len(chunk))
+        return residuals

@@ -1,0 +1,119 @@
+"""Ranges of a table's history, from one snapshot to another along the line of parents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from floe.avro.manifests import ManifestColumns
+from floe.errors import InvalidInput, NoSuchSnapshot
+from floe.plan.manifest_lists import manifests_of_snapshot
+from floe.spec.manifests.entries import EntryStatus, ManifestFile
+from floe.spec.metadata.history import is_ancestor_of, snapshots_between
+from floe.spec.metadata.refs import MAIN_BRANCH
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.pruning.columnar_facts import Mask
+from floe.storage.concurrency import map_concurrently
+from floe.storage.protocol import Storage
+
+__all__ = ["entries_of", "manifests_of_snapshots", "snapshots_in_range"]
+
+_READERS = 8
+
+
+def snapshots_in_range(
+    metadata: TableMetadata,
+    *,
+    after: int | None = None,
+    first: int | None = None,
+    until: int | None = None,
+    branch: str | None = None,
+) -> tuple[Snapshot, ...]:
+    """The snapshots after one, or from a first one on, up to and with another, oldest first.
+
+    Without a beginning the range starts with the oldest snapshot that the table still has. Without an end it goes to
+    the head of the branch, which is `main` unless told; where both are given, the end must be in the branch's history.
+    The snapshot of `after` may have expired, as long as its child is there; what came in between must not have.
+
+    >>> from floe.spec.metadata.table_metadata_json import parse
+    >>> metadata = parse(
+    ...     b'''{"format-version": 1, "location": "s3://bucket/t", "last-updated-ms": 30, "last-column-id": 0,
+    ...     "schema": {"type": "struct", "fields": []}, "partition-spec": [], "current-snapshot-id": 3,
+    ...     "snapshots": [{"snapshot-id": 2, "parent-snapshot-id": 1, "timestamp-ms": 20, "manifests": []},
+    ...                   {"snapshot-id": 3, "parent-snapshot-id": 2, "timestamp-ms": 30, "manifests": []}]}'''
+    ... )
+    >>> [snapshot.snapshot_id for snapshot in snapshots_in_range(metadata, after=1)]
+    [2, 3]
+    >>> snapshots_in_range(metadata, after=7)
+    Traceback (most recent call last):
+    floe.errors.NoSuchSnapshot: snapshot 7 is not in the history of snapshot 3; ...
+    """
+    if after is not None and first is not None:
+        raise InvalidInput("a range begins after a snapshot or with one, found both")
+    end = _end(metadata, until, branch)
+    if end is None:
+        if after is not None or first is not None:
+            raise NoSuchSnapshot(f"the table has no current snapshot, so nothing comes after {after or first}")
+        return ()
+    if first is not None:
+        metadata.snapshot(first)
+        if not is_ancestor_of(metadata, first, end):
+            raise _not_in_history(first, end)
+        after = metadata.snapshot(first).parent_snapshot_id
+    try:
+        return snapshots_between(metadata, after, end)
+    except NoSuchSnapshot:
+        raise _not_in_history(after, end) from None
+
+
+def _not_in_history(snapshot_id: int | None, end: int) -> NoSuchSnapshot:
+    return NoSuchSnapshot(
+        f"snapshot {snapshot_id} is not in the history of snapshot {end}",
+        hint="it was rolled back, is on another branch, or snapshots after it have expired: changes since then are not "
+        "known any more; read the table as a whole and go on from there",
+    )
+
+
+def _end(metadata: TableMetadata, until: int | None, branch: str | None) -> int | None:
+    head = metadata.current_snapshot_id
+    if branch is not None and (branch != MAIN_BRANCH or branch in metadata.refs):
+        ref = metadata.ref(branch)
+        if not ref.is_branch:
+            raise InvalidInput(
+                f"{branch!r} is a tag, which has no history of its own", hint="give the end of the range"
+            )
+        head = ref.snapshot_id
+    if until is None:
+        return head
+    metadata.snapshot(until)
+    if branch is not None and (head is None or not is_ancestor_of(metadata, until, head)):
+        raise NoSuchSnapshot(f"snapshot {until} is not in the history of branch {branch!r}")
+    return until
+
+
+def manifests_of_snapshots(
+    snapshots: Sequence[Snapshot], storage: Storage, *, workers: int | None = None
+) -> Iterator[list[ManifestFile]]:
+    """The manifests of each of some snapshots, in their order, read in parallel."""
+    limit = min(len(snapshots), _READERS if workers is None else workers)
+    if limit <= 1:
+        yield from (manifests_of_snapshot(snapshot, storage) for snapshot in snapshots)
+        return
+    with ThreadPoolExecutor(limit, thread_name_prefix="floe-plan") as pool:
+        yield from map_concurrently(
+            lambda snapshot: manifests_of_snapshot(snapshot, storage), snapshots, limit=limit, executor=pool
+        )
+
+
+def entries_of(snapshot_ids: Iterable[int], *statuses: EntryStatus) -> Callable[[ManifestColumns], Mask]:
+    """Says which entries of a manifest were made by some snapshots, and with one of some statuses."""
+    wanted = np.array(sorted(snapshot_ids), np.int64)
+
+    def which(columns: ManifestColumns) -> Mask:
+        made = np.isin(np.asarray(columns.snapshot_id.values), wanted) & columns.snapshot_id.known
+        return made & np.isin(columns.status, statuses)
+
+    return which
