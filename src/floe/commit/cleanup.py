@@ -1,0 +1,125 @@
+"""Removing what a commit wrote and does not need: only what a later read proves to be unreachable.
+
+A file is deleted when the table was read after the outcome was known, and nothing that was read leads to the file. Any
+doubt, above all any error while reading, keeps every file: what is left over is found by orphan removal, what is
+deleted wrongly is lost. Nothing here raises, for the commit it follows has its outcome already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from floe.avro.snapshot_manifests import snapshot_manifests
+from floe.commit.change import Change, KeyedChange, TidyChange, WritingChange
+from floe.commit.outcomes import find_key, names_metadata_file
+from floe.commit.pointer import Pointer, Proposal, TableState
+from floe.commit.reachability import reachable_among
+from floe.errors import FloeError, StorageError
+from floe.spec.metadata.snapshots import Snapshot
+from floe.storage.locations import canonical
+from floe.storage.protocol import Storage
+
+__all__ = ["clean_failed", "clean_published", "delete_uncommitted", "discard_absent"]
+
+
+def clean_published(
+    pointer: Pointer, changes: Sequence[Change], published: TableState, *, doubtful: bool = False
+) -> list[str]:
+    """Removes what earlier attempts of published changes wrote; gives notes of what could not be removed.
+
+    What the published snapshots refer to is read from their manifest lists, which say what they and all that was
+    built upon them can know of the changes' files. It is `doubtful` which attempt was published when it was found
+    later; then what the last one used is looked at too.
+    """
+    candidates = _needless(changes, doubtful)
+    if not candidates:
+        return []
+    try:
+        fresh = pointer.load()
+        if fresh is None:
+            return []
+        kept = {canonical(s.manifest_list) for s in fresh.metadata.snapshots if s.manifest_list is not None}
+        for change in changes:
+            if isinstance(change, KeyedChange):
+                snapshot = published.metadata.snapshots_by_id.get(change.snapshot_id)
+                if snapshot is not None:
+                    kept |= _files_of(snapshot, pointer.storage)
+                elif doubtful:
+                    return []  # it was published, and expired: what was built upon it may have its manifests
+        return _delete([file for file in candidates if canonical(file) not in kept], pointer.storage)
+    except (FloeError, OSError) as error:
+        return [f"{len(candidates)} needless metadata files were kept, for not all could be read: {error}"]
+
+
+def clean_failed(pointer: Pointer, changes: Sequence[Change], fresh: TableState | None) -> list[str]:
+    """Removes what changes wrote that are known not to be published.
+
+    `fresh` is the table's state, read after the outcome was known, or None if the table was to be created and is not
+    there. Each file is checked against it once more.
+    """
+    if fresh is not None and find_key(fresh.metadata, changes) is not None:
+        return []
+    tidy = [change for change in changes if isinstance(change, TidyChange)]
+    try:
+        lists = [] if fresh is None else [s.manifest_list for s in fresh.metadata.snapshots if s.manifest_list]
+        kept = {canonical(location) for location in lists}
+        gone = [file for change in tidy for file in change.written() if canonical(file) not in kept]
+        for change in tidy:
+            change.forget(gone)
+        return _delete(gone, pointer.storage)
+    except (FloeError, OSError) as error:
+        return [f"metadata files of the failed commit were kept: {error}"]
+
+
+def discard_absent(proposals: Iterable[Proposal], fresh: Callable[[Proposal], TableState | None]) -> None:
+    """Discards proposals that are not published, as the table's fresh state shows: it does not name their files."""
+    for proposal in proposals:
+        state = fresh(proposal)
+        if state is None or not names_metadata_file(state, proposal.location):
+            proposal.pointer.discard(proposal)
+
+
+def delete_uncommitted(pointer: Pointer, changes: Sequence[Change], files: Collection[str]) -> list[str]:
+    """Deletes data files that an engine wrote for changes that failed; gives those that were deleted.
+
+    Called only when `commit` raised an error other than `CommitStateUnknown`. The table is read anew: if it has the
+    changes, or any of its snapshots reaches a file, or anything cannot be read, nothing is deleted.
+    """
+    if not files:
+        return []
+    try:
+        fresh = pointer.load()
+        if fresh is None or find_key(fresh.metadata, changes) is not None:
+            return []
+        if reachable_among(fresh.metadata, files, pointer.storage):
+            return []
+        return [deletion.location for deletion in pointer.storage.delete_many(files) if deletion.deleted]
+    except (FloeError, OSError):
+        return []
+
+
+def _needless(changes: Iterable[Change], doubtful: bool) -> list[str]:
+    found: dict[str, None] = {}
+    for change in changes:
+        if isinstance(change, TidyChange) and not doubtful:
+            used = set(change.used())
+            found.update((file, None) for file in change.written() if file not in used)
+        elif isinstance(change, WritingChange):
+            found.update(dict.fromkeys(change.written()))
+    return list(found)
+
+
+def _files_of(snapshot: Snapshot, storage: Storage) -> set[str]:
+    """The manifest list of a snapshot and the manifests in it, by their canonical names."""
+    files = {canonical(manifest.manifest_path) for manifest in snapshot_manifests(snapshot, storage)}
+    return files if snapshot.manifest_list is None else {canonical(snapshot.manifest_list), *files}
+
+
+def _delete(files: Sequence[str], storage: Storage) -> list[str]:
+    if not files:
+        return []
+    failed = [deletion for deletion in storage.delete_many(files) if not deletion.deleted]
+    if not failed:
+        return []
+    first = failed[0].error or StorageError("the storage did not say why")
+    return [f"{len(failed)} of {len(files)} needless metadata files could not be deleted: {first}"]

@@ -1,0 +1,200 @@
+"""The summary of a new snapshot: what was added and removed, counted as Java Iceberg counts it.
+
+Only what is not zero is told, beside the number of changed partitions. The properties that a caller gives stand
+beside the counts and cannot take their place.
+
+>>> from floe.spec.manifests.entries import FileContent
+>>> counts = FileCounts()
+>>> counts.added(DataFile(FileContent.DATA, "a.parquet", "parquet", (), 3, 100))
+>>> counts.to_summary()
+{'added-data-files': '1', 'added-records': '3', 'added-files-size': '100'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from floe.commit.change import COMMIT_ID
+from floe.errors import InvalidInput, InvalidUpdate
+from floe.spec.manifests.delete_scope import partition_key
+from floe.spec.manifests.entries import DataFile, FileContent
+from floe.spec.metadata import summaries
+from floe.spec.metadata.properties import integer_property
+from floe.spec.metadata.snapshots import OPERATION
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.partitioning.paths import partition_path
+
+__all__ = ["FileCounts", "SummaryBuilder", "check_own_properties"]
+
+PARTITION_LIMIT: Final = "write.summary.partition-limit"
+
+_ADDED: Final = {
+    "data": (summaries.ADDED_DATA_FILES, summaries.ADDED_RECORDS),
+    "equality": (summaries.ADDED_EQUALITY_DELETE_FILES, summaries.ADDED_EQUALITY_DELETES),
+    "position": (summaries.ADDED_POSITION_DELETE_FILES, summaries.ADDED_POSITION_DELETES),
+    "vector": (summaries.ADDED_DVS, summaries.ADDED_POSITION_DELETES),
+}
+_REMOVED: Final = {
+    "data": (summaries.DELETED_DATA_FILES, summaries.DELETED_RECORDS),
+    "equality": (summaries.REMOVED_EQUALITY_DELETE_FILES, summaries.REMOVED_EQUALITY_DELETES),
+    "position": (summaries.REMOVED_POSITION_DELETE_FILES, summaries.REMOVED_POSITION_DELETES),
+    "vector": (summaries.REMOVED_DVS, summaries.REMOVED_POSITION_DELETES),
+}
+_ORDER: Final = (
+    summaries.ADDED_DATA_FILES,
+    summaries.DELETED_DATA_FILES,
+    summaries.ADDED_EQUALITY_DELETE_FILES,
+    summaries.REMOVED_EQUALITY_DELETE_FILES,
+    summaries.ADDED_POSITION_DELETE_FILES,
+    summaries.REMOVED_POSITION_DELETE_FILES,
+    summaries.ADDED_DELETE_FILES,
+    summaries.REMOVED_DELETE_FILES,
+    summaries.ADDED_DVS,
+    summaries.REMOVED_DVS,
+    summaries.ADDED_RECORDS,
+    summaries.DELETED_RECORDS,
+    summaries.ADDED_FILES_SIZE,
+    summaries.REMOVED_FILES_SIZE,
+    summaries.ADDED_POSITION_DELETES,
+    summaries.REMOVED_POSITION_DELETES,
+    summaries.ADDED_EQUALITY_DELETES,
+    summaries.REMOVED_EQUALITY_DELETES,
+)
+_COMPUTED: Final = frozenset(
+    {
+        *_ORDER,
+        *summaries.TOTALS,
+        summaries.CHANGED_PARTITION_COUNT,
+        summaries.DELETED_DUPLICATE_FILES,
+        summaries.MANIFESTS_CREATED,
+        summaries.MANIFESTS_KEPT,
+        summaries.MANIFESTS_REPLACED,
+        summaries.ENTRIES_PROCESSED,
+        summaries.PARTITION_SUMMARIES_INCLUDED,
+        summaries.REPLACE_PARTITIONS,
+        summaries.SOURCE_SNAPSHOT_ID,
+        summaries.PUBLISHED_WAP_ID,
+        COMMIT_ID,
+        OPERATION,
+    }
+)
+
+
+def check_own_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that a caller wants in the summary, if they are text and none of them is computed.
+
+    >>> check_own_properties({"added-records": "7"})
+    Traceback (most recent call last):
+    floe.errors.InvalidInput: added-records of a snapshot's summary is counted, and cannot be set
+    """
+    for name, value in properties.items():
+        if name in _COMPUTED or name.startswith(summaries.CHANGED_PARTITION_PREFIX):
+            raise InvalidInput(f"{name} of a snapshot's summary is counted, and cannot be set")
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidInput(f"a snapshot's summary holds text, found {name!r:.80}: {value!r:.80}")
+    return dict(properties)
+
+
+def _kind(file: DataFile) -> str:
+    if file.content == FileContent.DATA:
+        return "data"
+    if file.content == FileContent.EQUALITY_DELETES:
+        return "equality"
+    return "vector" if file.is_deletion_vector else "position"
+
+
+@dataclass(slots=True)
+class FileCounts:
+    """How many files, rows and bytes of each kind were added and removed."""
+
+    values: dict[str, int] = field(default_factory=dict)
+
+    def added(self, file: DataFile) -> None:
+        """A file was added."""
+        self._count(file, _ADDED, summaries.ADDED_DELETE_FILES, summaries.ADDED_FILES_SIZE)
+
+    def removed(self, file: DataFile) -> None:
+        """A file was removed."""
+        self._count(file, _REMOVED, summaries.REMOVED_DELETE_FILES, summaries.REMOVED_FILES_SIZE)
+
+    def _count(self, file: DataFile, names: Mapping[str, tuple[str, str]], deletes: str, size: str) -> None:
+        kind = _kind(file)
+        of_files, of_rows = names[kind]
+        values = self.values
+        values[of_files] = values.get(of_files, 0) + 1
+        values[of_rows] = values.get(of_rows, 0) + max(file.record_count, 0)
+        if kind != "data":
+            values[deletes] = values.get(deletes, 0) + 1
+        # A Puffin file holds many deletion vectors; each counts for its own bytes.
+        own = file.content_size_in_bytes if kind == "vector" else None
+        values[size] = values.get(size, 0) + (file.file_size_in_bytes if own is None else own)
+
+    def to_summary(self) -> dict[str, str]:
+        """What is not zero, as the summary tells it."""
+        return {name: str(self.values[name]) for name in _ORDER if self.values.get(name, 0) > 0}
+
+
+class SummaryBuilder:
+    """Gathers what a commit did into the summary of its snapshot."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._metadata = metadata
+        self._all = FileCounts()
+        self._partitions: dict[Hashable, tuple[DataFile, FileCounts]] = {}
+        self._others: dict[str, str] = {}
+
+    def add(self, files: Iterable[DataFile]) -> None:
+        """These files were added."""
+        for file in files:
+            self._all.added(file)
+            self._partition(file).added(file)
+
+    def remove(self, files: Iterable[DataFile]) -> None:
+        """These files were removed."""
+        for file in files:
+            self._all.removed(file)
+            self._partition(file).removed(file)
+
+    def set(self, name: str, value: int | str) -> None:
+        """Another key of the summary."""
+        self._others[name] = str(value)
+
+    def _partition(self, file: DataFile) -> FileCounts:
+        key = partition_key(file.spec_id, file.partition)
+        found = self._partitions.get(key)
+        if found is None:
+            found = self._partitions[key] = file, FileCounts()
+        return found[1]
+
+    def _partition_summaries(self) -> dict[str, str]:
+        """The number of changed partitions, and what was changed in each if they are no more than the limit."""
+        by_path: dict[str, FileCounts] = {}
+        for file, counts in self._partitions.values():
+            together = by_path.setdefault(self._path(file), FileCounts())
+            for name, value in counts.values.items():
+                together.values[name] = together.values.get(name, 0) + value
+        found = {summaries.CHANGED_PARTITION_COUNT: str(len(by_path))}
+        limit = integer_property(self._metadata.properties, PARTITION_LIMIT, default=0)
+        if by_path and len(by_path) <= limit:
+            found[summaries.PARTITION_SUMMARIES_INCLUDED] = "true"
+            for path, counts in by_path.items():
+                if path:
+                    text = ",".join(f"{name}={value}" for name, value in counts.to_summary().items())
+                    found[summaries.CHANGED_PARTITION_PREFIX + path] = text
+        return found
+
+    def _path(self, file: DataFile) -> str:
+        metadata = self._metadata
+        spec = metadata.specs_by_id.get(file.spec_id)
+        if spec is None:
+            raise InvalidUpdate(f"the table has no partition spec {file.spec_id}", file=file.file_path)
+        return partition_path(spec, metadata.schema, file.partition, reversed(metadata.schemas))
+
+    def build(self, operation: str, own: Mapping[str, str], head: Mapping[str, str] | None) -> dict[str, str]:
+        """The summary of the snapshot; `head` is that of the snapshot it is built upon (None: there is none)."""
+        found = {OPERATION: operation} | dict(own)
+        found |= self._all.to_summary() | self._partition_summaries() | self._others
+        summaries.check_replace(found)
+        return summaries.with_totals(found, head)
