@@ -1,0 +1,202 @@
+"""Metadata files, for all catalogs: reading them with care, naming and writing the next one, cleaning up old ones.
+
+Catalogs that move a pointer write each new state to a file with a random part in its name, such as
+`00007-<uuid>.metadata.json`, and then swap; `write_proposal`, `discard_proposal` and `clean_old_files` are all that
+their pointers need for files. The file-system catalog publishes by creating a file of a known name, and uses the rest.
+
+| table property | what it does |
+|---|---|
+| `write.metadata.compression-codec` | `none` (default) or `gzip` |
+| `write.metadata.path` | the folder of metadata files; default: `metadata` below the table's location |
+| `write.metadata.previous-versions-max` | how many earlier files the metadata log keeps (100) |
+| `write.metadata.delete-after-commit.enabled` | whether files that leave the log are deleted (`false`) |
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from typing import Final
+
+from floe.commit.pointer import Pointer, Proposal, TableState
+from floe.errors import FloeError, InvalidUpdate, OutcomeUnknown, StorageUnavailable
+from floe.spec.metadata.file_names import catalog_metadata_file_name, parse_metadata_file_name
+from floe.spec.metadata.json_reader import Limits
+from floe.spec.metadata.properties import boolean_property
+from floe.spec.metadata.requirements import TableRequirement
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.table_metadata_json import parse, serialize
+from floe.spec.metadata.updates import TableUpdate
+from floe.storage.environment import Ids
+from floe.storage.locations import canonical, is_below, join
+from floe.storage.protocol import Storage
+
+__all__ = [
+    "COMPRESSION_CODEC",
+    "DELETE_AFTER_COMMIT",
+    "METADATA_PATH",
+    "clean_old_files",
+    "compressed",
+    "discard_proposal",
+    "encode_metadata",
+    "is_compressed",
+    "metadata_folder",
+    "next_metadata_location",
+    "parse_metadata",
+    "read_metadata",
+    "read_metadata_bytes",
+    "removed_from_log",
+    "write_proposal",
+]
+
+COMPRESSION_CODEC: Final = "write.metadata.compression-codec"
+DELETE_AFTER_COMMIT: Final = "write.metadata.delete-after-commit.enabled"
+METADATA_PATH: Final = "write.metadata.path"
+_CODECS: Final = {"none": False, "gzip": True}
+_HIGHEST_VERSION: Final = 2**31 - 1
+
+
+# reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_metadata(storage: Storage, location: str, *, limits: Limits | None = None) -> TableMetadata:
+    """The metadata in a file, plain or gzip whatever its name says, checked for reading.
+
+    >>> from floe.storage.memory import MemoryStorage
+    >>> storage = MemoryStorage()
+    >>> storage.write("memory:t/metadata/v1.metadata.json", b"{")
+    >>> read_metadata(storage, "memory:t/metadata/v1.metadata.json")
+    Traceback (most recent call last):
+    floe.errors.InvalidMetadata: $: not JSON: ... (file: memory:t/metadata/v1.metadata.json)
+    """
+    return parse_metadata(read_metadata_bytes(storage, location, limits=limits), location, limits=limits)
+
+
+def read_metadata_bytes(storage: Storage, location: str, *, limits: Limits | None = None) -> bytes:
+    """The bytes of a metadata file, unless it is too large to be one."""
+    return storage.read(location, max_bytes=(limits or Limits()).max_bytes)
+
+
+def parse_metadata(data: bytes, location: str, *, limits: Limits | None = None) -> TableMetadata:
+    """The metadata in the bytes of a file; errors name the file."""
+    try:
+        return parse(data, limits=limits)
+    except FloeError as error:
+        raise error.with_context(file=location) from None
+
+
+# writing ----------------------------------------------------------------------------------------------------------
+
+
+def is_compressed(metadata: TableMetadata) -> bool:
+    """Whether the table wants its metadata files compressed."""
+    codec = metadata.properties.get(COMPRESSION_CODEC, "none")
+    if codec.lower() not in _CODECS:
+        raise InvalidUpdate(
+            f"there is no metadata codec {codec[:80]!r}",
+            hint=f"use one of {', '.join(_CODECS)}",
+            property=COMPRESSION_CODEC,
+        )
+    return _CODECS[codec.lower()]
+
+
+def compressed(data: bytes) -> bytes:
+    """The gzip file of some bytes; the same bytes always give the same file."""
+    return gzip.compress(data, compresslevel=6, mtime=0)
+
+
+def encode_metadata(metadata: TableMetadata) -> bytes:
+    """The bytes of the metadata's file, compressed if the table wants that."""
+    wanted = is_compressed(metadata)
+    data = serialize(metadata)
+    return compressed(data) if wanted else data
+
+
+def metadata_folder(metadata: TableMetadata) -> str:
+    """The folder in which the table keeps its metadata files."""
+    asked = metadata.properties.get(METADATA_PATH)
+    return asked.rstrip("/") if asked else join(metadata.location, "metadata")
+
+
+def next_metadata_location(base: TableState | None, metadata: TableMetadata, ids: Ids) -> str:
+    """Where a catalog puts a new state: the version after the base's, and a random part that nobody else has.
+
+    A base that is named as file-system tables name theirs counts as none, as in other engines.
+    """
+    found = None if base is None else parse_metadata_file_name(base.location)
+    version = -1 if found is None or found.uuid is None or found.version is None else found.version
+    name = catalog_metadata_file_name(
+        min(version + 1, _HIGHEST_VERSION), str(ids.uuid()), compressed=is_compressed(metadata)
+    )
+    return join(metadata_folder(metadata), name)
+
+
+def write_proposal(
+    pointer: Pointer,
+    base: TableState | None,
+    metadata: TableMetadata,
+    *,
+    updates: Sequence[TableUpdate] = (),
+    requirements: Sequence[TableRequirement] = (),
+) -> Proposal:
+    """`Pointer.propose` for catalogs that move a pointer: the new metadata is written, under a name of its own."""
+    location = next_metadata_location(base, metadata, pointer.environment.ids)
+    content = encode_metadata(metadata)
+    try:
+        pointer.storage.write(location, content)
+    except OutcomeUnknown as error:
+        _make_sure(pointer.storage, location, content, error)
+    return Proposal(pointer, base, metadata, location, tuple(updates), tuple(requirements), content)
+
+
+def _make_sure(storage: Storage, location: str, content: bytes, lost: OutcomeUnknown) -> None:
+    """After a lost answer: the name is ours alone, so what is there, if anything, is what was sent."""
+    try:
+        if storage.read(location) == content:
+            return
+    except FloeError as error:
+        lost.add_note(f"Reading it failed: {error}")
+    raise StorageUnavailable("the metadata file could not be written", location=location) from lost
+
+
+def discard_proposal(proposal: Proposal) -> None:
+    """`Pointer.discard` for catalogs that move a pointer: the file that was not published goes; nothing is raised."""
+    try:
+        proposal.pointer.storage.delete_many([proposal.location])
+    except Exception:  # what is left over is found by orphan removal
+        return
+
+
+# cleaning up ------------------------------------------------------------------------------------------------------
+
+
+def removed_from_log(base: TableMetadata, metadata: TableMetadata) -> list[str]:
+    """The metadata files that left the log with a commit and may be deleted, oldest first.
+
+    None unless the table wants it so. A log is text that anybody may have written: only files that are named like
+    metadata files, below the table's own folders, are taken.
+    """
+    if not boolean_property(metadata.properties, DELETE_AFTER_COMMIT, default=False):
+        return []
+    kept = {canonical(entry.metadata_file) for entry in metadata.metadata_log}
+    roots = (metadata.location, metadata_folder(metadata))
+    gone = (entry.metadata_file for entry in base.metadata_log)
+    return [
+        file
+        for file in dict.fromkeys(gone)
+        if canonical(file) not in kept
+        and parse_metadata_file_name(file) is not None
+        and any(is_below(file, root) for root in roots)
+    ]
+
+
+def clean_old_files(proposal: Proposal) -> None:
+    """`Pointer.finish` for catalogs that move a pointer: deletes what left the log; nothing is raised."""
+    if proposal.base is None:
+        return
+    try:
+        spared = {canonical(proposal.base.location), canonical(proposal.location)}
+        gone = removed_from_log(proposal.base.metadata, proposal.metadata)
+        proposal.pointer.storage.delete_many([file for file in gone if canonical(file) not in spared])
+    except Exception:  # the commit is done; old files that stay are no harm
+        return

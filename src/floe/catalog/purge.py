@@ -1,0 +1,215 @@
+"""Deleting all files of a dropped table: planned from its metadata before anything is touched, and only below its root.
+
+What a table's metadata names is text that anybody may have written. So a purge deletes a file only if the table's
+metadata leads to it *and* it lies below the table's own location; what lies elsewhere is kept, and told. A table whose
+location holds the whole warehouse, or that says `gc.enabled=false` (its files belong to others too), is not purged at
+all. Everything is read before the first file is deleted: if a manifest cannot be read, nothing happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+from floe.avro.manifest_lists import read_manifest_list
+from floe.avro.manifests import read_manifest
+from floe.commit.pointer import TableState
+from floe.errors import CorruptFile, FloeError, InvalidLocation, StorageError, UnsupportedFeature
+from floe.spec.metadata.properties import boolean_property
+from floe.spec.metadata.snapshots import Snapshot
+from floe.storage.locations import Location, parse
+from floe.storage.protocol import Storage
+
+__all__ = ["GC_ENABLED", "PurgePlan", "PurgeReport", "plan_purge"]
+
+GC_ENABLED = "gc.enabled"
+_BATCH = 1000
+_SHOWN = 5
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeReport:
+    """What a purge did."""
+
+    deleted: int
+    kept: tuple[str, ...] = ()
+    """Files outside the table's location."""
+
+    failed: tuple[str, ...] = ()
+    """Files that could not be deleted."""
+
+    reason: str = ""
+    """Why the first of them could not."""
+
+    def check(self) -> PurgeReport:
+        """Raise if files are left that should be gone.
+
+        >>> PurgeReport(deleted=2).check().deleted
+        2
+        """
+        if self.failed:
+            raise StorageError(
+                f"the table is dropped, but {len(self.failed)} of its files could not be deleted: {self.reason}",
+                hint="delete them by hand",
+                files=", ".join(self.failed[:_SHOWN]) + (", …" if len(self.failed) > _SHOWN else ""),
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePlan:
+    """The files to delete, in this order: data before what leads to it, the table's metadata last."""
+
+    location: str
+    data: tuple[str, ...] = field(default=(), repr=False)
+    """Data files and delete files."""
+
+    manifests: tuple[str, ...] = field(default=(), repr=False)
+    """Manifests and manifest lists."""
+
+    others: tuple[str, ...] = field(default=(), repr=False)
+    """Statistics."""
+
+    metadata: tuple[str, ...] = field(default=(), repr=False)
+    """The metadata files, old and current."""
+
+    kept: tuple[str, ...] = field(default=(), repr=False)
+    """Files that the table uses outside its location; they are not deleted."""
+
+    def files(self) -> Iterator[str]:
+        """All files to delete."""
+        for group in (self.data, self.manifests, self.others, self.metadata):
+            yield from group
+
+    def apply(self, storage: Storage) -> PurgeReport:
+        """Deletes the files; goes on after a failure, and tells what is left."""
+        deleted, failed, reason = 0, list[str](), ""
+        files = self.files()
+        while batch := list(islice(files, _BATCH)):
+            try:
+                outcomes = [(one.location, one.error) for one in storage.delete_many(batch)]
+            except StorageError as error:
+                outcomes = [(location, error) for location in batch]
+            deleted += sum(error is None for _, error in outcomes)
+            failed += [location for location, error in outcomes if error is not None]
+            reason = reason or next((error.message for _, error in outcomes if error is not None), "")
+        return PurgeReport(deleted, self.kept, tuple(failed), reason)
+
+
+def plan_purge(
+    state: TableState, storage: Storage, *, above: Iterable[str] = (), roots: Sequence[str] = ()
+) -> PurgePlan:
+    """All files that a table's metadata leads to, of all its snapshots, if they lie below its location (or `roots`).
+
+    `above` are places that must not be in the table's location, such as the warehouse.
+
+    >>> from floe.spec.metadata.creation import new_table_metadata
+    >>> from floe.spec.schemas.schema import Schema
+    >>> from floe.storage.memory import MemoryStorage
+    >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
+    >>> table = new_table_metadata(Schema(()), location="memory:wh/db/t", uuid=uuid, now_ms=0)
+    >>> state = TableState(table, "memory:wh/db/t/metadata/v1.metadata.json")
+    >>> list(plan_purge(state, MemoryStorage(), above=["memory:wh"]).files())
+    ['memory:wh/db/t/metadata/v1.metadata.json']
+    """
+    metadata = state.metadata
+    if not boolean_property(metadata.properties, GC_ENABLED, default=True):
+        raise UnsupportedFeature(
+            f"the table says {GC_ENABLED}=false: other tables may use its files, so they are not deleted",
+            hint=f"drop it without purge, or set {GC_ENABLED}=true first",
+            location=metadata.location,
+        )
+    own = [parse(root) for root in (metadata.location, *roots)]
+    for place in above:
+        if any(root.contains(parse(place)) for root in own):
+            raise UnsupportedFeature(
+                "the table's location holds more than the table, so its files are not deleted",
+                hint="drop it without purge, and delete its files by hand",
+                location=metadata.location,
+                holds=place,
+            )
+    gathered = _Gathered(own)
+    _read_snapshots(metadata.snapshots, storage, gathered)
+    return PurgePlan(
+        location=metadata.location,
+        data=gathered.take("data"),
+        manifests=gathered.take("manifests"),
+        others=gathered.of(
+            [
+                *(file.statistics_path for file in metadata.statistics),
+                *(file.statistics_path for file in metadata.partition_statistics),
+            ]
+        ),
+        metadata=gathered.of([*(entry.metadata_file for entry in metadata.metadata_log), state.location]),
+        kept=tuple(gathered.kept),
+    )
+
+
+class _Gathered:
+    """Files found so far: each once, those of the table apart from the others."""
+
+    def __init__(self, roots: Sequence[Location]) -> None:
+        self.roots = roots
+        self.kept: dict[str, None] = {}
+        self._found: dict[str, dict[str, None]] = {"data": {}, "manifests": {}}
+
+    def add(self, group: str, location: str) -> None:
+        target = self._found[group] if self._is_own(location) else self.kept
+        target[location] = None
+
+    def take(self, group: str) -> tuple[str, ...]:
+        return tuple(self._found[group])
+
+    def of(self, locations: Iterable[str]) -> tuple[str, ...]:
+        own = []
+        for location in dict.fromkeys(locations):
+            if self._is_own(location):
+                own.append(location)
+            else:
+                self.kept[location] = None
+        return tuple(own)
+
+    def _is_own(self, location: str) -> bool:
+        try:
+            place = parse(location)
+        except InvalidLocation:
+            return False
+        return any(root.contains(place) and root.path.rstrip("/") != place.path.rstrip("/") for root in self.roots)
+
+
+def _read_snapshots(snapshots: Iterable[Snapshot], storage: Storage, gathered: _Gathered) -> None:
+    seen: set[str] = set()
+    for snapshot in snapshots:
+        for path in _manifest_paths(snapshot, storage, gathered):
+            if path not in seen:
+                seen.add(path)
+                gathered.add("manifests", path)
+                for file in _read(path, storage, _file_paths):
+                    gathered.add("data", file)
+
+
+def _manifest_paths(snapshot: Snapshot, storage: Storage, gathered: _Gathered) -> Sequence[str]:
+    if snapshot.manifest_list is None:
+        return snapshot.manifests or ()
+    gathered.add("manifests", snapshot.manifest_list)
+    return [manifest.manifest_path for manifest in _read(snapshot.manifest_list, storage, read_manifest_list)]
+
+
+def _file_paths(manifest: bytes) -> list[str]:
+    """The files of all entries, those that the snapshot deleted too."""
+    try:
+        return [(path or b"").decode() for path in read_manifest(manifest).file_path.to_list()]
+    except UnicodeDecodeError as error:
+        raise CorruptFile(f"a file's path is not text: {error}") from error
+
+
+def _read(location: str, storage: Storage, decode: Callable[[bytes], T]) -> T:
+    try:
+        return decode(storage.read(location))
+    except FloeError as error:
+        error.add_note("Not all files of the table can be found, so nothing was deleted, and the table is still there.")
+        raise error.with_context(file=location) from None
