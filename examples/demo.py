@@ -10,22 +10,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.updates import AddSchema, SetCurrentSchema, SetSnapshotRef, UpgradeFormatVersion
-from floe.spec.partitioning.building import build_spec
-from floe.spec.schemas.evolution import SchemaUpdate
-from floe.spec.schemas.schema import Schema
-from floe.spec.types import LONG, STRING, TIMESTAMPTZ, DecimalType, Field
-from tiny_engine import Clock, Scan, TinyTable
+import floe
+import tiny_engine as engine
+from floe import Table
+from floe.table.scan import Scan
 
-ORDERS = Schema(
-    (
-        Field(1, "order_id", LONG, required=True),
-        Field(2, "customer", STRING),
-        Field(3, "amount", DecimalType(10, 2)),
-        Field(4, "ts", TIMESTAMPTZ, required=True),
-    )
-)
+COLUMNS = "order_id bigint not null, customer string, amount decimal(10, 2), ts timestamptz not null"
 
 
 def orders(day: dt.date, first_id: int, count: int) -> pa.Table:
@@ -47,10 +37,16 @@ def say(text: str) -> None:
     print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}")
 
 
-def show(scan: Scan) -> None:
+def indent(text: str) -> None:
+    """Something that Floe says about itself."""
+    print("\n".join(f"  {line}" for line in text.splitlines()))
+
+
+def show(table: Table, scan: Scan | None = None) -> None:
     """The rows, and how much had to be read for them."""
-    rows = scan.rows.sort_by("order_id")
-    print(f"  {rows.num_rows} rows, {scan.files_read} of {scan.files_total} files read")
+    scan = table.scan() if scan is None else scan
+    rows = engine.read(table, scan).sort_by("order_id")
+    print(f"  {rows.num_rows} rows from {len(scan.files())} files")
     names = rows.column_names
     lines = [names, *([str(row[name]) for name in names] for row in rows.slice(0, 5).to_pylist())]
     widths = [max(len(line[n]) for line in lines) for n in range(len(names))]
@@ -60,54 +56,62 @@ def show(scan: Scan) -> None:
         print(f"    … and {rows.num_rows - 5} more")
 
 
-def main(folder: Path) -> TinyTable:
-    """The whole story, in a folder."""
-    say("1. Create a table: format version 2, partitioned by day(ts) and bucket(4, order_id)")
-    table = TinyTable.create(folder, Clock(), ORDERS, build_spec(ORDERS, ["day(ts)", "bucket(4, order_id)"]))
-    print(f"  {table.metadata_file}")
-    print("  " + str(table.metadata.schema).replace("\n", "\n  "))
+def main(warehouse: Path) -> Table:
+    """The whole story, in a warehouse folder."""
+    say("1. Connect to a folder and create a table, partitioned by day(ts) and bucket(4, order_id)")
+    lake = floe.connect(warehouse)
+    lake.create_namespace("db")
+    table = lake.create_table("db.orders", COLUMNS, partition_by=["day(ts)", "bucket(4, order_id)"])
+    indent(repr(table))
 
     say("2. Append two days of orders")
-    first = table.append(orders(dt.date(2026, 1, 1), 1, 8))
-    second = table.append(orders(dt.date(2026, 1, 2), 9, 8))
-    for snapshot in (first, second):
-        summary = snapshot.summary or {}
-        print(f"  snapshot {snapshot.snapshot_id}: {snapshot.operation}, {summary['added-records']} rows in", end=" ")
-        print(f"{summary['added-data-files']} files, {summary['total-records']} rows in all")
+    first = engine.append(table, orders(dt.date(2026, 1, 1), 1, 8))
+    engine.append(table, orders(dt.date(2026, 1, 2), 9, 8))
+    for entry in table.history():
+        indent(str(entry))
 
     say("3. Read back, with a filter on columns: hidden partitioning and column bounds leave files out")
-    show(table.scan())
-    show(table.scan("ts >= '2026-01-02T00:00:00+00:00' and amount < 12"))
-    show(table.scan("order_id in (3, 11)"))
+    show(table)
+    scan = table.scan(where="ts >= '2026-01-02' and amount < 12")
+    show(table, scan)
+    indent(scan.explain())
 
-    say("4. Evolve the schema: add a column, rename another; no file is rewritten")
-    metadata = table.metadata
-    update = SchemaUpdate(metadata.schema, format_version=2, last_column_id=metadata.last_column_id)
-    evolved = update.add_column("note", STRING, after="customer").rename_column("amount", "total").apply()
-    table.update(AddSchema(evolved), SetCurrentSchema(-1))
-    show(table.scan("order_id <= 2"))
+    say("4. Change the columns and the properties in one transaction; no file is rewritten")
+    with table.transaction() as tx:
+        tx.evolve().add_column("note", "string", after="customer").rename_column("amount", "total")
+        tx.set_properties({"owner": "demo"})
+    show(table, table.scan(where="order_id <= 2"))
 
-    say("5. Upgrade to format version 3 and delete rows by a deletion vector")
-    table.update(UpgradeFormatVersion(3))
-    table.delete("customer = 'bob' and total > 3")
-    show(table.scan())
+    say("5. Upgrade to format version 3 and delete rows by deletion vectors")
+    table.upgrade(3)
+    engine.delete(table, "customer = 'bob' and total > 3")
+    show(table)
+    print(f"  counted from metadata alone: {table.scan().count()} rows")
 
-    say("6. Tag a snapshot and travel in time")
-    table.update(SetSnapshotRef("after-day-one", SnapshotRef(snapshot_id=first.snapshot_id, type="tag")))
-    tagged = table.metadata.snapshot_of_ref("after-day-one")
-    show(table.scan(snapshot=tagged.snapshot_id))
-    earlier = table.metadata.snapshot_as_of(second.timestamp_ms)
-    show(table.scan(snapshot=earlier.snapshot_id))
+    say("6. Write to a branch, look at it, and publish it")
+    audit = table.branch("audit", create=True)
+    more = orders(dt.date(2026, 1, 3), 17, 2).rename_columns({"amount": "total"})
+    audit.append_files(engine.write_rows(table, more.append_column("note", pa.nulls(2, pa.string()))))
+    print(f"  main has {table.scan().count()} rows, audit {audit.scan().count()}")
+    table.fast_forward("main", "audit")
+    print(f"  main has {table.scan().count()} rows after the fast-forward")
 
-    say("7. The history, from the metadata")
-    for entry in table.metadata.snapshot_log:
-        snapshot = table.metadata.snapshot(entry.snapshot_id)
-        when = dt.datetime.fromtimestamp(entry.timestamp_ms / 1000, dt.UTC)
-        print(f"  {when:%Y-%m-%d %H:%M}  {snapshot.operation:<8} {snapshot.snapshot_id}")
+    say("7. Tag a snapshot and travel in time; the past has the columns of its time")
+    assert first is not None
+    table.create_tag("after-day-one", snapshot=first.snapshot_id)
+    show(table, table.scan(ref="after-day-one"))
+
+    say("8. What the table knows about itself, as Arrow")
+    partitions = table.inspect.partitions(columns=["partition", "record_count", "file_count"])
+    for row in partitions.slice(0, 3).to_pylist():
+        print(f"  {row}")
+    print(f"  … {partitions.num_rows} partitions in all")
+    for entry in table.history():
+        indent(str(entry))
     return table
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="floe-demo-") as warehouse:
-        main(Path(warehouse) / "db" / "orders")
+    with tempfile.TemporaryDirectory(prefix="floe-demo-") as folder:
+        main(Path(folder) / "warehouse")
     print("\nDone; the temporary warehouse is gone. Every Iceberg engine can read what was in it (`make interop`).")

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from helpers.tried import pytest_terminal_summary as pytest_terminal_summary
+
 CORPUS = Path(__file__).parent / "corpus"
 
 # Machines are shared and noisy, so no deadline; the database would make runs depend on earlier ones. The same examples

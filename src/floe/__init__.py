@@ -3,8 +3,10 @@
 Everything is reachable from here; what a program does not use is not imported.
 
 >>> import floe
->>> floe.Schema.__module__
-'floe.spec.schemas.schema'
+>>> lake = floe.connect("memory:")
+>>> lake.create_namespace("db")
+>>> floe.Table.__module__, lake.create_table("db.orders", "order_id bigint not null").name
+('floe.table.table', 'db.orders')
 """
 
 from __future__ import annotations
@@ -16,15 +18,22 @@ if TYPE_CHECKING:
     from floe import errors, spec
     from floe.spec.expressions.dsl import col
     from floe.spec.schemas.schema import Schema
+    from floe.table.connecting import connect, open
+    from floe.table.lake import Lake
+    from floe.table.table import Table
 
 __version__ = "0.1.0"
 
-__all__ = ["Schema", "__version__", "col", "errors", "spec"]
+__all__ = ["Lake", "Schema", "Table", "__version__", "col", "connect", "errors", "open", "spec"]
 
 _HOMES = {
+    "Lake": "floe.table.lake",
     "Schema": "floe.spec.schemas.schema",
+    "Table": "floe.table.table",
     "col": "floe.spec.expressions.dsl",
+    "connect": "floe.table.connecting",
     "errors": "floe.errors",
+    "open": "floe.table.connecting",
     "spec": "floe.spec",
 }
 """Where each public name lives; a home that ends in the name itself is the module."""

@@ -1,0 +1,126 @@
+"""A read of a table: which columns and rows, as of when, and what it takes to get them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from floe.commit.pointer import TableState
+from floe.errors import UnsupportedFeature
+from floe.plan.counts import count_rows
+from floe.plan.scan import plan_scan
+from floe.plan.scan_plan import ScanPlan
+from floe.plan.snapshots import choose_snapshot, schema_for
+from floe.spec.expressions.binding import bind
+from floe.spec.expressions.nodes import TRUE, Expression
+from floe.spec.expressions.parser import parse_filter
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.partitioning.partition_spec import unified_partition_type
+from floe.spec.schemas.column_projection import select
+from floe.spec.schemas.schema import Schema
+from floe.storage.protocol import Storage
+from floe.table.cards import snapshot_line
+
+__all__ = ["Scan"]
+
+
+class Scan:
+    """Rows to be read: made by `Table.scan`, which says how to choose them.
+
+    A scan always gives the same rows, whatever is committed meanwhile, until its snapshot expires.
+
+    >>> import floe
+    >>> lake = floe.connect("memory:")
+    >>> lake.create_namespace("db")
+    >>> t = lake.create_table("db.t", "id bigint, name string")
+    >>> scan = t.scan(columns=["name"], where="id > 5")
+    >>> scan
+    <Scan of db.t: name where id > 5, no snapshot yet>
+    >>> scan.count(), scan.files()
+    (0, [])
+    """
+
+    def __init__(
+        self,
+        state: TableState,
+        table: str,
+        storage: Storage,
+        *,
+        columns: str | Sequence[str] | None = None,
+        where: Expression | str | None = None,
+        snapshot: int | None = None,
+        ref: str | None = None,
+        as_of_ms: int | None = None,
+        case_sensitive: bool = True,
+    ) -> None:
+        metadata = state.metadata
+        self._metadata, self._table, self._storage = metadata, table, storage
+        self._case_sensitive = case_sensitive
+        self.snapshot: Snapshot | None = choose_snapshot(metadata, snapshot=snapshot, ref=ref, as_of_ms=as_of_ms)
+        """The snapshot that is read; None while the table has none."""
+
+        self.table_schema: Schema = schema_for(metadata, snapshot=snapshot, ref=ref, as_of_ms=as_of_ms)
+        """All columns that there are to read."""
+
+        where = parse_filter(where) if isinstance(where, str) else where
+        self.where: Expression = TRUE if where is None else where
+        """The filter."""
+
+        bind(self.where, self.table_schema, case_sensitive=case_sensitive)  # so that a wrong one is told at once
+        self.schema: Schema = self.table_schema if columns is None else self._selected(columns)
+        """The columns that are read."""
+
+    def _selected(self, columns: str | Sequence[str]) -> Schema:
+        names = [columns] if isinstance(columns, str) else list(columns)
+        partitions = unified_partition_type(self._metadata.partition_specs, self._metadata.schemas)
+        return select(self.table_schema, names, case_sensitive=self._case_sensitive, partition_type=partitions)
+
+    def plan(self) -> ScanPlan:
+        """The files to be read, with the deletes to apply and what is left of the filter for each; planned once."""
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> ScanPlan:
+        return plan_scan(
+            self._metadata,
+            self._storage,
+            snapshot=self.snapshot,
+            schema=self.table_schema,
+            where=self.where,
+            case_sensitive=self._case_sensitive,
+        )
+
+    def files(self) -> list[str]:
+        """The locations of the data files to be read."""
+        paths: list[str] = self.plan().to_arrow()["file_path"].to_pylist()
+        return paths
+
+    def count(self) -> int:
+        """How many rows there are, told from metadata.
+
+        It can be told where whole files pass the filter and deletes are deletion vectors; otherwise files would have to
+        be read, and that is an error.
+        """
+        known = count_rows(self.plan())
+        if known.is_complete:
+            return known.count
+        unread = sum(1 for _ in known.tasks())
+        raise UnsupportedFeature(
+            f"the rows cannot be counted from metadata alone: {unread} of {len(self.plan())} files have rows of which "
+            "only reading can tell whether they pass the filter and are not deleted",
+            hint="count with an engine, or with a filter that partitions or column bounds decide",
+            table=self._table,
+        )
+
+    def explain(self) -> str:
+        """What would be read and why, for people: the snapshot, the files kept and left out, the rest of the filter."""
+        head = "none yet" if self.snapshot is None else snapshot_line(self.snapshot)
+        columns = ", ".join(field.name for field in self.schema) or "none"
+        lines = {"table": self._table, "snapshot": head, "columns": columns}
+        return "\n".join([*(f"{what:<18}{text}" for what, text in lines.items()), self.plan().explain()])
+
+    def __repr__(self) -> str:
+        columns = ", ".join(field.name for field in self.schema.fields[:8]) + ", …" * (len(self.schema) > 8)
+        where = "" if self.where is TRUE else f" where {self.where}"
+        when = "no snapshot yet" if self.snapshot is None else f"snapshot {self.snapshot.snapshot_id}"
+        return f"<Scan of {self._table}: {columns or 'no columns'}{where}, {when}>"

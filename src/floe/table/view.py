@@ -1,0 +1,131 @@
+"""A view as a user holds it: a query that engines share, in one or more dialects of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from floe.catalog.identifiers import Identifier, format_identifier
+from floe.catalog.protocol import Catalog
+from floe.spec.metadata.updates import RemoveProperties, SetProperties
+from floe.spec.schemas.schema import Schema
+from floe.spec.views.view_metadata import SqlRepresentation, ViewMetadata, ViewVersion
+from floe.spec.views.view_updates import ViewUpdate, apply_to_view, view_creation_updates, view_replacement_updates
+from floe.storage.environment import Environment
+from floe.table.cards import view_card
+from floe.table.evolution import as_schema
+
+__all__ = ["View", "new_view", "view_version"]
+
+
+class View:
+    """A view of a catalog, as it was when it was loaded or last changed through this object.
+
+    >>> import floe
+    >>> lake = floe.connect("memory:")
+    >>> lake.create_namespace("db")
+    >>> view = lake.create_view("db.big", "SELECT * FROM db.orders WHERE amount > 100", schema="id bigint")
+    >>> view.sql(), [field.name for field in view.schema]
+    ('SELECT * FROM db.orders WHERE amount > 100', ['id'])
+    """
+
+    def __init__(
+        self, catalog: Catalog, identifier: Identifier, metadata: ViewMetadata, environment: Environment
+    ) -> None:
+        self._catalog = catalog
+        self._identifier = identifier
+        self._metadata = metadata
+        self._environment = environment
+
+    @property
+    def name(self) -> str:
+        """The view's name, with its namespace."""
+        return format_identifier(self._identifier)
+
+    @property
+    def metadata(self) -> ViewMetadata:
+        """Everything that the view's metadata file says."""
+        return self._metadata
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the current version."""
+        return self._metadata.schema
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The view's properties."""
+        return self._metadata.properties
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """The dialects of SQL that the current version is written in."""
+        return self._metadata.current_version.dialects
+
+    def sql(self, dialect: str = "spark") -> str:
+        """The query in a dialect."""
+        return self._metadata.current_version.sql(dialect)
+
+    def refresh(self) -> View:
+        """Read the view again; gives the same object."""
+        self._metadata = self._catalog.load_view(self._identifier)
+        return self
+
+    def replace(
+        self,
+        sql: str | Mapping[str, str],
+        *,
+        schema: Schema | pa.Schema | str,
+        dialect: str = "spark",
+        default_namespace: tuple[str, ...] | None = None,
+    ) -> View:
+        """Make another query the current version; `CommitConflict` if somebody else changed the view meanwhile."""
+        namespace = self._metadata.current_version.default_namespace if default_namespace is None else default_namespace
+        version = view_version(sql, dialect, namespace, self._environment.clock.now_ms())
+        return self._update(*view_replacement_updates(as_schema(schema), version))
+
+    def set_properties(self, properties: Mapping[str, str]) -> View:
+        """Set properties; those not named stay."""
+        return self._update(SetProperties(dict(properties)))
+
+    def remove_properties(self, *names: str) -> View:
+        """Remove properties; those that are not there are no matter."""
+        return self._update(RemoveProperties(names))
+
+    def _update(self, *updates: ViewUpdate) -> View:
+        changed = apply_to_view(self._metadata, updates, now_ms=self._environment.clock.now_ms())
+        if changed is not self._metadata:
+            self._catalog.replace_view(self._identifier, self._metadata, changed)
+            self._metadata = changed
+        return self
+
+    def __repr__(self) -> str:
+        return view_card(self.name, self._metadata).text()
+
+    def _repr_html_(self) -> str:
+        return view_card(self.name, self._metadata).html()
+
+
+def new_view(
+    schema: Schema | pa.Schema | str,
+    version: ViewVersion,
+    *,
+    location: str,
+    properties: Mapping[str, str] | None,
+    environment: Environment,
+) -> ViewMetadata:
+    """The metadata of a new view."""
+    updates = view_creation_updates(
+        as_schema(schema), version, location=location, uuid=str(environment.ids.uuid()), properties=properties
+    )
+    return apply_to_view(None, updates, now_ms=environment.clock.now_ms())
+
+
+def view_version(
+    sql: str | Mapping[str, str], dialect: str, default_namespace: tuple[str, ...], now_ms: int
+) -> ViewVersion:
+    """A version of a view: one text in a dialect, or several by dialect."""
+    texts = {dialect: sql} if isinstance(sql, str) else dict(sql)
+    representations = tuple(SqlRepresentation(text, name) for name, text in texts.items())
+    return ViewVersion(1, 0, now_ms, representations, default_namespace, summary={"engine-name": "floe"})
