@@ -39,7 +39,7 @@ def test_a_plan_changes_nothing(aged: Table) -> None:
     before = ids(aged)
     plan = aged.expire(older_than="15d").plan()
     assert [s.snapshot_id for s in plan.snapshots] == before[:1]
-    assert "1 snapshots expire, 2 are kept" in str(plan)
+    assert "1 snapshot expires, 2 are kept" in str(plan)
     assert ids(aged.refresh()) == before
 
 

@@ -243,6 +243,27 @@ def test_what_is_staged_is_seen_by_nobody(orders: Table) -> None:
     assert live(orders, snapshot=staged.snapshot_id) == ["a", "b"]
 
 
+def test_writes_go_to_the_branch_that_audits_them(orders: Table) -> None:
+    append(orders, "a")
+    orders.set_properties({"write.wap.enabled": "true", "write.wap.branch": "audit"})
+    append(orders, "b")
+    append(orders, "c")
+    assert live(orders) == ["a"], "readers of main see nothing yet"
+    assert live(orders, ref="audit") == ["a", "b", "c"]
+    orders.branch("main").append_files([data_file(orders, "d")])
+    assert live(orders) == ["a", "d"], "a branch that is named is the one written to"
+
+
+def test_what_was_audited_on_a_branch_is_published_by_fast_forward(orders: Table) -> None:
+    orders.set_properties({"write.wap.branch": "audit"})
+    append(orders, "a")
+    assert orders.current_snapshot is None
+    with orders.transaction() as tx:
+        tx.append_files([data_file(orders, "b")])
+    orders.fast_forward("main", "audit")
+    assert live(orders) == ["a", "b"]
+
+
 def test_what_is_staged_is_published(orders: Table) -> None:
     append(orders, "a")
     staged = orders.stage("nightly-7").append_files([data_file(orders, "b")])

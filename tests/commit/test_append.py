@@ -306,8 +306,9 @@ def test_computed_counts_cannot_be_set() -> None:
     for name in ("added-records", "total-records", "operation", "commit-id", "partitions.day=1", "source-snapshot-id"):
         with pytest.raises(InvalidInput, match="cannot be set"):
             FastAppend([], summary={name: "1"})
-    with pytest.raises(InvalidInput, match="holds text"):
-        FastAppend([], summary={"n": 1})
+    for wrong in ({"n": 1}, {1: "n"}):
+        with pytest.raises(InvalidInput, match="holds text"):
+            FastAppend([], summary=wrong)
 
 
 def test_first_row_ids_of_callers_are_dropped() -> None:

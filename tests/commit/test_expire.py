@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from floe.avro.manifests import read_manifest
+from floe.commit.append import FastAppend
 from floe.commit.create import TableDefinition
 from floe.commit.expire import ExpireSnapshots, apply_expire, plan_expire
 from floe.commit.expire_files import owned_folders
@@ -17,12 +19,15 @@ from floe.commit.pointer import Pointer, Proposal
 from floe.commit.properties import UpdateProperties
 from floe.commit.reachability import FileKind
 from floe.commit.refs import CreateRef, RemoveRef
+from floe.commit.rewrite_manifests import RewriteManifests
 from floe.commit.schema_update import UpdateSchema, schema_update_of
 from floe.commit.spec_update import UpdateSpec, spec_update_of
 from floe.commit.statistics import UpdateStatistics
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot, NoSuchTable
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
+from floe.spec.partitioning.building import build_spec
+from floe.spec.types import STRING, Field, StructType
 from floe.storage.protocol import Storage
 from floe.testing.faults import Fault, FaultyStorage
 from helpers.pointers import LOCATION, SCHEMA, WrappedPointer, create, loaded, memory_catalog, new_table
@@ -33,6 +38,7 @@ from helpers.small_snapshots import (
     delete_file,
     deletion_vector,
     files_of,
+    list_of,
     live_files,
 )
 
@@ -71,7 +77,7 @@ def test_a_plan_tells_what_would_happen_and_does_nothing() -> None:
     first, second = put(pointer, "a"), put(pointer, "b")
     before = loaded(pointer).location
     plan = plan_expire(pointer, older_than_ms=later(pointer))
-    assert str(plan).splitlines()[0] == "db.t: 1 snapshots expire, 1 are kept"
+    assert str(plan).splitlines()[0] == "db.t: 1 snapshot expires, 1 is kept"
     assert f"snapshot {first}, append" in str(plan)
     assert str(second) not in str(plan)
     assert loaded(pointer).location == before
@@ -524,6 +530,28 @@ def test_a_spec_is_unused_only_when_no_manifest_has_it() -> None:
     assert 0 in table.specs_by_id
     assert [schema.schema_id for schema in table.schemas] == [2]
     check_readable(table, pointer.storage)
+
+
+def test_a_schema_stays_while_a_manifest_needs_its_column() -> None:
+    """The partition column was dropped; only the old schema tells the type of the values in old manifests."""
+    pointer = memory_catalog().pointer(("db", "t"))
+    create(pointer, TableDefinition(SCHEMA, spec=build_spec(SCHEMA, ["note"])))
+    for name in "ab":
+        file = replace(data_file(path(name)), partition=(name,))
+        commit(pointer, [FastAppend([file])])
+    table = loaded(pointer).metadata
+    commit(pointer, [UpdateSpec.from_update(spec_update_of(table).remove_field("note"), table)])
+    table = loaded(pointer).metadata
+    commit(pointer, [UpdateSchema.from_update(schema_update_of(table).drop_column("note"), table)])
+    commit(pointer, [FastAppend([replace(data_file(path("c")), spec_id=1)])])
+    expire(pointer, clean_metadata=True)
+    commit(pointer, [RewriteManifests(spec_id=0)])
+    table = loaded(pointer).metadata
+    assert [schema.schema_id for schema in table.schemas] == [0, 1]
+    (rewritten,) = [m for m in list_of(table.snapshots[-1], pointer.storage) if m.partition_spec_id == 0]
+    type_ = StructType((Field(1000, "note", STRING),))
+    columns = read_manifest(pointer.storage.read(rewritten.manifest_path), rewritten, partition_type=type_)
+    assert [entry.data_file.partition for entry in columns.entries()] == [("b",), ("a",)]
 
 
 def test_manifests_that_cannot_be_read_remove_no_spec() -> None:

@@ -6,21 +6,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from pyroaring import BitMap64
 
+from floe.commit.append import FastAppend
 from floe.commit.change import BranchChange, KeyedChange, TidyChange
 from floe.commit.cleanup import clean_failed, clean_published, discard_absent
 from floe.commit.create import CreateTable, TableDefinition
 from floe.commit.expire import apply_expire, plan_expire
+from floe.commit.footprint import Reads
 from floe.commit.loop import commit
 from floe.commit.outcomes import Landing, commit_keys, find_key, is_published, names_metadata_file
 from floe.commit.pointer import Outcome, Pointer, Proposal, TableState
 from floe.commit.properties import UpdateProperties
 from floe.commit.refs import CreateRef, RemoveRef
 from floe.commit.rollback import RollbackToSnapshot
-from floe.errors import CommitConflict, FloeError
+from floe.commit.row_delta import RowDelta
+from floe.errors import CommitConflict, ConflictingChange, FloeError, NoSuchTable
+from floe.spec.codecs.deletion_vectors import blob_of
+from floe.spec.codecs.puffin import write_file
+from floe.spec.manifests.entries import DataFile, FileContent
 from floe.testing.faults import Fault, FaultyStorage
-from helpers.pointers import LOCATION, SCHEMA, WrappedPointer, loaded, new_table
-from helpers.small_snapshots import PutFiles, check_readable, data_file
+from helpers.pointers import LOCATION, SCHEMA, WrappedPointer, create, loaded, new_table
+from helpers.small_snapshots import PutFiles, check_readable, data_file, files_of
 
 
 def change_of(pointer: Pointer, name: str, branch: str | None = "main") -> PutFiles:
@@ -211,6 +218,84 @@ def test_of_a_commit_that_was_found_later_what_was_published_stays() -> None:
     assert [inner.storage.exists(file) for file in lists] == [True, False]
     assert loaded(inner).metadata.snapshots[-1].manifest_list == lists[0]
     assert check_readable(loaded(inner).metadata, inner.storage) == 1
+
+
+def test_of_a_commit_that_was_found_later_its_merged_vectors_stay() -> None:
+    """A deletion loses to another, merges with it, is published, and hears of a conflict."""
+    inner = new_table(format_version=3)
+    data = f"{LOCATION}/data/a.parquet"
+    commit(inner, [FastAppend([data_file(data, 9)])])
+    reads = Reads(loaded(inner).metadata.current_snapshot_id)
+
+    def deletion(row: int) -> RowDelta:
+        written = write_file([blob_of(BitMap64([row]), data)])
+        (blob,) = written.payload.blobs
+        path = f"{LOCATION}/data/{row}.puffin"
+        inner.storage.write(path, written.data)
+        place = {"content_offset": blob.offset, "content_size_in_bytes": blob.length, "referenced_data_file": data}
+        vector = DataFile(FileContent.POSITION_DELETES, path, "puffin", (), 1, len(written.data), **place)
+        return RowDelta([vector], reads=reads)
+
+    class Deaf(WrappedPointer):
+        swaps = 0
+
+        def swap(self, proposal: Proposal) -> None:
+            self.swaps += 1
+            if self.swaps == 1:
+                commit(inner, [deletion(1)])
+            super().swap(proposal)
+            raise CommitConflict("somebody else committed first")
+
+    pointer = Deaf(inner)
+    change = deletion(2)
+    done = commit(pointer, [change])
+    assert (pointer.swaps, done.landing) == (2, Landing.FOUND)
+    files = files_of(loaded(inner).metadata.snapshots[-1], inner.storage)
+    (merged,) = [file for file in files if "merged-dvs" in file]
+    assert inner.storage.exists(merged)
+    assert [file for file in change.written() if not inner.storage.exists(file)], "what the first attempt wrote is gone"
+
+
+@pytest.mark.parametrize("name_taken", [False, True])
+def test_nothing_is_deleted_when_the_table_went_elsewhere(name_taken: bool) -> None:
+    """The commit lands, a conflict is heard, and the table gets another name: what is read now proves nothing."""
+    inner = new_table()
+    catalog = inner.catalog  # type: ignore[attr-defined]
+
+    class Deaf(WrappedPointer):
+        def swap(self, proposal: Proposal) -> None:
+            super().swap(proposal)
+            catalog.rename_table(("db", "t"), ("db", "moved"))
+            if name_taken:
+                create(inner, location=f"{LOCATION}-2")
+            raise CommitConflict("somebody else committed first")
+
+    change = change_of(inner, "a")
+    with pytest.raises(ConflictingChange if name_taken else NoSuchTable):
+        commit(Deaf(inner), [change])
+    moved = loaded(catalog.pointer(("db", "moved")))
+    assert check_readable(moved.metadata, inner.storage) == 1
+    assert inner.storage.exists(moved.location)
+
+
+def test_a_manifest_that_others_built_upon_stays_when_all_traces_of_its_commit_are_gone() -> None:
+    """The commit lands, a conflict is heard, and it expires with its heir and its line in a short metadata log."""
+    inner = new_table(properties={"commit.retry.num-retries": "0", "write.metadata.previous-versions-max": "1"})
+    mine = FastAppend([data_file(f"{LOCATION}/data/a.parquet")])
+
+    class Deaf(WrappedPointer):
+        def swap(self, proposal: Proposal) -> None:
+            super().swap(proposal)
+            for name in "bc":
+                commit(inner, [FastAppend([data_file(f"{LOCATION}/data/{name}.parquet")])])
+            apply_expire(inner, plan_expire(inner, older_than_ms=inner.environment.clock.now_ms() + 1))
+            raise CommitConflict("somebody else committed first")
+
+    with pytest.raises(CommitConflict):
+        commit(Deaf(inner), [mine])
+    table = loaded(inner).metadata
+    assert find_key(table, [mine]) is None
+    assert len(files_of(table.snapshots[-1], inner.storage)) == 3
 
 
 def test_what_cannot_be_read_is_not_cleaned_up_and_told() -> None:

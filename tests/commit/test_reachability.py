@@ -217,6 +217,15 @@ def test_data_files_stay_if_the_commit_is_there_after_all() -> None:
     assert pointer.storage.exists(path("a"))
 
 
+def test_data_files_stay_if_another_table_has_the_name() -> None:
+    pointer = new_table()
+    failed = PutFiles(pointer.environment, [data_file(path("a"))])
+    pointer.storage.write(path("a"), b"rows")
+    uuid = pointer.load().metadata.table_uuid
+    assert delete_uncommitted(pointer, [failed], [path("a")], table_uuid="9c12d441-03fe-4693-9a96-a0705ddf69c1") == []
+    assert delete_uncommitted(pointer, [failed], [path("a")], table_uuid=uuid) == [path("a")]
+
+
 def test_data_files_stay_if_anybody_uses_one_of_them() -> None:
     pointer = new_table()
     put(pointer, data_file(path("a")))

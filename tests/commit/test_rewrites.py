@@ -120,6 +120,8 @@ def test_position_deletes_are_turned_into_vectors() -> None:
 
 
 def test_what_a_rewrite_cannot_be() -> None:
+    with pytest.raises(InvalidInput, match="must stay as old as they were"):
+        RewriteFiles(removed=[equality_deletes(DEL + "1")], added=[equality_deletes(DEL)], reads=BLIND)
     with pytest.raises(InvalidInput, match="must remove files"):
         RewriteFiles(removed=[], added=[data_file(A)], reads=BLIND)
     with pytest.raises(InvalidInput, match="adds data files, and removes none"):

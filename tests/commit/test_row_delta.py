@@ -9,6 +9,7 @@ from floe.commit.delete_files import DeleteFiles
 from floe.commit.footprint import BLIND, Isolation, Reads
 from floe.commit.overwrite import Overwrite
 from floe.commit.row_delta import RowDelta
+from floe.commit.schema_update import EvolveSchema
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.codecs.deletion_vectors import blob_of
 from floe.spec.codecs.puffin import write_file
@@ -122,6 +123,15 @@ def test_an_upgrade_meanwhile_is_a_conflict_for_position_deletes() -> None:
     change.updates(box.attempt())
     box.metadata = replace(box.metadata, format_version=3, next_row_id=0)
     with pytest.raises(ConflictingChange, match="position delete files must not be added to a v3 table"):
+        change.updates(box.attempt(2))
+
+
+def test_a_compared_column_that_is_dropped_meanwhile_is_a_conflict() -> None:
+    box = filled(2)
+    change = RowDelta([replace(equality_deletes(DEL), equality_ids=(3,))], reads=BLIND)
+    change.updates(box.attempt())
+    box.apply(*EvolveSchema(lambda update: update.drop_column("name")).updates(box.attempt()))
+    with pytest.raises(ConflictingChange, match="changed meanwhile: the schema has no field with id 3"):
         change.updates(box.attempt(2))
 
 

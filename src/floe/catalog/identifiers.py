@@ -135,6 +135,8 @@ def _check_is_parts(parts: Iterable[object]) -> None:
 def _parts(name: str | Iterable[str]) -> tuple[str, ...]:
     if isinstance(name, str):
         return _split(name)
+    if not isinstance(name, Iterable):
+        raise InvalidName(f"a name is text, or a sequence of its parts, found {name!r:.80}")
     parts = tuple(name)
     for part in parts:
         if not isinstance(part, str):

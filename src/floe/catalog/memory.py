@@ -191,6 +191,7 @@ class MemoryCatalog:
 
     def _purge_plan(self, identifier: Identifier, state: TableState) -> PurgePlan:
         """Which files go, unless another table has its files in the same folder."""
+        plan = plan_purge(state, self.storage, above=(self.warehouse,))
         with self._lock:
             others = [
                 format_identifier(other)
@@ -204,7 +205,7 @@ class MemoryCatalog:
                 table=format_identifier(identifier),
                 other=", ".join(sorted(others)[:3]),
             )
-        return plan_purge(state, self.storage, above=(self.warehouse,))
+        return plan
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
         """Gives a table another name."""

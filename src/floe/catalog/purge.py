@@ -8,15 +8,13 @@ all. Everything is read before the first file is deleted: if a manifest cannot b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeVar
 
-from floe.avro.manifest_lists import read_manifest_list
-from floe.avro.manifests import read_manifest
 from floe.commit.pointer import TableState
-from floe.errors import CorruptFile, FloeError, InvalidLocation, StorageError, UnsupportedFeature
+from floe.commit.reachability import file_batches, listed_manifests
+from floe.errors import FloeError, InvalidLocation, StorageError, UnsupportedFeature
 from floe.spec.metadata.properties import boolean_property
 from floe.spec.metadata.snapshots import Snapshot
 from floe.storage.locations import Location, parse
@@ -27,8 +25,6 @@ __all__ = ["GC_ENABLED", "PurgePlan", "PurgeReport", "plan_purge"]
 GC_ENABLED = "gc.enabled"
 _BATCH = 1000
 _SHOWN = 5
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,35 +177,18 @@ class _Gathered:
         return any(root.contains(place) and root.path.rstrip("/") != place.path.rstrip("/") for root in self.roots)
 
 
-def _read_snapshots(snapshots: Iterable[Snapshot], storage: Storage, gathered: _Gathered) -> None:
-    seen: set[str] = set()
-    for snapshot in snapshots:
-        for path in _manifest_paths(snapshot, storage, gathered):
-            if path not in seen:
-                seen.add(path)
-                gathered.add("manifests", path)
-                for file in _read(path, storage, _file_paths):
-                    gathered.add("data", file)
-
-
-def _manifest_paths(snapshot: Snapshot, storage: Storage, gathered: _Gathered) -> Sequence[str]:
-    if snapshot.manifest_list is None:
-        return snapshot.manifests or ()
-    gathered.add("manifests", snapshot.manifest_list)
-    return [manifest.manifest_path for manifest in _read(snapshot.manifest_list, storage, read_manifest_list)]
-
-
-def _file_paths(manifest: bytes) -> list[str]:
-    """The files of all entries, those that the snapshot deleted too."""
+def _read_snapshots(snapshots: Sequence[Snapshot], storage: Storage, gathered: _Gathered) -> None:
+    """All that the snapshots lead to; files of entries that say `deleted` too, for an expiry may have left them."""
     try:
-        return [(path or b"").decode() for path in read_manifest(manifest).file_path.to_list()]
-    except UnicodeDecodeError as error:
-        raise CorruptFile(f"a file's path is not text: {error}") from error
-
-
-def _read(location: str, storage: Storage, decode: Callable[[bytes], T]) -> T:
-    try:
-        return decode(storage.read(location))
+        manifests = list(listed_manifests(snapshots, storage))
+        for snapshot in snapshots:
+            if snapshot.manifest_list is not None:
+                gathered.add("manifests", snapshot.manifest_list)
+        for manifest in manifests:
+            gathered.add("manifests", manifest.manifest_path)
+        for batch in file_batches(manifests, storage, with_deleted=True):
+            for path in batch.texts():
+                gathered.add("data", path)
     except FloeError as error:
         error.add_note("Not all files of the table can be found, so nothing was deleted, and the table is still there.")
-        raise error.with_context(file=location) from None
+        raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
+from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate, NoSuchColumn
 from floe.spec.manifests.checks import check_addable, check_equality_columns
 from floe.spec.manifests.entries import DataFile, EntryStatus, ManifestContent, ManifestEntry
 from floe.spec.metadata.table_metadata import TableMetadata
@@ -111,14 +111,14 @@ class AddedFiles:
             self._check_specs(metadata)
             self._check_numbers(metadata)
             _check_columns(self.data, metadata, written_with)
-        except InvalidUpdate as error:
+            for ids in {file.equality_ids for file in self.files if file.is_equality_delete_file}:
+                check_equality_columns(metadata.schema, ids or ())
+        except (InvalidUpdate, NoSuchColumn) as error:
             if not again:
                 raise
             raise ConflictingChange(
                 f"the table was changed meanwhile: {error.message}", hint=error.hint, **error.context
             ) from error
-        for ids in {file.equality_ids for file in self.files if file.is_equality_delete_file}:
-            check_equality_columns(metadata.schema, ids or ())
 
     def _check_specs(self, metadata: TableMetadata) -> None:
         for spec_id in {file.spec_id for file in self.files}:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from floe.avro.snapshot_manifests import snapshot_manifests
 from floe.commit.change import Change, KeyedChange, TidyChange, WritingChange
 from floe.commit.outcomes import find_key, names_metadata_file
+from floe.commit.path_set import PathSet
 from floe.commit.pointer import Pointer, Proposal, TableState
-from floe.commit.reachability import reachable_among
+from floe.commit.reachability import file_batches, reachable_among
 from floe.errors import FloeError, StorageError
 from floe.spec.metadata.snapshots import Snapshot
 from floe.storage.locations import canonical
@@ -29,7 +30,8 @@ def clean_published(
 
     What the published snapshots refer to is read from their manifest lists, which say what they and all that was
     built upon them can know of the changes' files. It is `doubtful` which attempt was published when it was found
-    later; then what the last one used is looked at too.
+    later; then what the last one used is looked at too, and the manifests are read for the files that they name
+    (merged deletion vectors are written by the commit itself).
     """
     candidates = _needless(changes, doubtful)
     if not candidates:
@@ -43,7 +45,7 @@ def clean_published(
             if isinstance(change, KeyedChange):
                 snapshot = published.metadata.snapshots_by_id.get(change.snapshot_id)
                 if snapshot is not None:
-                    kept |= _files_of(snapshot, pointer.storage)
+                    kept |= _files_of(snapshot, pointer.storage, candidates if doubtful else ())
                 elif doubtful:
                     return []  # it was published, and expired: what was built upon it may have its manifests
         return _delete([file for file in candidates if canonical(file) not in kept], pointer.storage)
@@ -51,19 +53,26 @@ def clean_published(
         return [f"{len(candidates)} needless metadata files were kept, for not all could be read: {error}"]
 
 
-def clean_failed(pointer: Pointer, changes: Sequence[Change], fresh: TableState | None) -> list[str]:
+def clean_failed(
+    pointer: Pointer, changes: Sequence[Change], fresh: TableState | None, *, older: Collection[int] = ()
+) -> list[str]:
     """Removes what changes wrote that are known not to be published.
 
     `fresh` is the table's state, read after the outcome was known, or None if the table was to be created and is not
-    there. Each file is checked against it once more.
+    there. Each file is checked against it once more: against all snapshots but those that are `older` than the changes
+    and cannot know of them.
     """
     if fresh is not None and find_key(fresh.metadata, changes) is not None:
         return []
     tidy = [change for change in changes if isinstance(change, TidyChange)]
+    gone = [file for change in tidy for file in change.written()]
+    if not gone:
+        return []
     try:
-        lists = [] if fresh is None else [s.manifest_list for s in fresh.metadata.snapshots if s.manifest_list]
-        kept = {canonical(location) for location in lists}
-        gone = [file for change in tidy for file in change.written() if canonical(file) not in kept]
+        names = set(map(canonical, gone))
+        for snapshot in () if fresh is None else fresh.metadata.snapshots:
+            if snapshot.snapshot_id not in older and names & _files_of(snapshot, pointer.storage):
+                return []  # published after all and expired since; what was built upon it needs the files
         for change in tidy:
             change.forget(gone)
         return _delete(gone, pointer.storage)
@@ -72,24 +81,33 @@ def clean_failed(pointer: Pointer, changes: Sequence[Change], fresh: TableState 
 
 
 def discard_absent(proposals: Iterable[Proposal], fresh: Callable[[Proposal], TableState | None]) -> None:
-    """Discards proposals that are not published, as the table's fresh state shows: it does not name their files."""
+    """Discards proposals that are not published, as the table's fresh state shows: it does not name their files.
+
+    A table that was there and is not found any more may have been given another name: that shows nothing.
+    """
     for proposal in proposals:
         state = fresh(proposal)
-        if state is None or not names_metadata_file(state, proposal.location):
+        absent = proposal.base is None if state is None else not names_metadata_file(state, proposal.location)
+        if absent:
             proposal.pointer.discard(proposal)
 
 
-def delete_uncommitted(pointer: Pointer, changes: Sequence[Change], files: Collection[str]) -> list[str]:
+def delete_uncommitted(
+    pointer: Pointer, changes: Sequence[Change], files: Collection[str], *, table_uuid: str | None = None
+) -> list[str]:
     """Deletes data files that an engine wrote for changes that failed; gives those that were deleted.
 
-    Called only when `commit` raised an error other than `CommitStateUnknown`. The table is read anew: if it has the
-    changes, or any of its snapshots reaches a file, or anything cannot be read, nothing is deleted.
+    Called only when `commit` raised an error other than `CommitStateUnknown`. The table is read anew: if it is not
+    that of `table_uuid` any more, or has the changes, or any of its snapshots reaches a file, or anything cannot be
+    read, nothing is deleted.
     """
     if not files:
         return []
     try:
         fresh = pointer.load()
         if fresh is None or find_key(fresh.metadata, changes) is not None:
+            return []
+        if table_uuid is not None and (fresh.metadata.table_uuid or "").lower() != table_uuid.lower():
             return []
         if reachable_among(fresh.metadata, files, pointer.storage):
             return []
@@ -109,10 +127,20 @@ def _needless(changes: Iterable[Change], doubtful: bool) -> list[str]:
     return list(found)
 
 
-def _files_of(snapshot: Snapshot, storage: Storage) -> set[str]:
-    """The manifest list of a snapshot and the manifests in it, by their canonical names."""
-    files = {canonical(manifest.manifest_path) for manifest in snapshot_manifests(snapshot, storage)}
-    return files if snapshot.manifest_list is None else {canonical(snapshot.manifest_list), *files}
+def _files_of(snapshot: Snapshot, storage: Storage, candidates: Sequence[str] = ()) -> set[str]:
+    """The manifest list of a snapshot, the manifests in it and, of some files, those that its own manifests name.
+
+    All by their canonical names.
+    """
+    manifests = snapshot_manifests(snapshot, storage)
+    files = {canonical(manifest.manifest_path) for manifest in manifests}
+    if snapshot.manifest_list is not None:
+        files.add(canonical(snapshot.manifest_list))
+    wanted = PathSet(file for file in candidates if canonical(file) not in files)
+    own = [one for one in manifests if one.added_snapshot_id in (None, snapshot.snapshot_id)]
+    for batch in file_batches(own, storage) if wanted else ():
+        files.update(map(canonical, wanted.found_in(batch.paths)))
+    return files
 
 
 def _delete(files: Sequence[str], storage: Storage) -> list[str]:

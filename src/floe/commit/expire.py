@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from floe.commit.change import Attempt
 from floe.commit.expire_files import Removal, remove_unreachable
@@ -25,6 +25,7 @@ from floe.spec.metadata.retention import MAX_SNAPSHOT_AGE_MS, Expiry, plan_expir
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import RemovePartitionSpecs, RemoveSchemas, TableUpdate
+from floe.spec.values.civil_time import millis_text
 from floe.storage.protocol import Storage
 
 __all__ = ["ExpirePlan", "ExpireSnapshots", "Expired", "apply_expire", "plan_expire", "plan_for"]
@@ -32,7 +33,7 @@ __all__ = ["ExpirePlan", "ExpireSnapshots", "Expired", "apply_expire", "plan_exp
 _FIVE_DAYS_MS = 5 * 24 * 60 * 60 * 1000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ExpirePlan:
     """What is to expire, as it was worked out at `now_ms`; printing it tells a person what would happen."""
 
@@ -44,7 +45,7 @@ class ExpirePlan:
     """The snapshots that were named, whatever their age."""
 
     expiry: Expiry
-    snapshots: tuple[Snapshot, ...] = field(repr=False, default=())
+    snapshots: tuple[Snapshot, ...] = ()
     """Those that expire, oldest first."""
 
     kept: int = 0
@@ -60,11 +61,12 @@ class ExpirePlan:
     def __str__(self) -> str:
         if self.is_empty and not self.clean_metadata:
             return f"{self.table}: nothing expires; all {self.kept} snapshots are kept"
-        lines = [f"{self.table}: {len(self.snapshots)} snapshots expire, {self.kept} are kept"]
+        go = f"{_counted(len(self.snapshots), 'snapshot')} {'expires' if len(self.snapshots) == 1 else 'expire'}"
+        lines = [f"{self.table}: {go}, {self.kept} {'is' if self.kept == 1 else 'are'} kept"]
         lines += [f"  {name}: the branch or tag itself expires" for name in self.expiry.refs]
         lines += [
             f"  snapshot {snapshot.snapshot_id}, {snapshot.operation or 'unknown operation'}, "
-            f"made at {snapshot.timestamp_ms} ms"
+            f"made at {millis_text(snapshot.timestamp_ms)}"
             for snapshot in self.snapshots
         ]
         if self.clean_metadata:
@@ -72,8 +74,10 @@ class ExpirePlan:
         lines.append("  files that no other snapshot needs are deleted after the commit")
         return "\n".join(lines)
 
+    __repr__ = __str__
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Expired:
     """What expired, and what became of the files."""
 
@@ -88,9 +92,11 @@ class Expired:
         return self.removal.deleted
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{count} {kind}{'s' if count != 1 else ''}" for kind, count in self.deleted.items())
-        text = f"{len(self.snapshots)} snapshots expired; deleted: {counts or 'no files'}"
+        counts = ", ".join(_counted(count, str(kind)) for kind, count in self.deleted.items())
+        text = f"{_counted(len(self.snapshots), 'snapshot')} expired; deleted: {counts or 'no files'}"
         return "\n".join([text, *self.removal.notes])
+
+    __repr__ = __str__
 
 
 def plan_expire(
@@ -219,9 +225,23 @@ class ExpireSnapshots:
         for manifest in listed_manifests(kept, storage, executor=self._executor):
             used_specs.add(manifest.partition_spec_id)
         used_schemas = {table.current_schema_id, *(s.schema_id for s in kept if s.schema_id is not None)}
+        used_schemas |= _schemas_of_partitions(table, used_specs)
         specs = tuple(spec_id for spec_id in table.specs_by_id if spec_id not in used_specs)
         schemas = tuple(schema_id for schema_id in table.schemas_by_id if schema_id not in used_schemas)
         return [
             *([RemovePartitionSpecs(specs)] if specs else []),
             *([RemoveSchemas(schemas)] if schemas else []),
         ]
+
+
+def _counted(count: int, what: str | FileKind) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _schemas_of_partitions(table: TableMetadata, spec_ids: Collection[int]) -> set[int]:
+    """The schemas that tell the types of partition values: a spec lives on after its column was dropped."""
+    newest_first = (table.schema, *reversed(table.schemas))
+    specs = [spec for spec in table.partition_specs if spec.spec_id in spec_ids]
+    sources = {source for spec in specs for field in spec.fields for source in field.source_ids}
+    found = (next((schema for schema in newest_first if schema.find(source) is not None), None) for source in sources)
+    return {schema.schema_id for schema in found if schema is not None}

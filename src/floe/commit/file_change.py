@@ -25,7 +25,7 @@ from floe.commit.new_manifests import write_added
 from floe.commit.partition_sets import NO_PARTITIONS, PartitionSet
 from floe.commit.snapshot_change import Made, SnapshotChange, SnapshotOptions
 from floe.commit.snapshot_summary import SummaryBuilder
-from floe.errors import InvalidInput
+from floe.errors import InvalidExpression, InvalidInput
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import FALSE, Expression
 from floe.spec.expressions.parser import parse_filter
@@ -42,8 +42,15 @@ def as_filter(where: Expression | str | None) -> Expression | None:
 
     >>> print(as_filter("id > 3"))
     id > 3
+    >>> as_filter(3)
+    Traceback (most recent call last):
+    floe.errors.InvalidExpression: a filter is text or an expression, found 3
     """
-    return parse_filter(where) if isinstance(where, str) else where
+    if where is None or isinstance(where, Expression):
+        return where
+    if not isinstance(where, str):
+        raise InvalidExpression(f"a filter is text or an expression, found {where!r:.80}")
+    return parse_filter(where)
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,6 +105,7 @@ class _Run:
         self.began_ms = self.environment.clock.now_ms()
         self.attempts = 0
         self.states: list[TableState | None] = []
+        self.older: list[frozenset[int]] = []  # the snapshots that each table had when the work began
         self.refused: list[Proposal] = []  # made, and not published as far as anybody said
         self.uuids = [work.table_uuid for work in works]
 
@@ -152,6 +153,8 @@ class _Run:
         for place, (work, state) in enumerate(zip(self.works, states, strict=True)):
             self.uuids[place] = _same_table(work, state, self.uuids[place])
         self.states = states
+        if not self.older:
+            self.older = [frozenset(() if state is None else state.metadata.snapshots_by_id) for state in states]
         return states
 
     def _found(self, states: Sequence[TableState | None]) -> list[Committed] | None:
@@ -314,7 +317,7 @@ class _Run:
     def _cleaned(self, work: Work, done: Committed) -> Committed:
         if done.landing is Landing.UNCHANGED:
             if any(isinstance(change, WritingChange) and change.written() for change in work.changes):
-                clean_failed(work.pointer, work.changes, work.pointer.load())  # of attempts that came to nothing
+                self._clean_failed(work, work.pointer.load())  # of attempts that came to nothing
             return done
         notes = clean_published(work.pointer, work.changes, done, doubtful=done.landing is not Landing.PUBLISHED)
         return replace(done, notes=(*done.notes, *notes)) if notes else done
@@ -324,19 +327,22 @@ class _Run:
         states: Sequence[TableState | None] | None = None
         if exhausted or self.refused or any(isinstance(change, WritingChange) for change in self._changes()):
             try:
-                states = [work.pointer.load() for work in self.works]
+                states = self._load()
             except FloeError:
-                states = None  # nothing is known, so nothing is deleted
+                states = None  # nothing is known (another table of that name tells nothing), so nothing is deleted
         if states is not None:
             if (found := self._found(states)) is not None:
                 return found
             self._discard_refused(states)
             for work, state in zip(self.works, states, strict=True):
                 if state is not None or _creates(work):
-                    clean_failed(work.pointer, work.changes, state)
+                    self._clean_failed(work, state)
         if exhausted:
             raise self._exhausted(states) from error
         raise error
+
+    def _clean_failed(self, work: Work, fresh: TableState | None) -> None:
+        clean_failed(work.pointer, work.changes, fresh, older=self.older[self.works.index(work)])
 
     def _exhausted(self, states: Sequence[TableState | None] | None) -> CommitConflict:
         snapshots = [state.metadata.snapshots[-1] for state in states or () if state and state.metadata.snapshots]

@@ -21,6 +21,7 @@ from floe.errors import FloeError
 from floe.spec.manifests.entries import FileContent, ManifestFile
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.pruning.columnar_facts import Mask
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.storage.concurrency import map_concurrently
 from floe.storage.locations import canonical
@@ -163,14 +164,18 @@ def listed_manifests(
 
 
 def file_batches(
-    manifests: Iterable[ManifestFile], storage: Storage, *, executor: Executor | None = None
+    manifests: Iterable[ManifestFile],
+    storage: Storage,
+    *,
+    with_deleted: bool = False,
+    executor: Executor | None = None,
 ) -> Iterator[FileBatch]:
-    """The live files of some manifests, by kind."""
+    """The live files of some manifests, by kind; or also those of entries that say `deleted`."""
     for columns in map_concurrently(lambda m: _columns(m, storage), manifests, executor=executor):
-        yield from _live_files(columns)
+        yield from _files(columns, np.ones(len(columns), np.bool_) if with_deleted else columns.live)
 
 
-def _live_files(columns: ManifestColumns) -> Iterator[FileBatch]:
+def _files(columns: ManifestColumns, among: Mask) -> Iterator[FileBatch]:
     content, puffin = columns.content, columns.file_format == _PUFFIN
     position = content == FileContent.POSITION_DELETES
     kinds = (
@@ -180,7 +185,7 @@ def _live_files(columns: ManifestColumns) -> Iterator[FileBatch]:
         (FileKind.EQUALITY_DELETES, content == FileContent.EQUALITY_DELETES),
     )
     for kind, mask in kinds:
-        rows = np.flatnonzero(mask & columns.live)
+        rows = np.flatnonzero(mask & among)
         if rows.size:
             yield FileBatch(kind, columns.file_path.take(rows))
 

@@ -60,6 +60,14 @@ class RewriteFiles(FileChange):
             raise InvalidInput("a rewrite adds data files, and removes none that they could replace")
         if declared.added.deletes and not declared.removed_deletes:
             raise InvalidInput("a rewrite adds delete files, and removes none that they could replace")
+        for file in declared.added.deletes:
+            if file.is_equality_delete_file and file.file_path not in declared.added.sequence_numbers:
+                raise InvalidInput(
+                    "equality deletes that are written anew must stay as old as they were: as new ones they would "
+                    "delete rows that were added since",
+                    hint="give the number of those that they replace in `sequence_numbers`",
+                    file=file.file_path,
+                )
 
     def operation(self, added: AddedFiles, removed: Sequence[DataFile]) -> str:
         """The rows are the same."""

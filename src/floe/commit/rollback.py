@@ -19,6 +19,7 @@ from floe.spec.metadata.history import ancestors, is_ancestor_of
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import SetSnapshotRef, TableUpdate
+from floe.spec.values.civil_time import millis_text
 
 __all__ = ["FIRST_ATTEMPT", "RollbackToSnapshot", "RollbackToTime", "Seen", "SetCurrentSnapshot"]
 
@@ -131,7 +132,7 @@ class RollbackToTime(_BranchMove):
         older = [s for s in ancestors(table, head) if s.timestamp_ms < self.timestamp_ms]
         if not older:
             raise NoSuchSnapshot(
-                f"branch {self.target_branch!r} has no snapshot from before {self.timestamp_ms} ms",
+                f"branch {self.target_branch!r} has no snapshot from before {millis_text(self.timestamp_ms)}",
                 hint="older ones may have expired" if head is not None else "the branch is empty",
             )
         return max(older, key=lambda snapshot: snapshot.timestamp_ms).snapshot_id

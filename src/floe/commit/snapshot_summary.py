@@ -90,10 +90,10 @@ def check_own_properties(properties: Mapping[str, str]) -> dict[str, str]:
     floe.errors.InvalidInput: added-records of a snapshot's summary is counted, and cannot be set
     """
     for name, value in properties.items():
-        if name in _COMPUTED or name.startswith(summaries.CHANGED_PARTITION_PREFIX):
-            raise InvalidInput(f"{name} of a snapshot's summary is counted, and cannot be set")
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidInput(f"a snapshot's summary holds text, found {name!r:.80}: {value!r:.80}")
+        if name in _COMPUTED or name.startswith(summaries.CHANGED_PARTITION_PREFIX):
+            raise InvalidInput(f"{name} of a snapshot's summary is counted, and cannot be set")
     return dict(properties)
 
 

@@ -60,6 +60,7 @@ _MESSAGES: dict[type[StorageError], str] = {
     NoSuchFile: "no such file",
     FileAlreadyExists: "there is a file of that name already",
 }
+_IN_THE_WAY = "a file stands where a folder should be"
 _PERCENT_HINT = "locations are not percent-decoded: write the name as it is on the disk"
 
 
@@ -73,7 +74,11 @@ def translated(error: OSError, location: str) -> StorageError:
     """
     by_class = (kind for known, kind in _CLASSES if isinstance(error, known))
     kind = _KINDS.get(error.errno or 0) or next(by_class, StorageError)
-    message = _MESSAGES.get(kind) or (error.strerror or _words(type(error).__name__)).lower()
+    message = (
+        _IN_THE_WAY
+        if error.errno == errno.ENOTDIR
+        else _MESSAGES.get(kind) or (error.strerror or _words(type(error).__name__)).lower()
+    )
     hint = _PERCENT_HINT if kind is NoSuchFile and "%" in location else None
     return kind(message, hint=hint, location=location)
 

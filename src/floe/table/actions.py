@@ -20,7 +20,7 @@ from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.environment import Environment
 
-__all__ = ["Actions", "Builder"]
+__all__ = ["Actions", "Builder", "warn_of_lost_changes"]
 
 T = TypeVar("T")
 
@@ -110,10 +110,11 @@ class Builder(ABC):
 
     def __del__(self) -> None:
         if getattr(self, "_open", False) and self._steps:
-            warnings.warn(
-                f"the changes collected by {type(self).__name__} were never committed: call commit(), or use `with`",
-                stacklevel=2,
-            )
+            warn_of_lost_changes(f"this {type(self).__name__}")
+
+    def __repr__(self) -> str:
+        collected = f"{self._steps} change{'' if self._steps == 1 else 's'}, not committed yet"
+        return f"<{type(self).__name__}: {collected if self._open else 'closed'}>"
 
     def _step(self, action: Callable[[], T]) -> T:
         """One call; if it fails nothing of the whole is made, so that half of it is never committed by accident."""
@@ -132,3 +133,8 @@ class Builder(ABC):
                 f"this {type(self).__name__} takes no more changes: it was committed, failed, or others came after it",
                 hint="begin a new one",
             )
+
+
+def warn_of_lost_changes(whose: str) -> None:
+    """Tell that changes are forgotten without having been committed, which is hardly what was meant."""
+    warnings.warn(f"the changes of {whose} were never committed: call commit(), or use `with`", stacklevel=3)

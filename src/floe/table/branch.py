@@ -15,6 +15,8 @@ __all__ = ["Branch", "Stage"]
 class _Elsewhere(FileActions):
     """Changes that another one makes, but elsewhere than on `main`."""
 
+    _named_branch = True
+
     def __init__(self, actions: Actions, branch: str) -> None:
         self._actions = actions
         self._branch = branch

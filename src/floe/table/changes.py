@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
+from floe.commit.file_change import as_filter
 from floe.commit.pointer import TableState
 from floe.plan.changelog import ChangelogPlan, plan_changelog
 from floe.plan.incremental import plan_appends
 from floe.plan.ranges import snapshots_in_range
 from floe.plan.scan_plan import ScanPlan
+from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import Expression
-from floe.spec.expressions.parser import parse_filter
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.snapshots import Snapshot, check_snapshot_id
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.protocol import Storage
-from floe.table.moments import Moment, to_millis
+from floe.table.moments import Moment, moment_of
 
 __all__ = ["ChangeScan"]
 
@@ -46,7 +47,9 @@ class ChangeScan:
         self._after = _snapshot_id(self._metadata, since)
         self._until = _snapshot_id(self._metadata, until)
         self._branch = branch
-        self._where = parse_filter(where) if isinstance(where, str) else where
+        self._where = as_filter(where)
+        if self._where is not None:  # so that a wrong one is told at once
+            bind(self._where, self._metadata.schema, case_sensitive=case_sensitive)
         self._case_sensitive = case_sensitive
         self.snapshots: tuple[Snapshot, ...] = snapshots_in_range(
             self._metadata, after=self._after, until=self._until, branch=branch
@@ -87,5 +90,7 @@ def _snapshot_id(metadata: TableMetadata, end: int | Moment | None) -> int | Non
     if isinstance(end, str) and end in metadata.refs:
         return metadata.refs[end].snapshot_id
     if isinstance(end, str | datetime | date):
-        return metadata.snapshot_as_of(to_millis(end)).snapshot_id
+        return metadata.snapshot_as_of(moment_of(end, metadata)).snapshot_id
+    if end is not None:
+        check_snapshot_id(end)
     return end

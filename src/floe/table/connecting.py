@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -23,10 +23,11 @@ from floe.catalog.protocol import Catalog
 from floe.catalog.sql import DEFAULT_NAME, connect_sql
 from floe.catalog.sql_options import SQL_OPTIONS
 from floe.catalog.sql_uri import is_sql_uri
-from floe.errors import InvalidSettings, NoSuchCatalog
+from floe.errors import InvalidInput, InvalidSettings, NoSuchCatalog
 from floe.storage.environment import Environment
 from floe.storage.local import LocalStorage
 from floe.storage.locations import parse
+from floe.storage.protocol import Storage
 from floe.table.lake import Lake
 from floe.table.secrets import hide_password, reveal, shown_options
 from floe.table.settings import load_settings
@@ -37,6 +38,7 @@ __all__ = ["connect", "open"]
 
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
+_CATALOG_OPTIONS: Final = ("name", "warehouse", "environment")
 _NO_CATALOG: Final = frozenset({"http", "https", "thrift", "glue", "jdbc", "mysql", "hive", "rest"})
 
 
@@ -83,7 +85,7 @@ def open(path: str | os.PathLike[str], **options: Any) -> Table:
     given = reveal(options)
     environment = _environment(given)
     location = parse(os.fspath(path)).text
-    return Table.load(pointer_at(location, storage_for(location, given), environment))
+    return Table.load(pointer_at(location, _storage(location, given), environment))
 
 
 def _connect_named(name: str | None, options: Mapping[str, Any]) -> Lake:
@@ -121,7 +123,7 @@ def _sql(uri: str, name: str | None, given: dict[str, Any], environment: Environ
         uri,
         name=name or DEFAULT_NAME,
         warehouse=warehouse,
-        storage=storage_for(warehouse or os.curdir, given),
+        storage=_storage(warehouse or os.curdir, given, *SQL_OPTIONS),
         environment=environment,
         options={key: str(value) for key, value in own.items()},
     )
@@ -133,7 +135,7 @@ def _memory(name: str | None, given: dict[str, Any], environment: Environment) -
     if warehouse is None:
         warehouse = "memory:warehouse"
         _only(given, *STORAGE_OPTIONS)
-    storage = storage_for(warehouse, given)
+    storage = _storage(warehouse, given)
     return MemoryCatalog(
         name or "memory",
         storage=storage,
@@ -148,10 +150,25 @@ def _file_system(uri: str, name: str | None, given: dict[str, Any], environment:
     if warehouse is not None:
         raise InvalidSettings("a folder is its own warehouse", hint="leave out warehouse", uri=hide_password(uri))
     location = parse(os.path.expanduser(uri)).text
-    storage = storage_for(location, given)
+    storage = _storage(location, given)
     shown = {"warehouse": location, **({"options": shown_options(given)} if given else {})}
     usual = location.rstrip("/").rpartition("/")[2] or "warehouse"
     return FileSystemCatalog(location, name=name or usual, storage=storage, environment=environment, properties=shown)
+
+
+def _storage(location: str, given: Mapping[str, Any], *others: str) -> Storage:
+    """The storage of a location; a mistyped option is told with the one that it may have been meant to be."""
+    try:
+        return storage_for(location, given)
+    except InvalidInput as error:
+        error.hint = error.hint or _near(given, *others)
+        raise
+
+
+def _near(given: Iterable[str], *others: str) -> str | None:
+    known = (*STORAGE_OPTIONS, *_CATALOG_OPTIONS, *others)
+    found = [near for name in given if name not in known for near in get_close_matches(name, known, n=1)]
+    return f"did you mean {', '.join(found)}?" if found else None
 
 
 def _environment(given: dict[str, Any]) -> Environment:
@@ -165,4 +182,4 @@ def _environment(given: dict[str, Any]) -> Environment:
 
 def _only(given: Mapping[str, Any], *known: str) -> None:
     if unknown := sorted(set(given) - set(known)):
-        raise InvalidSettings(f"memory: has no option {', '.join(unknown)}")
+        raise InvalidSettings(f"memory: has no option {', '.join(unknown)}", hint=_near(unknown))

@@ -8,6 +8,8 @@ which is the safe assumption; who says less with a filter conflicts with fewer o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import UnionType
+from typing import Final, TypeVar
 
 from floe.commit.append import FastAppend, MergeAppend
 from floe.commit.delete_files import DeleteFiles
@@ -19,7 +21,7 @@ from floe.commit.rewrite_files import RewriteFiles
 from floe.commit.rewrite_manifests import RewriteManifests
 from floe.commit.row_delta import RowDelta
 from floe.commit.snapshot_change import SnapshotOptions
-from floe.errors import InvalidInput
+from floe.errors import InvalidExpression, InvalidInput
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.snapshots import Snapshot
@@ -27,6 +29,11 @@ from floe.spec.metadata.summaries import WAP_ID
 from floe.table.actions import Actions
 
 __all__ = ["FileActions"]
+
+F = TypeVar("F", bound=DataFile | str)
+
+WAP_BRANCH: Final = "write.wap.branch"
+"""The property that names the branch where writes are audited before they are published."""
 
 
 class FileActions(Actions):
@@ -38,6 +45,8 @@ class FileActions(Actions):
 
     _create_branch: bool = False
     _wap_id: str | None = None
+    _named_branch: bool = False
+    """Whether the user said where to write; what is written anywhere may be audited first."""
 
     def append_files(
         self,
@@ -54,8 +63,8 @@ class FileActions(Actions):
         """
         options = self._options(summary)
         if fast:
-            return self._do(FastAppend(files, **options))
-        return self._do(MergeAppend(files, check_duplicates=check_duplicates, **options))
+            return self._do(FastAppend(_listed(files), **options))
+        return self._do(MergeAppend(_listed(files), check_duplicates=check_duplicates, **options))
 
     def overwrite_files(
         self,
@@ -73,10 +82,10 @@ class FileActions(Actions):
         be there, and whose rows may have been taken over into the new ones. `read` describes the rows that were looked
         at to decide: by default all, if files are removed by name.
         """
-        gone = tuple(removed)
+        gone = _listed(removed)
         reads = BLIND if not gone and read is None else self._reads(gone, read)
         return self._do(
-            Overwrite(added=added, removed=gone, where=where, reads=reads, **self._options(summary, isolation))
+            Overwrite(added=_listed(added), removed=gone, where=where, reads=reads, **self._options(summary, isolation))
         )
 
     def replace_partitions(
@@ -86,13 +95,13 @@ class FileActions(Actions):
 
         With `only_new` the partitions must be empty.
         """
-        return self._do(ReplacePartitions(files, only_new=only_new, **self._options(summary)))
+        return self._do(ReplacePartitions(_listed(files), only_new=only_new, **self._options(summary)))
 
     def delete_files(
         self, files: Iterable[DataFile | str], *, summary: Mapping[str, str] | None = None
     ) -> Snapshot | None:
         """Remove data files, given as such or by their locations; each must be there."""
-        given = list(files)
+        given = _listed(files, DataFile | str)
         return self._do(
             DeleteFiles(
                 files=[file for file in given if isinstance(file, DataFile)],
@@ -106,7 +115,12 @@ class FileActions(Actions):
 
         A file of which only some rows pass is an error: it would have to be written anew.
         """
-        return self._do(DeleteFiles(where=where, **self._options(summary)))
+        chosen = as_filter(where)
+        if chosen is None:
+            raise InvalidExpression(
+                "a filter is text or an expression, found None", hint="write 'true' to delete all rows"
+            )
+        return self._do(DeleteFiles(where=chosen, **self._options(summary)))
 
     def row_delta(
         self,
@@ -125,10 +139,10 @@ class FileActions(Actions):
         deletes point into where they do not say so themselves. `read` describes the rows that were looked at to decide:
         by default all, and none for equality deletes alone.
         """
-        gone, deleted = tuple(removed), tuple(deletes)
+        gone, deleted = _listed(removed), _listed(deletes)
         blind = read is None and not gone and all(file.is_equality_delete_file for file in deleted)
         reads = BLIND if blind else self._reads((), read)
-        added = (*data, *deleted)
+        added = (*_listed(data), *deleted)
         options = self._options(summary, isolation)
         return self._do(RowDelta(added, removed=gone, referenced=referenced, reads=reads, **options))
 
@@ -146,7 +160,7 @@ class FileActions(Actions):
         The new data files count as old as the state that this object has seen, unless `data_sequence_number` says
         otherwise; delete files that are written anew keep the numbers of `sequence_numbers`, by path.
         """
-        gone = tuple(removed)
+        gone = _listed(removed)
         head = self._head()
         if data_sequence_number is None and head is not None and self.metadata.format_version > 1:
             data_sequence_number = head.sequence_number
@@ -158,7 +172,7 @@ class FileActions(Actions):
             RewriteFiles(
                 reads=reads,
                 removed=gone,
-                added=added,
+                added=_listed(added),
                 data_sequence_number=data_sequence_number,
                 sequence_numbers=sequence_numbers,
                 **self._options(summary),
@@ -176,8 +190,8 @@ class FileActions(Actions):
     ) -> SnapshotOptions:
         own = dict(summary or {})
         options = SnapshotOptions(
-            branch=self._branch,
-            create_branch=self._create_branch,
+            branch=self._target,
+            create_branch=self._create_branch or self._target != self._branch,
             isolation=_isolation(isolation),
             written_with=self.metadata.current_schema_id,
         )
@@ -186,6 +200,16 @@ class FileActions(Actions):
             own[WAP_ID] = self._wap_id
         options["summary"] = own
         return options
+
+    @property
+    def _target(self) -> str:
+        """The branch that new snapshots go to: with the property `write.wap.branch`, that one in place of `main`.
+
+        Its first snapshot makes it. Readers of `main` see what was written when `main` is fast-forwarded to it.
+        """
+        if self._named_branch:
+            return self._branch
+        return self.metadata.properties.get(WAP_BRANCH) or self._branch
 
     def _reads(self, files: Iterable[DataFile], read: Expression | str | None) -> Reads:
         head = self._head()
@@ -199,8 +223,19 @@ class FileActions(Actions):
     def _head(self) -> Snapshot | None:
         """The branch's newest snapshot, as this object has seen it published."""
         metadata = self._published
-        ref = metadata.refs.get(self._branch)
+        ref = metadata.refs.get(self._target)
         return metadata.current_snapshot if ref is None else metadata.snapshot(ref.snapshot_id)
+
+
+def _listed(given: Iterable[F], kinds: type | UnionType = DataFile) -> tuple[F, ...]:
+    """The files; a single one, or a text, which is a sequence of letters, is not a list of files."""
+    if isinstance(given, DataFile | str) or not isinstance(given, Iterable):
+        raise InvalidInput(f"expected a list of files, found {type(given).__name__}", hint="write it in brackets")
+    files = tuple(given)
+    for file in files:
+        if not isinstance(file, kinds):
+            raise InvalidInput(f"expected a DataFile, found {file!r:.80}")
+    return files
 
 
 def _isolation(given: Isolation | str) -> Isolation:

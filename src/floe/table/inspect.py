@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from floe.commit.file_change import as_filter
 from floe.commit.pointer import TableState
 from floe.plan.metadata_tables.tables import NAMES, metadata_table
 from floe.plan.snapshots import choose_snapshot
 from floe.spec.expressions.nodes import Expression
-from floe.spec.expressions.parser import parse_filter
 from floe.storage.protocol import Storage
+from floe.table.lost_files import explaining_lost_files
 from floe.table.moments import Moment, to_millis
 
 __all__ = ["Inspect"]
@@ -31,8 +32,9 @@ class Inspect:
     (0, ['file_path'])
     """
 
-    def __init__(self, state: TableState, storage: Storage) -> None:
+    def __init__(self, state: TableState, table: str, storage: Storage) -> None:
         self._state = state
+        self._table = table
         self._storage = storage
 
     def __repr__(self) -> str:
@@ -54,15 +56,16 @@ class Inspect:
         if snapshot is not None or ref is not None or as_of is not None:
             as_of_ms = None if as_of is None else to_millis(as_of)
             chosen = choose_snapshot(metadata, snapshot=snapshot, ref=ref, as_of_ms=as_of_ms)
-        return metadata_table(
-            name,
-            metadata,
-            self._state.location,
-            self._storage,
-            snapshot=chosen,
-            where=parse_filter(where) if isinstance(where, str) else where,
-            columns=columns,
-        )
+        with explaining_lost_files(self._state, self._table):
+            return metadata_table(
+                name,
+                metadata,
+                self._state.location,
+                self._storage,
+                snapshot=chosen,
+                where=as_filter(where),
+                columns=columns,
+            )
 
     # of the whole table ------------------------------------------------------------------------------------------
 

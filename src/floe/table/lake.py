@@ -34,11 +34,13 @@ from floe.errors import (
 from floe.spec.metadata.apply import DEFAULT_FORMAT_VERSION
 from floe.spec.metadata.properties import FORMAT_VERSION
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION
+from floe.spec.metadata.upgrade import check_format_version
 from floe.spec.partitioning.building import build_spec
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import SortOrder, build_order
 from floe.storage.environment import Environment
+from floe.storage.locations import parse
 from floe.table.cards import Card
 from floe.table.create_transaction import CreateTransaction
 from floe.table.evolution import as_schema
@@ -204,6 +206,9 @@ class Lake:
             if if_not_exists and self._catalog.table_exists(identifier):
                 return self.table(identifier)
             raise
+        except NoSuchNamespace as error:
+            error.hint = error.hint or f"make it first: create_namespace({format_identifier(identifier[:-1])!r})"
+            raise
 
     def create_or_replace_table(
         self,
@@ -291,10 +296,12 @@ class Lake:
 
     def drop_table(self, name: Name, *, purge: bool = False, if_exists: bool = False) -> None:
         """Remove a table; with `purge` its files too, otherwise they stay."""
+        identifier = parse_identifier(name)
         try:
-            self._catalog.drop_table(parse_identifier(name), purge=purge)
-        except NoSuchTable:
+            self._catalog.drop_table(identifier, purge=purge)
+        except NoSuchTable as error:
             if not if_exists:
+                error.hint = error.hint or self._advice(identifier)
                 raise
 
     def purge_table(self, name: Name, *, if_exists: bool = False) -> None:
@@ -304,7 +311,7 @@ class Lake:
     def register_table(self, name: Name, metadata_location: str) -> Table:
         """Make a table of a metadata file that is there."""
         identifier = parse_identifier(name)
-        self._catalog.register_table(identifier, metadata_location)
+        self._catalog.register_table(identifier, parse(metadata_location).text)
         with _told_after("The table was registered; only loading it failed."):
             return self.table(identifier)
 
@@ -402,6 +409,9 @@ class Lake:
     def __getitem__(self, name: Name) -> Table:
         return self.table(name)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables())
+
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str | tuple | list) and self.table_exists(name)
 
@@ -435,7 +445,7 @@ class Lake:
                 hint="leave out the location, or use a catalog that keeps locations, such as a SQL database",
                 table=format_identifier(identifier),
             )
-        return self._catalog.default_location(identifier) if given is None else given
+        return self._catalog.default_location(identifier) if given is None else parse(given).text
 
     def _advice(self, identifier: Identifier) -> str:
         namespace = identifier[:-1]
@@ -467,14 +477,24 @@ def _definition(
 ) -> TableDefinition:
     columns = as_schema(schema)
     if not isinstance(partition_by, PartitionSpec):
-        partition_by = build_spec(columns, [partition_by] if isinstance(partition_by, str) else partition_by)
+        partition_by = build_spec(columns, _terms("partition_by", partition_by))
     if not isinstance(sort_by, SortOrder):
-        sort_by = build_order(columns, [sort_by] if isinstance(sort_by, str) else sort_by)
+        sort_by = build_order(columns, _terms("sort_by", sort_by))
+    if format_version is not None:
+        check_format_version(format_version)
+    if properties is not None and not isinstance(properties, Mapping):
+        raise InvalidInput(f"properties are a mapping from text to text, found {properties!r:.80}")
     for key, value in (properties or {}).items():
         if not isinstance(key, str) or not isinstance(value, str | int | float):
             raise InvalidInput(f"property {key} must be text, found {value!r:.80}")
     texts = {key: str(v).lower() if isinstance(v, bool | int | float) else v for key, v in (properties or {}).items()}
     return TableDefinition(columns, partition_by, sort_by, texts, format_version)
+
+
+def _terms(option: str, given: str | Iterable[str]) -> Iterable[str]:
+    if not isinstance(given, Iterable):
+        raise InvalidInput(f"{option} is a term such as 'ts', or a list of them, found {given!r:.80}")
+    return [given] if isinstance(given, str) else given
 
 
 def _check_version(definition: TableDefinition) -> None:

@@ -21,6 +21,7 @@ from floe.catalog.identifiers import Identifier, parse_identifier
 from floe.catalog.protocol import Catalog
 from floe.commit.loop import Work, commit_all
 from floe.errors import InvalidInput, NoSuchTable
+from floe.table.actions import warn_of_lost_changes
 from floe.table.transaction import PendingTable
 
 __all__ = ["LakeTransaction"]
@@ -82,3 +83,7 @@ class LakeTransaction:
             self._close()
         elif not self._closed:
             self.commit()
+
+    def __del__(self) -> None:
+        if not self._closed and any(table._pending for table in self._tables.values()):
+            warn_of_lost_changes(f"this transaction of {self._catalog.name}")

@@ -11,6 +11,7 @@ from floe.commit.properties import UpdateProperties
 from floe.commit.statistics import UpdateStatistics
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
 from floe.spec.sorting import SortOrder
+from floe.storage.locations import parse
 from floe.table.actions import Actions
 from floe.table.evolution import SchemaEvolution, SpecEvolution, sort_change
 
@@ -46,7 +47,7 @@ class LayoutActions(Actions):
 
     def set_location(self, location: str) -> None:
         """Change where new files go; those that are there stay where they are."""
-        self._do(UpdateLocation(location, self._published.location))
+        self._do(UpdateLocation(parse(location).text, self._published.location))
 
     def upgrade(self, format_version: int) -> None:
         """Raise the format version; there is no way back."""

@@ -11,9 +11,10 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
 
 from floe.errors import InvalidInput, InvalidValue
-from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY, timestamp_from_text, timestamp_to_text
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.values.civil_time import NANOS, SECONDS_PER_DAY, millis_text, timestamp_from_text
 
-__all__ = ["Duration", "Moment", "duration_millis", "millis_text", "to_millis"]
+__all__ = ["Duration", "Moment", "duration_millis", "millis_text", "moment_of", "to_millis"]
 
 Moment: TypeAlias = datetime | date | str | int
 """A datetime, a date (its first moment), ISO text, or milliseconds from 1970-01-01 UTC; no zone means UTC."""
@@ -41,6 +42,7 @@ _WORDS = {
 }
 _PART = re.compile(r"\s*([0-9]{1,15})\s*([a-zA-Z]+)")
 _MAX_MILLIS = 2**63 - 1
+_MAX_NAMES = 12
 
 
 def to_millis(moment: Moment) -> int:
@@ -66,6 +68,18 @@ def to_millis(moment: Moment) -> int:
     return _from_text(moment)
 
 
+def moment_of(given: Moment, metadata: TableMetadata) -> int:
+    """As `to_millis`, where a branch or tag could have been named too."""
+    try:
+        return to_millis(given)
+    except InvalidInput:
+        there = ", ".join(sorted(metadata.refs)[:_MAX_NAMES]) or "none"
+        raise InvalidInput(
+            f"{given!r:.80} is no branch or tag of the table, nor a moment",
+            hint=f"branches and tags are {there}; a moment is written as 2024-05-17T10:00:00Z",
+        ) from None
+
+
 def duration_millis(duration: Duration) -> int:
     """The milliseconds of a duration, which is never negative.
 
@@ -86,16 +100,6 @@ def duration_millis(duration: Duration) -> int:
     if not 0 <= millis <= _MAX_MILLIS:
         raise InvalidInput(f"a duration must be from 0 to {_MAX_MILLIS} ms, found {millis}")
     return millis
-
-
-def millis_text(millis: int) -> str:
-    """A moment for people, in UTC.
-
-    >>> millis_text(1715940000123)
-    '2024-05-17 10:00:00.123 UTC'
-    """
-    text = timestamp_to_text(millis * 1000, MICROS, utc=True)
-    return text.replace("T", " ").removesuffix("+00:00") + " UTC"
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from floe.commit.refs import KEEP, CreateRef, FastForward, Keep, MoveRef, Remove
 from floe.commit.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
 from floe.spec.metadata.snapshots import Snapshot
 from floe.table.actions import Actions
-from floe.table.moments import Duration, Moment, duration_millis, to_millis
+from floe.table.moments import Duration, Moment, duration_millis, moment_of
 
 __all__ = ["RefActions"]
 
@@ -103,7 +103,7 @@ class RefActions(Actions):
         if isinstance(to, str) and to in self.metadata.refs:
             to = self.metadata.refs[to].snapshot_id
         if isinstance(to, str | datetime | date):
-            self._do(RollbackToTime(to_millis(to), branch=chosen, seen=seen))
+            self._do(RollbackToTime(moment_of(to, self.metadata), branch=chosen, seen=seen))
         else:
             self._do(RollbackToSnapshot(to, branch=chosen, seen=seen))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from floe.commit.file_change import as_filter
 from floe.commit.pointer import TableState
 from floe.errors import UnsupportedFeature
 from floe.plan.counts import count_rows
@@ -13,13 +14,13 @@ from floe.plan.scan_plan import ScanPlan
 from floe.plan.snapshots import choose_snapshot, schema_for
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import TRUE, Expression
-from floe.spec.expressions.parser import parse_filter
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.partitioning.partition_spec import unified_partition_type
 from floe.spec.schemas.column_projection import select
 from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
 from floe.table.cards import snapshot_line
+from floe.table.lost_files import explaining_lost_files
 
 __all__ = ["Scan"]
 
@@ -54,7 +55,7 @@ class Scan:
         case_sensitive: bool = True,
     ) -> None:
         metadata = state.metadata
-        self._metadata, self._table, self._storage = metadata, table, storage
+        self._state, self._metadata, self._table, self._storage = state, metadata, table, storage
         self._case_sensitive = case_sensitive
         self.snapshot: Snapshot | None = choose_snapshot(metadata, snapshot=snapshot, ref=ref, as_of_ms=as_of_ms)
         """The snapshot that is read; None while the table has none."""
@@ -62,7 +63,7 @@ class Scan:
         self.table_schema: Schema = schema_for(metadata, snapshot=snapshot, ref=ref, as_of_ms=as_of_ms)
         """All columns that there are to read."""
 
-        where = parse_filter(where) if isinstance(where, str) else where
+        where = as_filter(where)
         self.where: Expression = TRUE if where is None else where
         """The filter."""
 
@@ -81,14 +82,15 @@ class Scan:
 
     @cached_property
     def _plan(self) -> ScanPlan:
-        return plan_scan(
-            self._metadata,
-            self._storage,
-            snapshot=self.snapshot,
-            schema=self.table_schema,
-            where=self.where,
-            case_sensitive=self._case_sensitive,
-        )
+        with explaining_lost_files(self._state, self._table):
+            return plan_scan(
+                self._metadata,
+                self._storage,
+                snapshot=self.snapshot,
+                schema=self.table_schema,
+                where=self.where,
+                case_sensitive=self._case_sensitive,
+            )
 
     def files(self) -> list[str]:
         """The locations of the data files to be read."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 
 from floe.commit.change import BranchChange, Change
 from floe.commit.loop import commit
@@ -120,8 +121,8 @@ class Table(FileActions, LayoutActions, RefActions):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The table's properties."""
-        return self.metadata.properties
+        """The table's properties, to look at; `set_properties` changes them."""
+        return MappingProxyType(self.metadata.properties)
 
     @property
     def storage(self) -> Storage:
@@ -151,8 +152,8 @@ class Table(FileActions, LayoutActions, RefActions):
 
     @property
     def refs(self) -> Mapping[str, SnapshotRef]:
-        """The branches and tags by name."""
-        return self.metadata.refs
+        """The branches and tags by name, to look at."""
+        return MappingProxyType(self.metadata.refs)
 
     def history(self) -> tuple[HistoryEntry, ...]:
         """What was current from when on, oldest first; rollbacks are in it."""
@@ -161,7 +162,7 @@ class Table(FileActions, LayoutActions, RefActions):
     @property
     def inspect(self) -> Inspect:
         """The metadata tables, such as `t.inspect.snapshots()` and `t.inspect.files(where="record_count > 0")`."""
-        return Inspect(self._state, self.storage)
+        return Inspect(self._state, self.name, self.storage)
 
     def refresh(self) -> Table:
         """Read what others committed; gives the same object."""

@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from floe.commit.change import Attempt, Change, KeyedChange
@@ -30,7 +30,7 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import SortOrder
 from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
-from floe.table.actions import Builder
+from floe.table.actions import Builder, warn_of_lost_changes
 from floe.table.branch import Branch
 from floe.table.file_actions import FileActions
 from floe.table.layout_actions import LayoutActions
@@ -89,8 +89,8 @@ class PendingTable(FileActions, LayoutActions, RefActions):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The properties as they will be."""
-        return self.metadata.properties
+        """The properties as they will be, to look at."""
+        return MappingProxyType(self.metadata.properties)
 
     @property
     def location(self) -> str:
@@ -214,3 +214,7 @@ class Transaction(PendingTable):
             self._close()
         elif not self._closed:
             self.commit()
+
+    def __del__(self) -> None:
+        if getattr(self, "_pending", None) and not self._closed:  # without changes if it was refused at once
+            warn_of_lost_changes(f"this transaction of {self.name}")

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from floe.errors import InvalidMetadata
+from floe.errors import InvalidInput, InvalidMetadata
 from floe.spec.metadata.json_errors import invalid_json
 from floe.spec.metadata.records import (
     Int32,
@@ -24,6 +24,7 @@ __all__ = [
     "OPERATION",
     "OPERATIONS",
     "Snapshot",
+    "check_snapshot_id",
     "has_undecoded_summary",
     "new_snapshot_id",
     "snapshot_from_json",
@@ -136,6 +137,20 @@ def has_undecoded_summary(snapshot: Snapshot) -> bool:
 
 def _attributes(snapshot: Snapshot) -> dict[str, Any]:
     return {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
+
+
+def check_snapshot_id(given: object) -> None:
+    """Raise for what is no snapshot id, above all for a snapshot itself.
+
+    >>> check_snapshot_id("7")
+    Traceback (most recent call last):
+    floe.errors.InvalidInput: a snapshot is given by its id, a whole number; found '7'; the id of a snapshot is ...
+    """
+    if type(given) is not int:
+        raise InvalidInput(
+            f"a snapshot is given by its id, a whole number; found {given!r:.80}",
+            hint="the id of a snapshot is its snapshot_id",
+        )
 
 
 def new_snapshot_id(taken: Container[int] = (), make_uuid: Callable[[], UUID] = uuid4) -> int:

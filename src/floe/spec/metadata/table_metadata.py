@@ -15,11 +15,12 @@ from floe.errors import InvalidMetadata, NoSuchRef, NoSuchSnapshot
 from floe.spec.metadata.encryption import EncryptionKey
 from floe.spec.metadata.logs import MetadataLogEntry, SnapshotLogEntry
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.snapshots import Snapshot, check_snapshot_id
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import UNSORTED, SortOrder
+from floe.spec.values.civil_time import millis_text
 
 __all__ = ["LATEST_FORMAT_VERSION", "TableMetadata"]
 
@@ -155,6 +156,7 @@ class TableMetadata:
         try:
             return self.snapshots_by_id[snapshot_id]
         except KeyError:
+            check_snapshot_id(snapshot_id)
             raise NoSuchSnapshot(
                 f"the table has no snapshot {snapshot_id}",
                 hint="it may have expired" if self.snapshots else "the table has no snapshots at all",
@@ -187,8 +189,10 @@ class TableMetadata:
         if best is None:
             first = min((entry.timestamp_ms for entry in self.snapshot_log), default=None)
             raise NoSuchSnapshot(
-                f"no snapshot was current at {timestamp_ms} ms",
-                hint="the snapshot log is empty" if first is None else f"the snapshot log begins at {first} ms",
+                f"no snapshot was current at {millis_text(timestamp_ms)}",
+                hint="the snapshot log is empty"
+                if first is None
+                else f"the snapshot log begins at {millis_text(first)}",
             )
         return self.snapshot(best.snapshot_id)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from floe.errors import InvalidUpdate, UnsupportedFeature
+from floe.errors import InvalidInput, InvalidUpdate, UnsupportedFeature
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, TableMetadata
 from floe.spec.metadata.uuids import check_uuid
@@ -67,6 +67,8 @@ def check_format_version(format_version: int) -> None:
     Traceback (most recent call last):
     floe.errors.UnsupportedFeature: format version 4 is not supported; supported are 1 to 3
     """
+    if type(format_version) is not int:
+        raise InvalidInput(f"a format version is a whole number, found {format_version!r:.80}")
     if not 1 <= format_version <= LATEST_FORMAT_VERSION:
         raise UnsupportedFeature(
             f"format version {format_version} is not supported", hint=f"supported are 1 to {LATEST_FORMAT_VERSION}"

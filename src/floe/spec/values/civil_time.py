@@ -27,6 +27,7 @@ __all__ = [
     "date_to_text",
     "days_from_civil",
     "days_in_month",
+    "millis_text",
     "time_from_text",
     "time_to_text",
     "timestamp_from_text",
@@ -124,6 +125,16 @@ def timestamp_to_text(ticks: int, unit: int, *, utc: bool = False) -> str:
     days, of_day = divmod(ticks, SECONDS_PER_DAY * unit)
     text = f"{date_to_text(days)}T{time_to_text(of_day, unit)}"
     return text + "+00:00" if utc else text
+
+
+def millis_text(millis: int) -> str:
+    """A moment, in milliseconds from 1970-01-01, for people: in UTC.
+
+    >>> millis_text(1715940000123)
+    '2024-05-17 10:00:00.123 UTC'
+    """
+    text = timestamp_to_text(millis * 1000, MICROS, utc=True)
+    return text.replace("T", " ").removesuffix("+00:00") + " UTC"
 
 
 # At most 7 digits of a year: 32 bits of days reach the year 5,881,580.

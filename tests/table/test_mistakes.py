@@ -1,0 +1,261 @@
+"""Mistakes that are easily made: each is told as what it is, at once, and nothing half-done is left of it."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+import floe
+from floe import Lake, Table, errors
+from floe.spec.types import DATE
+from floe.spec.values.conversion import convert
+from helpers.synthetic_files import data_file
+
+Call = Callable[[Table], object]
+
+
+@pytest.fixture
+def lake() -> Lake:
+    lake = floe.connect("memory:")
+    lake.create_namespace("db")
+    return lake
+
+
+@pytest.fixture
+def table(lake: Lake) -> Table:
+    return lake.create_table("db.t", "id bigint not null, day date", partition_by=["day"])
+
+
+@pytest.mark.parametrize("name", [None, 5, object()])
+def test_a_name_that_is_no_text(lake: Lake, name: object) -> None:
+    with pytest.raises(errors.InvalidName, match="name is text"):
+        lake.table(name)  # type: ignore[arg-type]
+
+
+def test_a_lake_is_gone_through_by_its_tables(lake: Lake, table: Table) -> None:
+    assert list(lake) == ["db.t"]
+
+
+def test_a_namespace_that_was_not_made(lake: Lake) -> None:
+    with pytest.raises(errors.NoSuchNamespace, match=r"create_namespace\('sales'\)"):
+        lake.create_table("sales.t", "id bigint")
+
+
+def test_a_view_dropped_as_a_table(lake: Lake) -> None:
+    lake.create_view("db.v", "SELECT 1", schema="x int")
+    with pytest.raises(errors.NoSuchTable, match="it is a view"):
+        lake.drop_table("db.v")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"partition_by": 5}, "partition_by"),
+        ({"sort_by": 5}, "sort_by"),
+        ({"properties": [("a", "b")]}, "properties"),
+        ({"format_version": "2"}, "format version"),
+        ({"format_version": True}, "format version"),
+    ],
+)
+def test_a_definition_of_wrong_types(lake: Lake, options: dict[str, object], told: str) -> None:
+    with pytest.raises(errors.FloeError, match=told):
+        lake.create_table("db.x", "id bigint", **options)  # type: ignore[arg-type]
+    assert lake.tables() == []
+
+
+def test_a_format_version_as_text(table: Table) -> None:
+    with pytest.raises(errors.InvalidInput, match="whole number, found '3'"):
+        table.upgrade("3")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.append_files(data_file(t, "a")),
+        lambda t: t.append_files("a.parquet"),
+        lambda t: t.append_files(["a.parquet"], fast=True),
+        lambda t: t.append_files(None),
+        lambda t: t.delete_files("data/a.parquet"),
+        lambda t: t.delete_files([5]),
+        lambda t: t.overwrite_files(data_file(t, "a")),
+        lambda t: t.overwrite_files(removed="a.parquet"),
+        lambda t: t.replace_partitions(["a.parquet"]),
+        lambda t: t.row_delta(data_file(t, "a")),
+        lambda t: t.rewrite_files(["a.parquet"]),
+    ],
+)
+def test_something_else_than_a_list_of_files(table: Table, call: Call) -> None:
+    with pytest.raises(errors.InvalidInput, match=r"list of (data )?files|DataFile"):
+        call(table)
+    assert not table.refresh().snapshots
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.scan(where=5),
+        lambda t: t.scan(where=True),
+        lambda t: t.changes(where=5),
+        lambda t: t.inspect.files(where=5),
+        lambda t: t.delete(5),
+        lambda t: t.delete(None),
+        lambda t: t.overwrite_files(where=5),
+    ],
+)
+def test_something_else_than_a_filter(table: Table, call: Call) -> None:
+    table.append_files([data_file(table, "a")])
+    with pytest.raises(errors.InvalidExpression, match="a filter is text or an expression"):
+        call(table)
+
+
+def test_changes_with_a_wrong_filter_are_told_at_once(table: Table) -> None:
+    with pytest.raises(errors.NoSuchColumn, match="dya"):
+        table.changes(where="dya > 5")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.scan(snapshot=t.current_snapshot),
+        lambda t: t.scan(snapshot=str(t.current_snapshot.snapshot_id)),
+        lambda t: t.inspect.files(snapshot=t.current_snapshot),
+        lambda t: t.rollback(t.current_snapshot),
+        lambda t: t.cherry_pick(t.current_snapshot),
+        lambda t: t.create_tag("x", snapshot=t.current_snapshot),
+        lambda t: t.changes(since=t.current_snapshot),
+        lambda t: t.changes(until=t.current_snapshot),
+    ],
+)
+def test_a_snapshot_in_place_of_its_id(table: Table, call: Call) -> None:
+    table.append_files([data_file(table, "a")])
+    with pytest.raises(errors.InvalidInput, match="a snapshot is given by its id") as caught:
+        call(table)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_tag_that_is_not_there(table: Table) -> None:
+    table.append_files([data_file(table, "a")])
+    for call in (lambda: table.rollback("eyo"), lambda: table.changes(since="eyo")):
+        with pytest.raises(errors.InvalidInput, match=r"no branch or tag.* nor a moment"):
+            call()
+
+
+def test_times_are_told_for_people(table: Table) -> None:
+    table.append_files([data_file(table, "a")])
+    with pytest.raises(errors.NoSuchSnapshot, match="at 2001-01-01 00:00:00 UTC; the snapshot log begins at 20"):
+        table.scan(as_of="2001-01-01")
+    with pytest.raises(errors.NoSuchSnapshot, match="before 2001-01-01 00:00:00 UTC"):
+        table.rollback("2001-01-01")
+
+
+def test_properties_and_refs_are_only_shown(table: Table) -> None:
+    table.append_files([data_file(table, "a")])
+    with pytest.raises(TypeError):
+        table.properties["owner"] = "me"  # type: ignore[index]
+    with pytest.raises(TypeError):
+        table.refs["b"] = table.refs["main"]  # type: ignore[index]
+    with table.transaction() as tx, pytest.raises(TypeError):
+        tx.properties["owner"] = "me"  # type: ignore[index]
+    assert "owner" not in table.refresh().properties
+
+
+def test_a_transaction_that_is_forgotten(lake: Lake, table: Table) -> None:
+    transaction = table.transaction()
+    transaction.set_properties({"owner": "me"})
+    with pytest.warns(UserWarning, match=r"transaction of db\.t were never committed"):
+        del transaction
+    several = lake.transaction()
+    several.table("db.t").set_properties({"owner": "me"})
+    with pytest.warns(UserWarning, match="never committed"):
+        del several
+    table.transaction()  # nothing was to be done: nothing is said
+    aborted = table.transaction()
+    aborted.set_properties({"owner": "me"})
+    aborted.abort()
+
+
+def test_builders_say_what_they_hold(table: Table) -> None:
+    update = table.evolve().add_column("note", "string")
+    assert repr(update) == "<SchemaEvolution: 1 change, not committed yet>"
+    update.commit()
+    assert repr(update) == "<SchemaEvolution: closed>"
+
+
+def test_expiry_is_shown_for_people(table: Table) -> None:
+    first = table.append_files([data_file(table, "a", write=True)])
+    table.append_files([data_file(table, "b", (11, 20), write=True)])
+    assert first is not None
+    expiration = table.expire(older_than="0s", retain_last=1)
+    plan = expiration.plan()
+    assert repr(plan) == str(plan)
+    assert str(plan).startswith("db.t: 1 snapshot expires, 1 is kept")
+    assert f"made at {first.timestamp_ms} ms" not in str(plan)
+    assert " UTC" in str(plan)
+    done = expiration.apply(plan)
+    assert repr(done) == str(done)
+    assert str(done).startswith("1 snapshot expired; ")
+
+
+def test_a_partition_value_in_another_form_than_it_is_stored(table: Table) -> None:
+    file = replace(data_file(table, "a"), partition=(date(2024, 5, 17),))
+    with pytest.raises(errors.InvalidValue, match=r"partition: day.*days from 1970-01-01.*convert"):
+        table.append_files([file])
+    table.append_files([replace(file, partition=(convert(DATE, date(2024, 5, 17)),))])
+    assert table.scan(where="day = '2024-05-17'").count() == 10
+
+
+# places ---------------------------------------------------------------------------------------------------------------
+
+
+def test_relative_locations_are_kept_as_whole_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with floe.connect("sqlite:///lake.db", warehouse="wh") as lake:
+        lake.create_namespace("db")
+        table = lake.create_table("db.t", "id bigint not null", location="mine/t")
+        assert table.location == f"{tmp_path}/mine/t"
+        table.set_location("yours/t")
+        assert table.location == f"{tmp_path}/yours/t"
+        again = lake.register_table("db.again", os.path.relpath(table.metadata_location))
+        assert again.metadata_location == table.metadata_location
+
+
+def test_a_file_where_a_warehouse_should_be(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(errors.StorageError, match="a file stands where a folder should be"):
+        floe.connect(tmp_path / "notes.txt").create_namespace("db")
+
+
+def test_a_moved_table_says_how_to_open_it(tmp_path: Path) -> None:
+    lake = floe.connect(tmp_path / "old")
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", "id bigint not null")
+    table.append_files([data_file(table, "a", day=None)])
+    shutil.move(tmp_path / "old", tmp_path / "new")
+    moved = floe.open(tmp_path / "new" / "db" / "t")
+    for call in (moved.scan().plan, moved.inspect.files):
+        with pytest.raises(errors.NoSuchFile, match=r"prefixes=\{.*old/db/t.*new/db/t") as caught:
+            call()
+        assert caught.value.context["table"] == moved.name
+    opened = floe.open(tmp_path / "new" / "db" / "t", prefixes={str(tmp_path / "old"): str(tmp_path / "new")})
+    assert opened.scan().count() == 10
+
+
+def test_a_table_that_is_gone_says_so(tmp_path: Path) -> None:
+    lake = floe.connect(tmp_path / "wh")
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", "id bigint not null")
+    table.append_files([data_file(table, "a", day=None)])
+    lake.drop_table("db.t", purge=True)
+    with pytest.raises(errors.NoSuchFile, match=r"refresh\(\)"):
+        table.scan().plan()
+
+
+@pytest.mark.parametrize("uri", ["wh", "sqlite:///lake.db", "memory:"])
+def test_an_option_with_a_typing_mistake(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(errors.FloeError, match=r"no option prefxes; did you mean prefixes\?"):
+        floe.connect(uri, prefxes={})
