@@ -20,8 +20,8 @@ from pyiceberg.table import StaticTable
 from pyiceberg.table.update import update_table_metadata
 from pyiceberg.typedef import Record
 
-from floe.commit.append import FastAppend, MergeAppend
 from floe.commit.change import Attempt
+from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.spec.codecs.single_value import encode
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.metadata.apply import apply

@@ -12,7 +12,8 @@ SRC = Path(__file__).parent.parent / "src" / "floe"
 ROWS = [
     {"spec"},
     {"storage"},
-    {"avro", "formats"},
+    {"avro"},
+    {"formats"},
     {"plan", "commit"},
     {"catalog"},
     {"table"},

@@ -1,3 +1,5 @@
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.iceberg.BaseTable;
@@ -36,16 +38,22 @@ public class PlanningBenchmark {
     Expression filter = ExpressionParser.fromJson(args[1], table.schema());
     int rounds = Integer.parseInt(args[2]);
     List<String> seconds = new ArrayList<>();
+    List<String> cpu = new ArrayList<>();
+    OperatingSystemMXBean system = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     int files = 0;
     for (int round = 0; round < rounds; round++) {
       List<FileScanTask> tasks = new ArrayList<>();
+      long startCpu = system.getProcessCpuTime();
       long start = System.nanoTime();
       try (CloseableIterable<FileScanTask> planned = table.newScan().filter(filter).planFiles()) {
         planned.forEach(tasks::add);
       }
       seconds.add(Double.toString((System.nanoTime() - start) / 1e9));
+      cpu.add(Double.toString((system.getProcessCpuTime() - startCpu) / 1e9));
       files = tasks.size();
     }
-    System.out.println("{\"seconds\": [" + String.join(", ", seconds) + "], \"files\": " + files + "}");
+    System.out.println(
+        "{\"seconds\": [" + String.join(", ", seconds) + "], \"cpu\": [" + String.join(", ", cpu)
+            + "], \"files\": " + files + "}");
   }
 }

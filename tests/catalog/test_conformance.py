@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from floe.catalog.file_system import FileSystemCatalog
+from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
 from floe.catalog.memory import MemoryCatalog
 from floe.catalog.protocol import Catalog
 from floe.storage.access import Access

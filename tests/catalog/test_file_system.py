@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import StaticTable
 
-from floe.catalog.file_system import FileSystemCatalog
+from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
 from floe.catalog.memory import MemoryCatalog
 from floe.errors import (
     CommitConflict,

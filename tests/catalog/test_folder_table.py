@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from floe.catalog.file_system import FileSystemCatalog
-from floe.catalog.folder_table import MetadataFilePointer, pointer_at
+from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
+from floe.catalog.file_system.folder_table import MetadataFilePointer, pointer_at
 from floe.catalog.memory import MemoryCatalog
 from floe.errors import FloeError, InvalidInput, NoSuchTable, UnsupportedFeature
 from floe.storage.local import LocalStorage

@@ -11,8 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from floe.catalog.sql import SqlCatalog, connect_sql
-from floe.catalog.sql_sqlite import SqliteDatabase
+from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
+from floe.catalog.sql.sqlite import SqliteDatabase
 from floe.errors import (
     CatalogError,
     CatalogUnavailable,

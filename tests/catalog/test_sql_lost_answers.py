@@ -15,11 +15,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from floe.catalog.sql import SqlCatalog
-from floe.catalog.sql_database import Database
-from floe.catalog.sql_postgres import PostgresDatabase
-from floe.catalog.sql_sqlite import SqliteDatabase
-from floe.catalog.sql_uri import PostgresUri, parse_sql_uri
+from floe.catalog.sql.database import Database
+from floe.catalog.sql.postgres import PostgresDatabase
+from floe.catalog.sql.sql_catalog import SqlCatalog
+from floe.catalog.sql.sqlite import SqliteDatabase
+from floe.catalog.sql.uri import PostgresUri, parse_sql_uri
 from floe.commit.pointer import Outcome, Proposal
 from floe.errors import CatalogUnavailable, CommitStateUnknown, FloeError, OutcomeUnknown
 from floe.storage.local import LocalStorage

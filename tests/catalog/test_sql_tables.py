@@ -9,7 +9,7 @@ import pytest
 from floe.catalog.memory import MemoryCatalog
 from floe.catalog.metadata_files import read_metadata
 from floe.catalog.purge import plan_purge
-from floe.catalog.sql import SqlCatalog, connect_sql
+from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
 from floe.errors import (
     CatalogError,
     CommitConflict,
@@ -116,7 +116,7 @@ def test_a_purge_of_a_table_that_goes_on_starts_over(catalog: SqlCatalog, monkey
             commit(pointer, colour="red")
         return plan_purge(state, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("floe.catalog.sql.plan_purge", planned)
+    monkeypatch.setattr("floe.catalog.sql.sql_catalog.plan_purge", planned)
     location = properties_location(catalog, TABLE)
     catalog.drop_table(TABLE, purge=True)
     assert files(Path(location)) == []
@@ -176,7 +176,7 @@ def test_a_file_that_was_cleaned_up_while_it_was_looked_for(
             assert not Path(location).exists()
         return read_metadata(storage, location)
 
-    monkeypatch.setattr("floe.catalog.sql_pointer.read_metadata", late)
+    monkeypatch.setattr("floe.catalog.sql.sql_pointer.read_metadata", late)
     state = reader.load()
     assert state is not None
     assert state.metadata.properties["number"] == "2"

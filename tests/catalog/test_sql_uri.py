@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from floe.catalog.sql import connect_sql
-from floe.catalog.sql_options import database_of, has_tables_made, schema_version
-from floe.catalog.sql_schema import SchemaVersion
-from floe.catalog.sql_uri import PostgresUri, SqliteUri, is_sql_uri, parse_sql_uri
+from floe.catalog.sql.options import database_of, has_tables_made, schema_version
+from floe.catalog.sql.sql_catalog import connect_sql
+from floe.catalog.sql.sql_schema import SchemaVersion
+from floe.catalog.sql.uri import PostgresUri, SqliteUri, is_sql_uri, parse_sql_uri
 from floe.errors import CatalogError, CatalogUnavailable, InvalidSettings, UnsupportedFeature
 
 

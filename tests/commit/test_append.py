@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from floe.commit.append import FastAppend, MergeAppend
+from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate, NoSuchRef, UnsupportedFeature
 from floe.spec.manifests.entries import EntryStatus, ManifestContent
 from floe.spec.metadata.refs import SnapshotRef

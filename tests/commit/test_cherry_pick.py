@@ -2,12 +2,12 @@
 
 import pytest
 
-from floe.commit.append import FastAppend
-from floe.commit.cherry_pick import CherryPick, PublishWap
-from floe.commit.delete_files import DeleteFiles
 from floe.commit.footprint import BLIND
-from floe.commit.replace_partitions import ReplacePartitions
-from floe.commit.row_delta import RowDelta
+from floe.commit.operations.append import FastAppend
+from floe.commit.operations.cherry_pick import CherryPick, PublishWap
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.replace_partitions import ReplacePartitions
+from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot
 from floe.spec.metadata.refs import SnapshotRef
 from floe.spec.metadata.updates import SetSnapshotRef

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from floe.commit import conflicts
-from floe.commit.conflicts import RULES
+from floe.commit.conflicts import rules as conflicts
+from floe.commit.conflicts.rules import RULES
 from floe.commit.footprint import Isolation
 from floe.errors import ConflictingChange
 from helpers.conflict_bench import Bench, Matrix, Pair

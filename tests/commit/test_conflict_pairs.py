@@ -14,8 +14,8 @@ from itertools import product
 
 import pytest
 
-from floe.commit import conflicts
-from floe.commit.conflicts import RULES, Verdict
+from floe.commit.conflicts import rules as conflicts
+from floe.commit.conflicts.rules import RULES, Verdict
 from floe.commit.footprint import Isolation
 from floe.errors import ConflictingChange
 from helpers.conflict_bench import Matrix, Outcome, Pair

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from pyroaring import BitMap64
 
-from floe.commit.append import FastAppend
-from floe.commit.conflicts import RULES, Rule, check
-from floe.commit.delete_files import DeleteFiles
+from floe.commit.conflicts.position_overlap import PositionRange, VectorReader, overlap
+from floe.commit.conflicts.rules import RULES, Rule, check
 from floe.commit.footprint import BLIND, Footprint, Isolation, Reads, Writes
-from floe.commit.overwrite import Overwrite
-from floe.commit.position_overlap import PositionRange, VectorReader, overlap
-from floe.commit.rewrite_files import RewriteFiles
-from floe.commit.row_delta import RowDelta
+from floe.commit.operations.append import FastAppend
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, CorruptFile, InvalidInput, InvalidUpdate
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.dsl import col

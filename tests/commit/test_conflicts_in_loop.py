@@ -13,17 +13,17 @@ import pytest
 from floe.avro.manifests import read_manifest
 from floe.avro.snapshot_manifests import snapshot_manifests
 from floe.catalog.memory import MemoryCatalog
-from floe.commit.append import FastAppend
-from floe.commit.delete_files import DeleteFiles
 from floe.commit.footprint import Isolation
 from floe.commit.loop import commit
-from floe.commit.overwrite import Overwrite
+from floe.commit.operations.append import FastAppend
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.replace_partitions import ReplacePartitions
+from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.row_delta import RowDelta
+from floe.commit.operations.snapshot_change import SnapshotChange
 from floe.commit.pointer import Pointer, Proposal
-from floe.commit.replace_partitions import ReplacePartitions
-from floe.commit.rewrite_files import RewriteFiles
-from floe.commit.rewrite_manifests import RewriteManifests
-from floe.commit.row_delta import RowDelta
-from floe.commit.snapshot_change import SnapshotChange
 from floe.errors import ConflictingChange
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import serialize

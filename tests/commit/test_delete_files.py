@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from floe.commit.append import FastAppend
-from floe.commit.delete_files import DeleteFiles
+from floe.commit.operations.append import FastAppend
+from floe.commit.operations.delete_files import DeleteFiles
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.expressions.dsl import col
 from floe.spec.manifests.entries import EntryStatus

@@ -9,20 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from floe.avro.manifests import read_manifest
-from floe.commit.append import FastAppend
-from floe.commit.create import TableDefinition
-from floe.commit.expire import ExpireSnapshots, apply_expire, plan_expire
-from floe.commit.expire_files import owned_folders
 from floe.commit.loop import commit
+from floe.commit.operations.append import FastAppend
+from floe.commit.operations.create import TableDefinition
+from floe.commit.operations.expire import ExpireSnapshots, apply_expire, plan_expire
+from floe.commit.operations.expire_files import owned_folders
+from floe.commit.operations.properties import UpdateProperties
+from floe.commit.operations.refs import CreateRef, RemoveRef
+from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.schema_update import UpdateSchema, schema_update_of
+from floe.commit.operations.spec_update import UpdateSpec, spec_update_of
+from floe.commit.operations.statistics import UpdateStatistics
 from floe.commit.outcomes import Landing
 from floe.commit.pointer import Pointer, Proposal
-from floe.commit.properties import UpdateProperties
 from floe.commit.reachability import FileKind
-from floe.commit.refs import CreateRef, RemoveRef
-from floe.commit.rewrite_manifests import RewriteManifests
-from floe.commit.schema_update import UpdateSchema, schema_update_of
-from floe.commit.spec_update import UpdateSpec, spec_update_of
-from floe.commit.statistics import UpdateStatistics
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot, NoSuchTable
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile

@@ -11,9 +11,9 @@ from functools import cache
 import pytest
 
 from floe.commit.change import Change
-from floe.commit.create import CreateTable, TableDefinition
-from floe.commit.expire import apply_expire, plan_expire
 from floe.commit.loop import commit, commit_all
+from floe.commit.operations.create import CreateTable, TableDefinition
+from floe.commit.operations.expire import apply_expire, plan_expire
 from floe.commit.outcomes import Landing
 from floe.commit.pointer import Outcome, Pointer, Proposal
 from floe.errors import CommitStateUnknown, FloeError, OutcomeUnknown
@@ -254,7 +254,7 @@ def test_a_commit_that_was_rolled_back_by_others_is_not_done_again() -> None:
     pointer = FaultyPointer(inner, Fault.TWICE, at=1, only={"swap"})
 
     def roll_back() -> None:
-        from floe.commit.rollback import RollbackToSnapshot
+        from floe.commit.operations.rollback import RollbackToSnapshot
 
         commit(inner, [RollbackToSnapshot(ids[2])])
 

@@ -8,10 +8,10 @@ from functools import cache
 
 import pytest
 
-from floe.catalog.file_system import FileSystemCatalog
+from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
 from floe.commit.change import Change
-from floe.commit.create import TableDefinition
 from floe.commit.loop import commit
+from floe.commit.operations.create import TableDefinition
 from floe.commit.pointer import Pointer
 from floe.errors import CommitStateUnknown, FloeError
 from floe.spec.metadata.history import ancestors

@@ -10,9 +10,9 @@ from functools import cache
 import pytest
 
 from floe.commit.loop import commit
+from floe.commit.operations.properties import UpdateProperties
 from floe.commit.outcomes import Committed
 from floe.commit.pointer import Pointer
-from floe.commit.properties import UpdateProperties
 from floe.errors import AlreadyExists, ConflictingChange, FloeError, InvalidUpdate, NotFound
 from floe.spec.metadata.history import ancestors
 from floe.spec.metadata.table_metadata import TableMetadata

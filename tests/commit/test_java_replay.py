@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from floe.commit.append import FastAppend, MergeAppend
-from floe.commit.delete_files import DeleteFiles
 from floe.commit.footprint import BLIND, Reads
-from floe.commit.overwrite import Overwrite
-from floe.commit.replace_partitions import ReplacePartitions
-from floe.commit.rewrite_files import RewriteFiles
-from floe.commit.rewrite_manifests import RewriteManifests
-from floe.commit.row_delta import RowDelta
-from floe.commit.snapshot_change import SnapshotChange
+from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.replace_partitions import ReplacePartitions
+from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.row_delta import RowDelta
+from floe.commit.operations.snapshot_change import SnapshotChange
 from floe.errors import InvalidUpdate
 from floe.spec.manifests.entries import EntryStatus
 from helpers.corpus import table_names

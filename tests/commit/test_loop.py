@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from floe.commit.change import Attempt
-from floe.commit.create import CreateOrReplaceTable, CreateTable, TableDefinition
 from floe.commit.loop import Work, commit, commit_all
+from floe.commit.operations.create import CreateOrReplaceTable, CreateTable, TableDefinition
+from floe.commit.operations.properties import UpdateProperties
 from floe.commit.outcomes import Landing
 from floe.commit.pointer import Pointer, Proposal
-from floe.commit.properties import UpdateProperties
 from floe.errors import (
     AccessDenied,
     CommitConflict,

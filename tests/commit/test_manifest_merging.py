@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from floe.commit.append import FastAppend, MergeAppend
-from floe.commit.delete_files import DeleteFiles
 from floe.commit.footprint import BLIND
-from floe.commit.manifest_merging import pack_from_end
-from floe.commit.row_delta import RowDelta
+from floe.commit.manifests.merging import pack_from_end
+from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.row_delta import RowDelta
 from floe.spec.manifests.entries import ManifestContent
 from floe.spec.metadata.updates import AddPartitionSpec, SetDefaultSpec
 from helpers.tables import Box, data_file, equality_deletes, new_table, other_spec

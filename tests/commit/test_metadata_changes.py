@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import pytest
 
 from floe.commit.change import Attempt, Change
-from floe.commit.create import CreateTable, ReplaceTable, TableDefinition
-from floe.commit.expire import apply_expire, plan_expire
-from floe.commit.format_version import UpgradeTable
-from floe.commit.location import UpdateLocation
 from floe.commit.loop import commit
+from floe.commit.operations.create import CreateTable, ReplaceTable, TableDefinition
+from floe.commit.operations.expire import apply_expire, plan_expire
+from floe.commit.operations.format_version import UpgradeTable
+from floe.commit.operations.location import UpdateLocation
+from floe.commit.operations.properties import UpdateProperties
+from floe.commit.operations.refs import CreateRef
+from floe.commit.operations.rollback import SetCurrentSnapshot
+from floe.commit.operations.schema_update import EvolveSchema, UpdateSchema, schema_update_of
+from floe.commit.operations.sort_order import UpdateSortOrder
+from floe.commit.operations.spec_update import UpdateSpec, spec_update_of
+from floe.commit.operations.statistics import UpdateStatistics
 from floe.commit.outcomes import Landing
 from floe.commit.pointer import Pointer
-from floe.commit.properties import UpdateProperties
-from floe.commit.refs import CreateRef
-from floe.commit.rollback import SetCurrentSnapshot
-from floe.commit.schema_update import EvolveSchema, UpdateSchema, schema_update_of
-from floe.commit.sort_order import UpdateSortOrder
-from floe.commit.spec_update import UpdateSpec, spec_update_of
-from floe.commit.statistics import UpdateStatistics
 from floe.errors import ConflictingChange, InvalidSchema, InvalidUpdate, TableAlreadyExists, UnsupportedFeature
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
 from floe.spec.metadata.table_metadata import TableMetadata

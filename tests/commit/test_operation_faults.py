@@ -8,20 +8,20 @@ from functools import cache
 
 import pytest
 
-from floe.catalog.file_system import FileSystemCatalog
-from floe.commit.append import FastAppend, MergeAppend
+from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
 from floe.commit.change import Change
-from floe.commit.cherry_pick import PublishWap
-from floe.commit.create import TableDefinition
-from floe.commit.delete_files import DeleteFiles
 from floe.commit.footprint import BLIND, Reads
 from floe.commit.loop import commit
-from floe.commit.overwrite import Overwrite
+from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.cherry_pick import PublishWap
+from floe.commit.operations.create import TableDefinition
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.replace_partitions import ReplacePartitions
+from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.row_delta import RowDelta
 from floe.commit.pointer import Pointer
-from floe.commit.replace_partitions import ReplacePartitions
-from floe.commit.rewrite_files import RewriteFiles
-from floe.commit.rewrite_manifests import RewriteManifests
-from floe.commit.row_delta import RowDelta
 from floe.errors import CommitStateUnknown, FloeError
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.building import build_spec

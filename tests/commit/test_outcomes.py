@@ -8,19 +8,19 @@ from dataclasses import replace
 import pytest
 from pyroaring import BitMap64
 
-from floe.commit.append import FastAppend
 from floe.commit.change import BranchChange, KeyedChange, TidyChange
 from floe.commit.cleanup import clean_failed, clean_published, discard_absent
-from floe.commit.create import CreateTable, TableDefinition
-from floe.commit.expire import apply_expire, plan_expire
 from floe.commit.footprint import Reads
 from floe.commit.loop import commit
+from floe.commit.operations.append import FastAppend
+from floe.commit.operations.create import CreateTable, TableDefinition
+from floe.commit.operations.expire import apply_expire, plan_expire
+from floe.commit.operations.properties import UpdateProperties
+from floe.commit.operations.refs import CreateRef, RemoveRef
+from floe.commit.operations.rollback import RollbackToSnapshot
+from floe.commit.operations.row_delta import RowDelta
 from floe.commit.outcomes import Landing, commit_keys, find_key, is_published, names_metadata_file
 from floe.commit.pointer import Outcome, Pointer, Proposal, TableState
-from floe.commit.properties import UpdateProperties
-from floe.commit.refs import CreateRef, RemoveRef
-from floe.commit.rollback import RollbackToSnapshot
-from floe.commit.row_delta import RowDelta
 from floe.errors import CommitConflict, ConflictingChange, FloeError, NoSuchTable
 from floe.spec.codecs.deletion_vectors import blob_of
 from floe.spec.codecs.puffin import write_file

@@ -2,10 +2,10 @@
 
 import pytest
 
-from floe.commit.append import FastAppend
 from floe.commit.footprint import BLIND, Reads
-from floe.commit.overwrite import Overwrite
-from floe.commit.replace_partitions import ReplacePartitions
+from floe.commit.operations.append import FastAppend
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.replace_partitions import ReplacePartitions
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.metadata.updates import AddPartitionSpec, SetDefaultSpec

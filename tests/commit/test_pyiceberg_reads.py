@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import StaticTable
 
-from floe.commit.append import FastAppend, MergeAppend
 from floe.commit.change import Change
-from floe.commit.delete_files import DeleteFiles
 from floe.commit.footprint import BLIND, Reads
-from floe.commit.overwrite import Overwrite
-from floe.commit.replace_partitions import ReplacePartitions
-from floe.commit.rewrite_files import RewriteFiles
-from floe.commit.rewrite_manifests import RewriteManifests
-from floe.commit.row_delta import RowDelta
+from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.replace_partitions import ReplacePartitions
+from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.row_delta import RowDelta
 from helpers.tables import Box, data_file, equality_deletes, local_box, name_of, position_deletes, vector
 
 Steps = list[Callable[[Box], Change]]

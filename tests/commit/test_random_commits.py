@@ -7,16 +7,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from floe.commit.append import FastAppend, MergeAppend
 from floe.commit.change import Change
-from floe.commit.cherry_pick import CherryPick
-from floe.commit.delete_files import DeleteFiles
 from floe.commit.footprint import BLIND, Reads
-from floe.commit.overwrite import Overwrite
-from floe.commit.replace_partitions import ReplacePartitions
-from floe.commit.rewrite_files import RewriteFiles
-from floe.commit.rewrite_manifests import RewriteManifests
-from floe.commit.row_delta import RowDelta
+from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.cherry_pick import CherryPick
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.replace_partitions import ReplacePartitions
+from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.row_delta import RowDelta
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.updates import UpgradeFormatVersion
 from helpers.snapshot_invariants import check_all

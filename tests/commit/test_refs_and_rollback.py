@@ -8,10 +8,10 @@ import pytest
 
 from floe.commit.change import Attempt, Change
 from floe.commit.loop import commit
+from floe.commit.operations.refs import CreateRef, FastForward, MoveRef, RemoveRef, RenameRef, SetRetention
+from floe.commit.operations.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
 from floe.commit.outcomes import Landing
 from floe.commit.pointer import Pointer
-from floe.commit.refs import CreateRef, FastForward, MoveRef, RemoveRef, RenameRef, SetRetention
-from floe.commit.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
 from floe.errors import AlreadyExists, ConflictingChange, InvalidUpdate, NoSuchRef, NoSuchSnapshot
 from floe.spec.metadata.refs import SnapshotRef
 from floe.spec.metadata.updates import TableUpdate

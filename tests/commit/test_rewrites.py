@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from floe.commit.append import FastAppend, MergeAppend
-from floe.commit.delete_files import DeleteFiles
 from floe.commit.footprint import BLIND, Reads
-from floe.commit.rewrite_files import RewriteFiles
-from floe.commit.rewrite_manifests import RewriteManifests
-from floe.commit.row_delta import RowDelta
+from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.manifests.entries import ManifestContent
 from floe.spec.metadata.updates import AddPartitionSpec, SetDefaultSpec

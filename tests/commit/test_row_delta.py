@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from floe.commit.append import FastAppend
-from floe.commit.delete_files import DeleteFiles
 from floe.commit.footprint import BLIND, Isolation, Reads
-from floe.commit.overwrite import Overwrite
-from floe.commit.row_delta import RowDelta
-from floe.commit.schema_update import EvolveSchema
+from floe.commit.operations.append import FastAppend
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.row_delta import RowDelta
+from floe.commit.operations.schema_update import EvolveSchema
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.codecs.deletion_vectors import blob_of
 from floe.spec.codecs.puffin import write_file

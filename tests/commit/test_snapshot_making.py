@@ -13,19 +13,19 @@ from floe.avro.manifest_lists import read_manifest_list, write_manifest_list
 from floe.avro.manifest_writing import write_manifest
 from floe.avro.manifests import read_manifest
 from floe.avro.splicing import Kept
-from floe.commit.append import FastAppend, MergeAppend
 from floe.commit.change import BranchChange, KeyedChange, TidyChange
-from floe.commit.cherry_pick import CherryPick
-from floe.commit.delete_files import DeleteFiles
-from floe.commit.file_matching import match_files
 from floe.commit.footprint import BLIND, Reads
-from floe.commit.manifest_files import metadata_folder
-from floe.commit.manifest_summaries import summarize_kept
-from floe.commit.overwrite import Overwrite
-from floe.commit.replace_partitions import ReplacePartitions
-from floe.commit.rewrite_files import RewriteFiles
-from floe.commit.rewrite_manifests import RewriteManifests
-from floe.commit.row_delta import RowDelta
+from floe.commit.manifests.file_matching import match_files
+from floe.commit.manifests.manifest_files import metadata_folder
+from floe.commit.manifests.summaries import summarize_kept
+from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.cherry_pick import CherryPick
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.replace_partitions import ReplacePartitions
+from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.row_delta import RowDelta
 from floe.errors import InvalidUpdate
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.binding import bind

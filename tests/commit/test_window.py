@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from floe.avro.manifest_lists import write_manifest_list
-from floe.commit.append import FastAppend, MergeAppend
-from floe.commit.delete_files import DeleteFiles
+from floe.commit.conflicts.snapshot_facts import SnapshotFacts
+from floe.commit.conflicts.window import Window, WindowMemory, read_window
 from floe.commit.footprint import BLIND, Reads
-from floe.commit.overwrite import Overwrite
-from floe.commit.rewrite_files import RewriteFiles
-from floe.commit.rewrite_manifests import RewriteManifests
-from floe.commit.row_delta import RowDelta
-from floe.commit.snapshot_facts import SnapshotFacts
-from floe.commit.window import Window, WindowMemory, read_window
+from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, CorruptFile, NoSuchFile
 from floe.spec.manifests.entries import ManifestFile
 from floe.spec.metadata.refs import SnapshotRef

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from floe.commit.change import Change
-from floe.commit.create import ReplaceTable, TableDefinition
-from floe.commit.expire import ExpireSnapshots, plan_for
-from floe.commit.format_version import UpgradeTable
-from floe.commit.location import UpdateLocation
 from floe.commit.loop import commit
+from floe.commit.operations.create import ReplaceTable, TableDefinition
+from floe.commit.operations.expire import ExpireSnapshots, plan_for
+from floe.commit.operations.format_version import UpgradeTable
+from floe.commit.operations.location import UpdateLocation
+from floe.commit.operations.properties import UpdateProperties
+from floe.commit.operations.refs import CreateRef, FastForward, MoveRef, RemoveRef, RenameRef, SetRetention
+from floe.commit.operations.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
+from floe.commit.operations.schema_update import UpdateSchema, schema_update_of
+from floe.commit.operations.sort_order import UpdateSortOrder
+from floe.commit.operations.spec_update import UpdateSpec, spec_update_of
+from floe.commit.operations.statistics import UpdateStatistics
 from floe.commit.pointer import Pointer, TableState
-from floe.commit.properties import UpdateProperties
-from floe.commit.refs import CreateRef, FastForward, MoveRef, RemoveRef, RenameRef, SetRetention
-from floe.commit.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
-from floe.commit.schema_update import UpdateSchema, schema_update_of
-from floe.commit.sort_order import UpdateSortOrder
-from floe.commit.spec_update import UpdateSpec, spec_update_of
-from floe.commit.statistics import UpdateStatistics
 from floe.spec.metadata.statistics import StatisticsFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from floe.commit.change import Attempt
-from floe.commit.conflicts import check
+from floe.commit.conflicts.rules import check
+from floe.commit.conflicts.vector_merging import merge_vectors
 from floe.commit.footprint import Isolation, Writes
-from floe.commit.vector_merging import merge_vectors
 from floe.errors import ConflictingChange
 from helpers.conflict_plans import Plan, Planner
 from helpers.conflict_table import FILES, OVERLAPS, ROOT, ROWS, TABLES, Broken, State, TableBench, scan

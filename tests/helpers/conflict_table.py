@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from floe.avro.manifest_lists import write_manifest_list
 from floe.avro.manifest_writing import write_manifest
+from floe.commit.conflicts.window import WindowMemory
 from floe.commit.footprint import Writes
-from floe.commit.window import WindowMemory
 from floe.spec.codecs.deletion_vectors import blob_of, deserialize
 from floe.spec.codecs.puffin import write_file
 from floe.spec.codecs.single_value import encode

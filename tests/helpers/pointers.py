@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from floe.catalog.memory import MemoryCatalog, MemoryPointer
 from floe.commit.change import Change
-from floe.commit.create import CreateTable, TableDefinition
 from floe.commit.loop import commit
+from floe.commit.operations.create import CreateTable, TableDefinition
 from floe.commit.outcomes import Committed
 from floe.commit.pointer import Outcome, Pointer, Proposal, TableState
 from floe.errors import CatalogUnavailable, CommitConflict, OutcomeUnknown

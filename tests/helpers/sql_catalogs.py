@@ -10,8 +10,8 @@ import psycopg
 
 from floe.catalog.identifiers import Identifier
 from floe.catalog.metadata_files import read_metadata
-from floe.catalog.sql import SqlCatalog
-from floe.catalog.sql_pointer import SqlPointer
+from floe.catalog.sql.sql_catalog import SqlCatalog
+from floe.catalog.sql.sql_pointer import SqlPointer
 from floe.commit.pointer import Proposal, TableState
 from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata

@@ -228,3 +228,25 @@ def test_many_files_with_many_deletes():
     expected = np.where(has_vector, 1, (age <= 3).astype(int) + has_aimed) + (age < 3)
     assert counts.tolist() == expected.tolist()
     assert spent < 5
+
+
+def test_global_deletes_of_narrow_ranges_are_found_by_their_bounds():
+    """20,000 data files and 5,000 deletes of the whole table, each near a few files: not 100 million pairs."""
+    rows = [
+        at(replace(data_file(f"{n:06}", partition=("p",), spec_id=1), **bounds(n * 10, n * 10 + 9)), 5)
+        for n in range(20_000)
+    ]
+    gone = [at(replace(GLOBAL, file_path=f"g{n}", record_count=10, **bounds(n * 40, n * 40)), 6) for n in range(5000)]
+    wide = at(replace(GLOBAL, file_path="wide", record_count=10, **bounds(0, 10**6)), 6)
+    old = at(replace(GLOBAL, file_path="old", record_count=10, **bounds(0, 10**6)), 5)
+    maker = table_of([*rows, *gone, old], SCHEMA, specs=SPECS)
+    started = time.process_time()
+    plan = plan_scan(maker.metadata, maker.storage, snapshot=maker.snapshots[-1])
+    counts = np.concatenate(list(plan.delete_counts()))
+    assert counts.tolist() == [int(n % 4 == 0) for n in range(20_000)]
+    assert time.process_time() - started < 5
+    assert deletes(*rows[:3], gone[0], wide) == {"000000": ["g0", "wide"], "000001": ["wide"], "000002": ["wide"]}
+    nulls = replace(GLOBAL, file_path="nulls", record_count=10, **bounds(500, 500, nulls=1))
+    holey = replace(data_file("holey", partition=("p",), spec_id=1), **bounds(0, 1, nulls=1))
+    found = deletes(at(holey, 5), *rows[:2], at(nulls, 6), *gone[:3])
+    assert found == {"holey": ["nulls", "g0"], "000000": ["g0"], "000001": []}

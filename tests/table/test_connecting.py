@@ -6,9 +6,9 @@ import pytest
 
 import floe
 from floe import errors
-from floe.catalog.file_system import FileSystemCatalog
+from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
 from floe.catalog.memory import MemoryCatalog
-from floe.catalog.sql import SqlCatalog
+from floe.catalog.sql.sql_catalog import SqlCatalog
 from floe.storage.access import Access
 from floe.storage.environment import deterministic_environment
 from floe.storage.memory import MemoryStorage

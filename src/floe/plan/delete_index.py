@@ -78,11 +78,7 @@ class _Groups:
         """The pairs of a data file and a delete."""
         if not len(self):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        begins, ends = self.ranges(groups, sequence_number)
-        sizes = ends - begins
-        files = np.repeat(np.arange(len(groups)), sizes)
-        places = np.arange(len(files)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(begins, sizes)
-        return files, self.deletes[places]
+        return _spelled_out(self.deletes, *self.ranges(groups, sequence_number))
 
 
 class DeleteIndex:
@@ -96,6 +92,7 @@ class DeleteIndex:
         self._reach = EqualityReach(deletes, schemas)
         everywhere = np.zeros(len(deletes), np.int64)
         self._global = _Groups(deletes, DeleteKind.GLOBAL_EQUALITY, everywhere, reach_own_commit=False)
+        self._nearby = self._reach.nearby(self._global.deletes) if len(self._global) else None
         self._equality = _Groups(deletes, DeleteKind.EQUALITY, deletes.partition, reach_own_commit=False)
         self._positions = _Groups(deletes, DeleteKind.POSITIONS, deletes.partition, reach_own_commit=True)
         self._file_positions = _Groups(deletes, DeleteKind.FILE_POSITIONS, deletes.path, reach_own_commit=True)
@@ -174,10 +171,7 @@ class DeleteIndex:
         """The deletes of some data files: pairs of a place in `rows` and a number of a delete, in this order."""
         ages = matched.sequence_number[rows]
         partitions, paths = matched.partition[rows], matched.path[rows]
-        equality = [
-            self._global.pairs(np.zeros(len(rows), np.int64), ages),
-            self._equality.pairs(partitions, ages),
-        ]
+        equality = [self._global_pairs(matched, rows), self._equality.pairs(partitions, ages)]
         files, deletes = _joined(equality)
         if files.size and self.columns:
             reached = self._reach.reaches(matched.facts, rows[files], deletes)
@@ -196,6 +190,19 @@ class DeleteIndex:
         order = np.lexsort((deletes, files))
         return files[order], deletes[order]
 
+    def _global_pairs(self, matched: Matched, rows: Places) -> tuple[Places, Places]:
+        """The equality deletes that reach the whole table: looked up by age or by bounds, whichever leaves fewer."""
+        ages, everywhere = matched.sequence_number[rows], np.zeros(len(rows), np.int64)
+        if self._nearby is None:
+            return self._global.pairs(everywhere, ages)
+        begins, ends = self._global.ranges(everywhere, ages)
+        near_begins, near_ends = self._nearby.ranges(matched.facts, rows)
+        if (near_ends - near_begins).sum() >= (ends - begins).sum():
+            return _spelled_out(self._global.deletes, begins, ends)
+        files, deletes = _spelled_out(self._nearby.deletes, near_begins, near_ends)
+        younger = self.deletes.sequence_number[deletes] > ages[files]
+        return files[younger], deletes[younger]
+
     def _has_vector(self, paths: Places) -> Mask:
         if not len(self._vector):
             return np.zeros(len(paths), np.bool_)
@@ -203,10 +210,15 @@ class DeleteIndex:
 
     def most_pairs(self, matched: Matched) -> int:
         """How many pairs there are at most, without making them."""
-        total = 0
         everywhere = np.zeros(len(matched), np.int64)
+        total = 0
+        if len(self._global):
+            begins, ends = self._global.ranges(everywhere, matched.sequence_number)
+            total = int((ends - begins).sum())
+        if self._nearby is not None:
+            begins, ends = self._nearby.ranges(matched.facts, np.arange(len(matched)))
+            total = min(total, int((ends - begins).sum()))
         for groups, numbers in (
-            (self._global, everywhere),
             (self._equality, matched.partition),
             (self._positions, matched.partition),
             (self._file_positions, matched.path),
@@ -219,6 +231,14 @@ class DeleteIndex:
     def files(self, numbers: Iterable[int]) -> list[DataFile]:
         """Some deletes as objects."""
         return self.deletes.files(numbers)
+
+
+def _spelled_out(deletes: Places, begins: Places, ends: Places) -> tuple[Places, Places]:
+    """Pairs of the number of a stretch and a delete in it."""
+    sizes = ends - begins
+    files = np.repeat(np.arange(len(sizes)), sizes)
+    places = np.arange(len(files)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(begins, sizes)
+    return files, deletes[places]
 
 
 def _joined(parts: Sequence[tuple[Places, Places]]) -> tuple[Places, Places]:

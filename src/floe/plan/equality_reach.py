@@ -20,9 +20,11 @@ from floe.spec.pruning.columnar_metrics import FileStats, column_facts
 from floe.spec.pruning.key_columns import ByteKeys, FloatKeys, IntKeys, KeyColumn
 from floe.spec.schemas.schema import Schema
 
-__all__ = ["EqualityReach"]
+__all__ = ["EqualityReach", "Nearby"]
 
 Places = NDArray[np.int64]
+
+_LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class EqualityReach:
@@ -55,6 +57,56 @@ class EqualityReach:
             if pairs.size:
                 result[pairs] = _may_be_equal(data[i], files[pairs], self._facts[i], places[pairs])
         return result
+
+    def nearby(self, deletes: Places) -> Nearby | None:
+        """An index of some equality deletes by the bounds of one column, if they all compare one that has an order."""
+        places = self._place[deletes]
+        for i in self.columns:
+            facts = self._facts[i]
+            if (
+                self._compares[i][places].all()
+                and isinstance(facts.lower, IntKeys)
+                and isinstance(facts.upper, IntKeys)
+            ):
+                unbounded = facts.nulls[places]
+                lower = np.where(facts.lower.known[places] & ~unbounded, facts.lower.values[places], _LEAST)
+                upper = np.where(facts.upper.known[places] & ~unbounded, facts.upper.values[places], _GREATEST)
+                return Nearby(i, deletes, lower, upper)
+        return None
+
+
+class Nearby:
+    """Equality deletes in the order of their lower bounds, so that those near a data file are found by bisection.
+
+    >>> nearby = Nearby(1, np.array([7, 8, 9]), np.array([0, 100, 200]), np.array([50, 150, 250]))
+    >>> yes = np.ones(2, np.bool_)
+    >>> keys = IntKeys(np.array([120, 300]), yes)
+    >>> facts = ColumnFacts(~yes, ~yes, yes, keys, keys)
+    >>> begins, ends = nearby.ranges({1: facts}, np.array([0, 1]))
+    >>> [nearby.deletes[begin:end].tolist() for begin, end in zip(begins, ends)]
+    [[8], []]
+    """
+
+    def __init__(self, column: int, deletes: Places, lower: Places, upper: Places) -> None:
+        order = np.argsort(lower, kind="stable")
+        self.deletes = deletes[order]
+        self._column = column
+        self._lower = lower[order]
+        self._highest = np.maximum.accumulate(upper[order])
+        """The highest upper bound of a delete and of all before it."""
+
+    def ranges(self, data: dict[int, ColumnFacts], rows: Places) -> tuple[Places, Places]:
+        """For some data files the stretch of `deletes` outside of which none can reach them."""
+        facts = data[self._column]
+        lower, upper = np.full(len(rows), _LEAST), np.full(len(rows), _GREATEST)
+        if isinstance(facts.lower, IntKeys):
+            lower = np.where(facts.lower.known[rows], facts.lower.values[rows], _LEAST)
+        if isinstance(facts.upper, IntKeys):
+            upper = np.where(facts.upper.known[rows], facts.upper.values[rows], _GREATEST)
+        # a null is only met by deletes that may hold one, and these are without bounds here
+        begins = np.searchsorted(self._highest, lower, "left")
+        ends = np.searchsorted(self._lower, upper, "right")
+        return begins, np.maximum(begins, ends)
 
 
 def _compared_columns(deletes: DeleteFiles) -> list[frozenset[int]]:

@@ -77,6 +77,8 @@ class Choice:
     live: int
     in_partitions: int
     chunk: FileChunk | None
+    size: int = 0
+    """How many bytes the files have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,10 @@ def choose_files(columns: ManifestColumns, spec_filter: SpecFilter, tests: FileT
         return Choice(live, in_partitions, None)
     taken = columns.take(rows, metrics=tests.shown is None)
     _check(taken)
+    size = int(taken.file_size_in_bytes.sum())
+    taken.forget()
     metrics = KeptMetrics(columns, tests.kept, rows) if tests.kept else None
-    return Choice(live, in_partitions, FileChunk(taken, spec_filter.spec, settled, metrics, tests.shown))
+    return Choice(live, in_partitions, FileChunk(taken, spec_filter.spec, settled, metrics, tests.shown), size)
 
 
 def _check(columns: ManifestColumns) -> None:

@@ -89,7 +89,7 @@ class Planner:
             files_read=sum(choice.live for choice in choices),
             files_in_partitions=sum(choice.in_partitions for choice in choices),
             files=sum(map(len, chunks)),
-            file_bytes=sum(int(chunk.columns.file_size_in_bytes.sum()) for chunk in chunks),
+            file_bytes=sum(choice.size for choice in choices),
             delete_files=0 if index is None else len(index),
             planning_ms=clock.now_ms() - started,
         )

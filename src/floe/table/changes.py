@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
-from floe.commit.file_change import as_filter
+from floe.commit.operations.file_change import as_filter
 from floe.commit.pointer import TableState
 from floe.plan.changelog import ChangelogPlan, plan_changelog
 from floe.plan.incremental import plan_appends

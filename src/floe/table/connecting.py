@@ -16,13 +16,13 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
-from floe.catalog.file_system import FileSystemCatalog
-from floe.catalog.folder_table import pointer_at
+from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
+from floe.catalog.file_system.folder_table import pointer_at
 from floe.catalog.memory import MemoryCatalog
 from floe.catalog.protocol import Catalog
-from floe.catalog.sql import DEFAULT_NAME, connect_sql
-from floe.catalog.sql_options import SQL_OPTIONS
-from floe.catalog.sql_uri import is_sql_uri
+from floe.catalog.sql.options import SQL_OPTIONS
+from floe.catalog.sql.sql_catalog import DEFAULT_NAME, connect_sql
+from floe.catalog.sql.uri import is_sql_uri
 from floe.errors import InvalidInput, InvalidSettings, NoSuchCatalog
 from floe.storage.environment import Environment
 from floe.storage.local import LocalStorage

@@ -14,8 +14,8 @@ False
 from __future__ import annotations
 
 from floe.commit.change import Change
-from floe.commit.create import CreateOrReplaceTable, CreateTable, ReplaceTable
 from floe.commit.loop import commit
+from floe.commit.operations.create import CreateOrReplaceTable, CreateTable, ReplaceTable
 from floe.commit.pointer import Pointer, TableState
 from floe.errors import InvalidInput, TableAlreadyExists
 from floe.spec.metadata.apply import apply

@@ -21,9 +21,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from floe.commit.change import Change
-from floe.commit.schema_update import UpdateSchema, schema_update_of
-from floe.commit.sort_order import UpdateSortOrder
-from floe.commit.spec_update import UpdateSpec, spec_update_of
+from floe.commit.operations.schema_update import UpdateSchema, schema_update_of
+from floe.commit.operations.sort_order import UpdateSortOrder
+from floe.commit.operations.spec_update import UpdateSpec, spec_update_of
 from floe.formats.arrow_types import schema_from_arrow
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.evolution import ColumnName

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from floe.commit.expire import Expired, ExpirePlan, apply_expire, plan_expire
+from floe.commit.operations.expire import Expired, ExpirePlan, apply_expire, plan_expire
 from floe.commit.outcomes import Committed
 from floe.commit.pointer import Pointer
 

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Final, TypeVar
 
-from floe.commit.append import FastAppend, MergeAppend
-from floe.commit.delete_files import DeleteFiles
-from floe.commit.file_change import as_filter
 from floe.commit.footprint import BLIND, Isolation, Reads
-from floe.commit.overwrite import Overwrite
-from floe.commit.replace_partitions import ReplacePartitions
-from floe.commit.rewrite_files import RewriteFiles
-from floe.commit.rewrite_manifests import RewriteManifests
-from floe.commit.row_delta import RowDelta
-from floe.commit.snapshot_change import SnapshotOptions
+from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.file_change import as_filter
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.replace_partitions import ReplacePartitions
+from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.row_delta import RowDelta
+from floe.commit.operations.snapshot_change import SnapshotOptions
 from floe.errors import InvalidExpression, InvalidInput
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import DataFile

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from floe.commit.file_change import as_filter
+from floe.commit.operations.file_change import as_filter
 from floe.commit.pointer import TableState
 from floe.plan.metadata_tables.tables import NAMES, metadata_table
 from floe.plan.snapshots import choose_snapshot

@@ -17,8 +17,8 @@ from floe.catalog.identifiers import (
     parse_namespace,
 )
 from floe.catalog.protocol import Capability, Catalog
-from floe.commit.create import CreateOrReplaceTable, CreateTable, ReplaceTable, TableDefinition
 from floe.commit.loop import commit
+from floe.commit.operations.create import CreateOrReplaceTable, CreateTable, ReplaceTable, TableDefinition
 from floe.errors import (
     FloeError,
     InvalidInput,

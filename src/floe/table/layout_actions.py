@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from floe.commit.format_version import UpgradeTable
-from floe.commit.location import UpdateLocation
-from floe.commit.properties import UpdateProperties
-from floe.commit.statistics import UpdateStatistics
+from floe.commit.operations.format_version import UpgradeTable
+from floe.commit.operations.location import UpdateLocation
+from floe.commit.operations.properties import UpdateProperties
+from floe.commit.operations.statistics import UpdateStatistics
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
 from floe.spec.sorting import SortOrder
 from floe.storage.locations import parse

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
-from floe.commit.cherry_pick import CherryPick, PublishWap
-from floe.commit.refs import KEEP, CreateRef, FastForward, Keep, MoveRef, RemoveRef, RenameRef, SetRetention
-from floe.commit.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
+from floe.commit.operations.cherry_pick import CherryPick, PublishWap
+from floe.commit.operations.refs import KEEP, CreateRef, FastForward, Keep, MoveRef, RemoveRef, RenameRef, SetRetention
+from floe.commit.operations.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
 from floe.spec.metadata.snapshots import Snapshot
 from floe.table.actions import Actions
 from floe.table.moments import Duration, Moment, duration_millis, moment_of

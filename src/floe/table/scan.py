@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from floe.commit.file_change import as_filter
+from floe.commit.operations.file_change import as_filter
 from floe.commit.pointer import TableState
 from floe.errors import UnsupportedFeature
 from floe.plan.counts import count_rows

@@ -1,0 +1,251 @@
+"""Namespaces of a file-system catalog: folders, with their properties in a small hidden file.
+
+Java's file-system catalog has no properties of namespaces, and takes no notice of files in a namespace's folder. So
+`.floe-namespace.json` is written there when a namespace has properties, and in stores where folders are only parts of
+names, so that an empty namespace is there at all. Java refuses to drop a namespace with that file in it.
+
+A folder below a namespace is a table, a view, a namespace, or what is left of a dropped table: told by the files in its
+`metadata` folder.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from floe.catalog.file_system.versions import VersionFolder, direct_files
+from floe.catalog.file_system.views_in_files import view_version
+from floe.catalog.identifiers import Namespace, check_namespace, check_namespace_properties, format_identifier
+from floe.catalog.repeating import repeated
+from floe.errors import (
+    InvalidMetadata,
+    InvalidName,
+    NamespaceAlreadyExists,
+    NamespaceNotEmpty,
+    NoSuchFile,
+    NoSuchNamespace,
+    StorageError,
+    UnsupportedFeature,
+)
+from floe.spec.metadata.file_names import parse_metadata_file_name
+from floe.storage.locations import join
+from floe.storage.protocol import Storage
+
+__all__ = ["NAMESPACE_FILE", "FolderKind", "NamespaceFolders", "check_file_names"]
+
+NAMESPACE_FILE: Final = ".floe-namespace.json"
+_LARGEST: Final = 1024 * 1024
+
+
+class FolderKind(Enum):
+    """What a folder of the warehouse is."""
+
+    NAMESPACE = "a namespace"
+    TABLE = "a table"
+    VIEW = "a view"
+    REMAINS = "what is left of a dropped table"
+
+
+class _NamespaceFile(msgspec.Struct):
+    properties: dict[str, str]
+
+
+def check_file_names(parts: tuple[str, ...]) -> None:
+    """Raise if a part cannot be the name of a folder that everybody reads for what it is.
+
+    >>> check_file_names(("db", ".hidden"))
+    Traceback (most recent call last):
+    floe.errors.InvalidName: in a file-system catalog a name must not begin with a dot (name: db.`.hidden`)
+    """
+    for part in parts:
+        problem = "begin with a dot" if part.startswith(".") else None
+        if part.endswith((".metadata.json", ".metadata.json.gz", ".view.json")):
+            problem = "end as metadata files do"
+        if problem:
+            raise InvalidName(f"in a file-system catalog a name must not {problem}", name=format_identifier(parts))
+
+
+class NamespaceFolders:
+    """The namespaces below a warehouse.
+
+    >>> from floe.storage.memory import MemoryStorage
+    >>> namespaces = NamespaceFolders(MemoryStorage(), "memory:wh")
+    >>> namespaces.create(("lake", "raw"), {"owner": "me"})
+    >>> namespaces.below(()), namespaces.below(("lake",)), namespaces.properties(("lake", "raw"))
+    ([('lake',)], [('lake', 'raw')], {'owner': 'me'})
+    """
+
+    def __init__(self, storage: Storage, warehouse: str) -> None:
+        self.storage, self.warehouse = storage, warehouse
+        self._lock = threading.Lock()
+
+    def folder(self, parts: tuple[str, ...]) -> str:
+        """The folder of a namespace, table or view."""
+        return join(self.warehouse, *parts) if parts else self.warehouse
+
+    def kind(self, parts: tuple[str, ...]) -> FolderKind:
+        """What a folder is, if there is one."""
+        metadata = join(self.folder(parts), "metadata")
+        versions = VersionFolder(self.storage, metadata)
+        hint = versions.read_hint()
+        if hint is not None and versions.find(hint) is not None:
+            return FolderKind.TABLE
+        found = FolderKind.NAMESPACE
+        for info in direct_files(self.storage, metadata):
+            name = info.location.rpartition("/")[2]
+            parsed = parse_metadata_file_name(name)
+            if parsed is not None and parsed.is_file_system:
+                return FolderKind.TABLE
+            if view_version(name) is not None:
+                found = FolderKind.VIEW
+            elif found is FolderKind.NAMESPACE and not name.startswith("."):
+                found = FolderKind.REMAINS
+        return found
+
+    def children(self, namespace: Namespace) -> list[tuple[str, ...]]:
+        """All folders directly below, those that are hidden or have impossible names left out."""
+        return [
+            (*namespace, name)
+            for name in self.storage.folders(self.folder(namespace))
+            if _is_possible((*namespace, name))
+        ]
+
+    def below(self, namespace: Namespace) -> list[Namespace]:
+        """The namespaces directly below another one."""
+        self.check(namespace)
+        return [child for child in self.children(namespace) if self.kind(child) is FolderKind.NAMESPACE]
+
+    def of_kind(self, namespace: Namespace, kind: FolderKind) -> list[tuple[str, ...]]:
+        """The tables or views directly in a namespace."""
+        self.check(namespace)
+        return [child for child in self.children(namespace) if self.kind(child) is kind]
+
+    def exists(self, namespace: Namespace) -> bool:
+        """Whether there is such a namespace."""
+        if not namespace:
+            return True
+        if not _is_possible(namespace):
+            return False
+        return self._is_folder(namespace) and self.kind(namespace) is FolderKind.NAMESPACE
+
+    def check(self, namespace: Namespace) -> None:
+        """Raise unless there is such a namespace."""
+        if not self.exists(namespace):
+            raise NoSuchNamespace("there is no such namespace", namespace=format_identifier(namespace))
+
+    def create(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
+        """Makes a namespace and those above it."""
+        check_namespace(namespace)
+        check_file_names(namespace)
+        _check_properties(properties)
+        for depth in range(1, len(namespace)):
+            if (kind := self.kind(namespace[:depth])) is not FolderKind.NAMESPACE:
+                raise InvalidName(
+                    f"{format_identifier(namespace[:depth])} is {kind.value}, so there can be no namespace below it",
+                    namespace=format_identifier(namespace),
+                )
+        if not namespace or self._is_folder(namespace):
+            raise NamespaceAlreadyExists(
+                f"there is {self.kind(namespace).value} of that name already" if namespace else "the catalog is there",
+                namespace=format_identifier(namespace),
+            )
+        self.storage.make_folder(self.folder(namespace))
+        if properties or not self._is_folder(namespace):
+            self._write(namespace, properties)
+
+    def drop(self, namespace: Namespace) -> None:
+        """Removes an empty namespace."""
+        self.check(namespace)
+        if not namespace:
+            raise NamespaceNotEmpty("the catalog itself cannot be dropped")
+        for child in self.children(namespace):
+            kind = self.kind(child)
+            raise NamespaceNotEmpty(
+                f"the namespace is not empty: it holds {kind.value}",
+                hint="drop it with purge=True" if kind is FolderKind.REMAINS else "drop first what is in it",
+                namespace=format_identifier(namespace),
+                holds=format_identifier(child),
+            )
+        content = self._read_bytes(namespace)
+        self._repeated(namespace, lambda: self.storage.delete_many([self._file(namespace)]))
+        try:
+            self.storage.remove_folder(self.folder(namespace))
+        except StorageError as error:
+            if content is not None:
+                self._put(namespace, content)
+            raise NamespaceNotEmpty(
+                "the namespace's folder is not empty",
+                namespace=format_identifier(namespace),
+                location=self.folder(namespace),
+            ) from error
+
+    def properties(self, namespace: Namespace) -> dict[str, str]:
+        """The properties of a namespace; the catalog itself has none."""
+        self.check(namespace)
+        if not namespace:
+            raise NoSuchNamespace("the catalog itself is not a namespace with properties")
+        return self._read(namespace) or {}
+
+    def update(self, namespace: Namespace, updates: Mapping[str, str], removals: frozenset[str]) -> None:
+        """Sets and removes properties; of two processes that do so in the same moment, the later one's count."""
+        _check_properties(updates, removals)
+        with self._lock:
+            before = self.properties(namespace)
+            after = {key: value for key, value in before.items() if key not in removals} | dict(updates)
+            if after != before:
+                self._write(namespace, after)
+
+    def _is_folder(self, namespace: Namespace) -> bool:
+        return namespace[-1] in self.storage.folders(self.folder(namespace[:-1]))
+
+    def _file(self, namespace: Namespace) -> str:
+        return join(self.folder(namespace), NAMESPACE_FILE)
+
+    def _read_bytes(self, namespace: Namespace) -> bytes | None:
+        try:
+            return self.storage.read(self._file(namespace), max_bytes=_LARGEST)
+        except NoSuchFile:
+            return None
+
+    def _read(self, namespace: Namespace) -> dict[str, str] | None:
+        data = self._read_bytes(namespace)
+        if data is None:
+            return None
+        try:
+            return msgspec.json.decode(data, type=_NamespaceFile).properties
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidMetadata(
+                f"the properties of a namespace cannot be read: {error}", file=self._file(namespace)
+            ) from error
+
+    def _write(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
+        self._put(namespace, msgspec.json.encode(_NamespaceFile(dict(properties))))
+
+    def _put(self, namespace: Namespace, data: bytes) -> None:
+        self._repeated(namespace, lambda: self.storage.write(self._file(namespace), data, overwrite=True))
+
+    @staticmethod
+    def _repeated(namespace: Namespace, action: Callable[[], object]) -> None:
+        repeated(action, "the namespace", namespace=format_identifier(namespace))
+
+
+def _is_possible(parts: tuple[str, ...]) -> bool:
+    try:
+        check_namespace(parts)
+        check_file_names(parts)
+    except InvalidName:
+        return False
+    return True
+
+
+def _check_properties(properties: Mapping[str, str], removals: frozenset[str] = frozenset()) -> None:
+    check_namespace_properties(properties, removals)
+    if "location" in properties:
+        raise UnsupportedFeature(
+            "a namespace of a file-system catalog cannot have a location of its own: it is a folder of the warehouse",
+            hint="leave out the property `location`, or use a catalog in a database",
+        )

@@ -1,0 +1,1 @@
+"""The catalog in a SQL database: SQLite and PostgreSQL, in tables that Java Iceberg and PyIceberg share."""

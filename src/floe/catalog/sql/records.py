@@ -1,0 +1,182 @@
+"""The rows of `iceberg_tables`: one for each table and view, with the location of its current metadata.
+
+Every statement names the whole key and is bound to its values; those that change a row say which kind and, where it
+matters, which location they expect, and the number of rows tells whether it was so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from floe.catalog.identifiers import Identifier, Namespace
+from floe.catalog.sql.database import Row, Session, Value
+from floe.catalog.sql.sql_schema import TABLES, TYPE_COLUMN, SchemaVersion
+from floe.errors import CatalogError, InvalidLocation, InvalidName
+from floe.storage.locations import is_below
+
+__all__ = ["Kind", "Query", "Record", "Records", "joined_namespace", "split_namespace"]
+
+Query: TypeAlias = Callable[[str, Sequence[Value]], list[Row]]
+"""Runs a SELECT: in a transaction (`session.query`) or on its own (`database.read`)."""
+
+_KEY = "catalog_name = ? AND table_namespace = ? AND table_name = ?"
+
+
+class Kind(Enum):
+    """What a row is; the values are those of the column `iceberg_type`."""
+
+    TABLE = "TABLE"
+    VIEW = "VIEW"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row: `kind` is None for something that this version does not know."""
+
+    identifier: Identifier
+    kind: Kind | None
+    location: str
+    previous: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The rows of one catalog, in a database of one schema version."""
+
+    catalog_name: str
+    version: SchemaVersion
+
+    def find(self, query: Query, identifier: Identifier, *, lock: str = "") -> Record | None:
+        """The row of a name, whatever it is."""
+        statement = f"SELECT {self._columns} FROM {TABLES} WHERE {_KEY}{lock}"
+        rows = query(statement, self._key(identifier))
+        return self._record(rows[0]) if rows else None
+
+    def find_kind(self, query: Query, kind: Kind, identifier: Identifier) -> Record | None:
+        """The row of a name if it is of that kind."""
+        found = self.find(query, identifier)
+        return found if found is not None and found.kind is kind else None
+
+    def below(self, query: Query, folder: str) -> list[Record]:
+        """The rows, under whatever name, whose metadata file lies in a folder (which ends with a slash)."""
+        statement = f"""SELECT {self._columns} FROM {TABLES}
+            WHERE catalog_name = ? AND substr(metadata_location, 1, ?) = ?"""
+        return [self._record(row) for row in query(statement, [self.catalog_name, len(folder), folder])]
+
+    def sharing(self, query: Query, identifier: Identifier, folder: str) -> list[str]:
+        """The names of all other rows, in all catalogs of the database, whose metadata file lies below a folder.
+
+        Programs spell locations differently (`file:`, `s3a:`); what all spellings have is the folder's own name.
+        """
+        statement = f"""SELECT catalog_name, table_namespace, table_name, metadata_location FROM {TABLES}
+            WHERE metadata_location LIKE ? ESCAPE '!'"""
+        name = re.sub(r"([!%_])", r"!\1", folder.rstrip("/").rpartition("/")[2])
+        own = tuple(self._key(identifier))
+        others = (row for row in query(statement, [f"%{name}/%"]) if row[:3] != own)
+        return sorted(".".join(row[:3]) for row in others if _lies_below(row[3], folder))
+
+    def names(self, query: Query, kind: Kind, namespace: Namespace) -> list[str]:
+        """The names of that kind in a namespace."""
+        if kind is Kind.VIEW and self.version is SchemaVersion.V0:
+            return []
+        statement = f"SELECT table_name FROM {TABLES} WHERE catalog_name = ? AND table_namespace = ?{self._is(kind)}"
+        return sorted(name for (name,) in query(statement, [self.catalog_name, joined_namespace(namespace)]))
+
+    def insert(self, session: Session, kind: Kind, identifier: Identifier, location: str) -> bool:
+        """Adds a row, unless there is one of that name; waits for a transaction that is adding one."""
+        typed = self.version is SchemaVersion.V1
+        statement = f"""INSERT INTO {TABLES}
+            (catalog_name, table_namespace, table_name, metadata_location{f", {TYPE_COLUMN}" if typed else ""})
+            VALUES (?, ?, ?, ?{", ?" if typed else ""}) ON CONFLICT DO NOTHING"""
+        kinds = [kind.value] if typed else []
+        return session.execute(statement, [*self._key(identifier), location, *kinds]) == 1
+
+    def update(self, session: Session, kind: Kind, identifier: Identifier, old: str, new: str) -> bool:
+        """Moves a row's location from an old one to a new one, if it is still the old one."""
+        statement = f"""UPDATE {TABLES} SET metadata_location = ?, previous_metadata_location = ?
+            WHERE {_KEY} AND metadata_location = ?{self._is(kind)}"""
+        return session.execute(statement, [new, old, *self._key(identifier), old]) == 1
+
+    def remove(self, session: Session, kind: Kind, identifier: Identifier, location: str) -> bool:
+        """Removes a row that is at that location."""
+        statement = f"DELETE FROM {TABLES} WHERE {_KEY} AND metadata_location = ?{self._is(kind)}"
+        return session.execute(statement, [*self._key(identifier), location]) == 1
+
+    def change_name(self, session: Session, kind: Kind, old: Identifier, new: Identifier) -> bool:
+        """Gives a row another name; `AlreadyExists` if there is one of that name."""
+        statement = f"UPDATE {TABLES} SET table_namespace = ?, table_name = ? WHERE {_KEY}{self._is(kind)}"
+        return session.execute(statement, [joined_namespace(new[:-1]), new[-1], *self._key(old)]) == 1
+
+    @property
+    def _columns(self) -> str:
+        kind = TYPE_COLUMN if self.version is SchemaVersion.V1 else f"'{Kind.TABLE.value}'"
+        return f"table_namespace, table_name, {kind}, metadata_location, previous_metadata_location"
+
+    def _is(self, kind: Kind) -> str:
+        """The condition that a row is of that kind; rows of programs that know only tables have no type."""
+        if self.version is SchemaVersion.V0:
+            return ""
+        return (
+            f" AND ({TYPE_COLUMN} = 'TABLE' OR {TYPE_COLUMN} IS NULL)"
+            if kind is Kind.TABLE
+            else f" AND {TYPE_COLUMN} = 'VIEW'"
+        )
+
+    def _key(self, identifier: Identifier) -> list[Value]:
+        return [self.catalog_name, joined_namespace(identifier[:-1]), _storable(identifier[-1])]
+
+    def _record(self, row: Row) -> Record:
+        namespace, name, kind, location, previous = row
+        identifier = (*split_namespace(namespace), name)
+        if not location:
+            raise CatalogError("the catalog's row has no metadata location", table=".".join(identifier))
+        return Record(identifier, _KINDS.get(kind), location, previous)
+
+
+def _lies_below(location: str, folder: str) -> bool:
+    try:
+        return is_below(location, folder)
+    except InvalidLocation:
+        return False  # nothing that could be read or deleted
+
+
+_KINDS: dict[str | None, Kind] = {None: Kind.TABLE, "TABLE": Kind.TABLE, "VIEW": Kind.VIEW}
+
+
+def _storable(name: str) -> str:
+    """The name, if it is text that databases hold: looked up or made, it is bound to a statement."""
+    if not isinstance(name, str) or any(character == "\0" or "\ud800" <= character <= "\udfff" for character in name):
+        raise InvalidName("a name must be text that a database can hold", name=f"{name!r:.80}")
+    return name
+
+
+def joined_namespace(namespace: Namespace) -> str:
+    """A namespace as the databases hold it: its levels joined by dots, so that no level may have one.
+
+    >>> joined_namespace(("lake", "raw"))
+    'lake.raw'
+    >>> joined_namespace(("2024.01",))
+    Traceback (most recent call last):
+    floe.errors.InvalidName: a namespace of a SQL catalog must not have a '.' (name: 2024.01); ...
+    """
+    for level in map(_storable, namespace):
+        if "." in level:
+            raise InvalidName(
+                "a namespace of a SQL catalog must not have a '.'",
+                hint="its levels are stored with dots between them",
+                name=level,
+            )
+    return ".".join(namespace)
+
+
+def split_namespace(text: str) -> Namespace:
+    """The levels of a namespace as the databases hold it.
+
+    >>> split_namespace("lake.raw"), split_namespace("")
+    (('lake', 'raw'), ())
+    """
+    return tuple(text.split(".")) if text else ()

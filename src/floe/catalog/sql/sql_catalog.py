@@ -1,0 +1,413 @@
+"""The SQL catalog: tables and views by name in SQLite or PostgreSQL, shared with Java's JdbcCatalog and PyIceberg.
+
+All three keep the same rows in the same two tables, each under the name of its catalog (`catalog_name`), so programs
+share tables when they use the same database and the same name. `connect_sql` opens one by its URI.
+
+>>> catalog = connect_sql("sqlite://", name="lake", warehouse="memory:warehouse")
+>>> catalog.create_namespace(("db",), {"owner": "me"})
+>>> catalog.namespaces(), catalog.default_location(("db", "orders"))
+([('db',)], 'memory:warehouse/db/orders')
+>>> catalog
+SqlCatalog('lake', 'sqlite:///:memory:')
+>>> catalog.close()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Final
+
+from floe.catalog.identifiers import Identifier, Namespace, check_identifier, check_namespace, format_identifier
+from floe.catalog.metadata_files import read_metadata
+from floe.catalog.protocol import Capability
+from floe.catalog.purge import plan_purge
+from floe.catalog.sql.database import Database, Session
+from floe.catalog.sql.namespaces import check_properties
+from floe.catalog.sql.options import database_of, has_tables_made, schema_version, shown_options
+from floe.catalog.sql.records import Kind, joined_namespace
+from floe.catalog.sql.sql_pointer import SqlPointer, SqlSharedSwap
+from floe.catalog.sql.sql_schema import SchemaVersion, SqlSchema
+from floe.catalog.sql.sql_views import SqlViews
+from floe.catalog.sql.store import SqlStore
+from floe.commit.pointer import Outcome, TableState
+from floe.errors import (
+    AlreadyExists,
+    CatalogUnavailable,
+    CommitConflict,
+    InvalidSettings,
+    NamespaceAlreadyExists,
+    UnsupportedFeature,
+)
+from floe.spec.views.view_metadata import ViewMetadata
+from floe.storage.environment import Environment
+from floe.storage.locations import join
+from floe.storage.opening import open_storage
+from floe.storage.protocol import Storage
+
+__all__ = ["DEFAULT_NAME", "SqlCatalog", "connect_sql"]
+
+DEFAULT_NAME: Final = "default"
+"""The name of a catalog that is given none, and so its `catalog_name`; PyIceberg's default too."""
+
+_PURGE_ATTEMPTS: Final = 100
+
+
+def connect_sql(
+    uri: str,
+    *,
+    name: str = DEFAULT_NAME,
+    warehouse: str | None = None,
+    storage: Storage | None = None,
+    environment: Environment | None = None,
+    options: Mapping[str, str] | None = None,
+) -> SqlCatalog:
+    """The catalog in a database; nothing is read before it is used.
+
+    `floe.catalog.sql.uri` says which URIs there are, `floe.catalog.sql.options` which options. Without a storage, the
+    one of the warehouse is opened.
+
+    >>> connect_sql("postgresql://me:secret@db.example/lake", name="prod")
+    SqlCatalog('prod', 'postgresql://me@db.example/lake')
+    """
+    given = dict(options or {})
+    return SqlCatalog(
+        database_of(uri, given),
+        name=name,
+        catalog_name=given.get("catalog_name"),
+        warehouse=warehouse,
+        storage=storage if storage is not None else open_storage(warehouse or "file:"),
+        environment=environment,
+        wanted_version=schema_version(given),
+        create_tables=has_tables_made(given),
+        properties=shown_options(uri, given, warehouse),
+    )
+
+
+class SqlCatalog:
+    """Tables, views and namespaces in a database."""
+
+    capabilities = frozenset(Capability)
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        storage: Storage,
+        name: str = DEFAULT_NAME,
+        catalog_name: str | None = None,
+        warehouse: str | None = None,
+        environment: Environment | None = None,
+        wanted_version: SchemaVersion | None = None,
+        create_tables: bool = True,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.warehouse = None if warehouse is None else warehouse.rstrip("/")
+        self.properties: Mapping[str, str] = MappingProxyType(dict(properties or {}))
+        schema = SqlSchema(database, wanted=wanted_version, create_tables=create_tables)
+        self._store = SqlStore(database, schema, catalog_name or name, storage, environment or Environment())
+        self._views = SqlViews(self._store)
+
+    def __repr__(self) -> str:
+        return f"SqlCatalog({self.name!r}, {self._database.description!r})"
+
+    @property
+    def storage(self) -> Storage:
+        """The storage of the tables' files."""
+        return self._store.storage
+
+    @property
+    def environment(self) -> Environment:
+        """Time, ids and chance."""
+        return self._store.environment
+
+    @property
+    def catalog_name(self) -> str:
+        """The name under which the catalog's rows stand in the database."""
+        return self._store.catalog_name
+
+    @property
+    def shared(self) -> SqlSharedSwap:
+        """Publishes the changes of several tables in one transaction."""
+        return SqlSharedSwap(self._store)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._database.close()
+
+    # namespaces ----------------------------------------------------------------------------------------------
+
+    def namespaces(self, parent: Namespace = ()) -> Sequence[Namespace]:
+        """The namespaces directly below another one."""
+        namespaces = self._store.namespaces()
+        found = namespaces.below(self._database.read, parent)
+        if not found:
+            namespaces.require(self._database.read, parent)
+        return found
+
+    def namespace_exists(self, namespace: Namespace) -> bool:
+        """Whether there is such a namespace: with properties of its own, or because something is in it."""
+        return self._store.namespaces().exist(self._database.read, namespace)
+
+    def create_namespace(self, namespace: Namespace, properties: Mapping[str, str] | None = None) -> None:
+        """Makes a namespace and those above it."""
+        check_namespace(namespace)
+        wanted = dict(properties or {})
+        check_properties(wanted)
+        if not namespace:
+            raise NamespaceAlreadyExists("there is a namespace of that name already", namespace="the catalog")
+        self._check_namespace_lengths(namespace, wanted)
+        namespaces = self._store.namespaces()
+
+        def became(session: Session) -> Outcome:
+            if not namespaces.exist(session.query, namespace):
+                return Outcome.ABSENT
+            is_ours = namespaces.properties(session.query, namespace) == wanted
+            return Outcome.PUBLISHED if is_ours else Outcome.UNKNOWN
+
+        self._store.change(
+            "creating the namespace",
+            lambda session: namespaces.create(session, namespace, wanted),
+            became,
+            namespace=format_identifier(namespace),
+        )
+
+    def drop_namespace(self, namespace: Namespace) -> None:
+        """Removes an empty namespace."""
+        namespaces = self._store.namespaces()
+        self._store.change(
+            "dropping the namespace",
+            lambda session: namespaces.drop(session, namespace),
+            lambda session: Outcome.ABSENT if namespaces.exist(session.query, namespace) else Outcome.PUBLISHED,
+            namespace=format_identifier(namespace),
+        )
+
+    def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
+        """The properties of a namespace."""
+        return self._store.namespaces().properties(self._database.read, namespace)
+
+    def update_namespace(
+        self, namespace: Namespace, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
+    ) -> None:
+        """Sets and removes properties."""
+        wanted, unwanted = dict(updates or {}), frozenset(removals)
+        check_properties(wanted, unwanted)
+        self._check_namespace_lengths(namespace, wanted)
+        namespaces = self._store.namespaces()
+
+        def became(session: Session) -> Outcome:
+            found = namespaces.properties(session.query, namespace)
+            is_done = wanted.items() <= found.items() and not unwanted & found.keys()
+            return Outcome.PUBLISHED if is_done else Outcome.ABSENT
+
+        self._store.change(
+            "changing the namespace's properties",
+            lambda session: namespaces.update(session, namespace, wanted, unwanted),
+            became,
+            namespace=format_identifier(namespace),
+        )
+
+    # tables --------------------------------------------------------------------------------------------------
+
+    def tables(self, namespace: Namespace) -> Sequence[Identifier]:
+        """The tables directly in a namespace."""
+        return self._listed(Kind.TABLE, namespace)
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Whether there is such a table."""
+        check_identifier(identifier)
+        return self._store.records().find_kind(self._database.read, Kind.TABLE, identifier) is not None
+
+    def pointer(self, identifier: Identifier) -> SqlPointer:
+        """The pointer to a table's metadata."""
+        check_identifier(identifier)
+        joined_namespace(identifier[:-1])
+        return SqlPointer(self._store, identifier)
+
+    def default_location(self, identifier: Identifier) -> str:
+        """A folder below the `location` of the namespace, or below the warehouse.
+
+        Where a table of another name already has its files, as after a rename, the folder's name gets a random part:
+        no two tables share a folder unless they are told to.
+        """
+        check_identifier(identifier)
+        place = self._folder_of(identifier)
+        if self._store.records().sharing(self._database.read, identifier, place + "/"):
+            return f"{place}-{self.environment.ids.uuid()}"
+        return place
+
+    def _folder_of(self, identifier: Identifier) -> str:
+        namespaces = self._store.namespaces()
+        if namespaces.exist(self._database.read, identifier[:-1]):
+            location = namespaces.properties(self._database.read, identifier[:-1]).get("location")
+            if location:
+                return join(location, identifier[-1])
+        if self.warehouse is None:
+            raise InvalidSettings(
+                "the catalog has no warehouse, so a new table has no place",
+                hint="open the catalog with warehouse=…, or give the table a location",
+                table=format_identifier(identifier),
+            )
+        return join(self.warehouse, *identifier)
+
+    def drop_table(self, identifier: Identifier, *, purge: bool = False) -> None:
+        """Removes a table; the plan of a purge is made before, so that one that cannot be made drops nothing."""
+        check_identifier(identifier)
+        if not purge:
+            self._remove_table(identifier)
+            return
+        for _ in range(_PURGE_ATTEMPTS):
+            with suppress(CommitConflict):  # somebody committed while the plan was made
+                self._purge_table(identifier)
+                return
+        raise CatalogUnavailable(
+            f"others committed to the table {_PURGE_ATTEMPTS} times while its purge was planned",
+            hint="stop who writes to it",
+            table=format_identifier(identifier),
+        )
+
+    def _purge_table(self, identifier: Identifier) -> None:
+        records = self._store.records()
+        record = self._store.required(self._database.read, records, Kind.TABLE, identifier)
+        state = TableState(read_metadata(self.storage, record.location), record.location)
+        others = records.sharing(self._database.read, identifier, state.metadata.location.rstrip("/") + "/")
+        if others:
+            raise UnsupportedFeature(
+                "the table's files are those of another one too, so they are not deleted",
+                hint="drop it without purge",
+                table=format_identifier(identifier),
+                other=", ".join(others[:3]),
+            )
+        plan = plan_purge(state, self.storage, above=() if self.warehouse is None else (self.warehouse,))
+        self._remove_table(identifier, expected=record.location)
+        plan.apply(self.storage).check()
+
+    def _remove_table(self, identifier: Identifier, *, expected: str | None = None) -> None:
+        """Removes the row, if it is at the expected location."""
+        store, records, lock = self._store, self._store.records(), self._database.lock_for_update
+        location = expected
+
+        def work(session: Session) -> None:
+            nonlocal location
+            location = store.required(session.query, records, Kind.TABLE, identifier, lock=lock).location
+            if location != (expected or location):
+                raise CommitConflict("somebody else committed first")
+            records.remove(session, Kind.TABLE, identifier, location)
+
+        def became(session: Session) -> Outcome:
+            found = records.find(session.query, identifier, lock=lock)
+            if found is None:
+                return Outcome.PUBLISHED
+            return Outcome.ABSENT if found.location == location else Outcome.UNKNOWN
+
+        store.change("dropping the table", work, became, table=format_identifier(identifier))
+
+    def rename_table(self, old: Identifier, new: Identifier) -> None:
+        """Gives a table another name."""
+        self._change_name(Kind.TABLE, old, new)
+
+    def register_table(self, identifier: Identifier, metadata_location: str) -> None:
+        """Makes a table of a metadata file."""
+        check_identifier(identifier)
+        store = self._store
+        store.check_name(identifier)
+        store.schema.check_lengths(metadata_location=metadata_location)
+        records, namespaces = store.records(), store.namespaces()
+        namespaces.require(self._database.read, identifier[:-1])
+        store.check_free(self._database.read, records, Kind.TABLE, identifier)
+        read_metadata(self.storage, metadata_location)
+
+        def work(session: Session) -> None:
+            namespaces.hold(session, identifier[:-1])
+            if not records.insert(session, Kind.TABLE, identifier, metadata_location):
+                store.check_free(session.query, records, Kind.TABLE, identifier)
+                raise CommitConflict("somebody else created the table, and dropped it")
+
+        def became(session: Session) -> Outcome:
+            if records.insert(session, Kind.TABLE, identifier, metadata_location):  # waits, and is rolled back
+                return Outcome.ABSENT
+            found = records.find(session.query, identifier)
+            is_there = found is not None and metadata_location in (found.location, found.previous)
+            return Outcome.PUBLISHED if is_there else Outcome.UNKNOWN
+
+        store.change("registering the table", work, became, table=format_identifier(identifier))
+
+    # views ---------------------------------------------------------------------------------------------------
+
+    def views(self, namespace: Namespace) -> Sequence[Identifier]:
+        """The views directly in a namespace."""
+        return self._listed(Kind.VIEW, namespace)
+
+    def view_exists(self, identifier: Identifier) -> bool:
+        """Whether there is such a view."""
+        return self._views.exists(identifier)
+
+    def load_view(self, identifier: Identifier) -> ViewMetadata:
+        """A view."""
+        return self._views.load(identifier)
+
+    def create_view(self, identifier: Identifier, metadata: ViewMetadata) -> None:
+        """Makes a view; a database of schema version 0 is changed to version 1 for it."""
+        check_identifier(identifier)
+        self._views.create(identifier, metadata)
+
+    def replace_view(self, identifier: Identifier, base: ViewMetadata, metadata: ViewMetadata) -> None:
+        """Changes a view that is still as it was."""
+        self._views.replace(identifier, base, metadata)
+
+    def drop_view(self, identifier: Identifier) -> None:
+        """Removes a view."""
+        self._views.drop(identifier)
+
+    def rename_view(self, old: Identifier, new: Identifier) -> None:
+        """Gives a view another name."""
+        self._change_name(Kind.VIEW, old, new)
+
+    # for both ------------------------------------------------------------------------------------------------
+
+    @property
+    def _database(self) -> Database:
+        return self._store.database
+
+    def _listed(self, kind: Kind, namespace: Namespace) -> list[Identifier]:
+        store = self._store
+        names = store.records().names(self._database.read, kind, namespace)
+        if not names:
+            store.namespaces().require(self._database.read, namespace)
+        return [(*namespace, name) for name in names]
+
+    def _change_name(self, kind: Kind, old: Identifier, new: Identifier) -> None:
+        check_identifier(new)
+        store = self._store
+        store.check_name(new)
+        records, namespaces = store.records(), store.namespaces()
+        location = store.required(self._database.read, records, kind, old).location
+        if new == old:
+            return
+
+        def work(session: Session) -> None:
+            nonlocal location
+            location = store.required(session.query, records, kind, old, lock=self._database.lock_for_update).location
+            namespaces.hold(session, new[:-1])
+            store.check_free(session.query, records, kind, new)
+            try:
+                records.change_name(session, kind, old, new)
+            except AlreadyExists:  # made since it was looked for
+                raise store.taken_by_another(kind, new) from None
+
+        def became(session: Session) -> Outcome:
+            lock = self._database.lock_for_update
+            before, after = records.find(session.query, old, lock=lock), records.find(session.query, new, lock=lock)
+            if before is not None and before.location == location:
+                return Outcome.ABSENT
+            is_moved = after is not None and location in (after.location, after.previous)
+            return Outcome.PUBLISHED if is_moved else Outcome.UNKNOWN
+
+        store.change(f"renaming to {format_identifier(new)}", work, became, name=format_identifier(old))
+
+    def _check_namespace_lengths(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
+        self._store.schema.check_lengths(namespace=joined_namespace(namespace))
+        for key, value in properties.items():
+            self._store.schema.check_lengths(property_key=key, property_value=value)

@@ -1,0 +1,185 @@
+"""The pointer to a table in a SQL catalog: one row, moved by one UPDATE that names the location it expects.
+
+The UPDATE runs in a transaction of its own (or with those of other tables, for `swap_all`), and its row count decides.
+Until COMMIT is sent every failure means that nothing happened. If the connection is lost after that, the outcome is
+unknown until `settle` has looked, and the swap is never sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from floe.catalog.identifiers import Identifier, format_identifier
+from floe.catalog.metadata_files import clean_old_files, discard_proposal, read_metadata, write_proposal
+from floe.catalog.sql.database import Session
+from floe.catalog.sql.namespaces import Namespaces
+from floe.catalog.sql.records import Kind, Records
+from floe.catalog.sql.settling import settle_proposal
+from floe.catalog.sql.store import SqlStore
+from floe.commit.pointer import Outcome, Proposal, TableState
+from floe.errors import CommitConflict, FloeError, InvalidInput, NoSuchFile
+from floe.spec.metadata.requirements import TableRequirement
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.updates import TableUpdate
+from floe.storage.environment import Environment
+from floe.storage.protocol import Storage
+
+__all__ = ["SqlPointer", "SqlSharedSwap"]
+
+
+class SqlPointer:
+    """The pointer to one table of a SQL catalog."""
+
+    def __init__(self, store: SqlStore, identifier: Identifier) -> None:
+        self.store = store
+        self.identifier = identifier
+        self._last: TableState | None = None  # a metadata file never changes, so one that was read need not be again
+
+    def __repr__(self) -> str:
+        return f"SqlPointer({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The table's name, for people."""
+        return format_identifier(self.identifier)
+
+    @property
+    def storage(self) -> Storage:
+        """The storage of the table's files."""
+        return self.store.storage
+
+    @property
+    def environment(self) -> Environment:
+        """Time, ids and chance."""
+        return self.store.environment
+
+    def load(self) -> TableState | None:
+        """The current state: the row, and the file that it names."""
+        records = self.store.records()
+        missing = None
+        while True:
+            record = records.find_kind(self.store.database.read, Kind.TABLE, self.identifier)
+            if record is None:
+                return None
+            last = self._last
+            if last is None or last.location != record.location:
+                try:
+                    last = TableState(read_metadata(self.storage, record.location), record.location)
+                except NoSuchFile as error:
+                    if record.location == missing:
+                        error.with_context(table=self.name)
+                        raise
+                    missing = record.location  # later commits may have cleaned it up: the row tells
+                    continue
+                except FloeError as error:
+                    error.with_context(table=self.name)
+                    raise
+                self._last = last
+            return last
+
+    def propose(
+        self,
+        base: TableState | None,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[TableUpdate] = (),
+        requirements: Sequence[TableRequirement] = (),
+    ) -> Proposal:
+        """Writes the metadata file, once a new table's name and namespace are known to be fine."""
+        if base is None:
+            records, namespaces = self.store.records(), self.store.namespaces()
+            self.store.check_name(self.identifier)
+            namespaces.require(self.store.database.read, self.identifier[:-1])
+            self.store.check_free(self.store.database.read, records, Kind.TABLE, self.identifier)
+        proposal = write_proposal(self, base, metadata, updates=updates, requirements=requirements)
+        try:
+            self.store.schema.check_lengths(metadata_location=proposal.location)
+        except FloeError:
+            discard_proposal(proposal)
+            raise
+        return proposal
+
+    def swap(self, proposal: Proposal) -> None:
+        """Moves the row."""
+        SqlSharedSwap(self.store).swap_places([(self.identifier, proposal)])
+
+    def settle(self, proposal: Proposal) -> Outcome:
+        """Looks at the row, and at the history that its metadata tells."""
+        return SqlSharedSwap(self.store).settle_places([(self.identifier, proposal)])
+
+    def discard(self, proposal: Proposal) -> None:
+        """Removes the file that was not published."""
+        discard_proposal(proposal)
+
+    def finish(self, proposal: Proposal) -> None:
+        """Removes old metadata files, as the table's properties say."""
+        clean_old_files(proposal)
+
+
+class SqlSharedSwap:
+    """Publishes the changes of several tables of one catalog in one transaction."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def swap_all(self, proposals: Sequence[Proposal]) -> None:
+        """Moves all rows, or none.
+
+        Rows are taken in the order of their names, whatever the order of the proposals, so that two such transactions
+        wait for each other instead of blocking each other.
+        """
+        self.swap_places(self._places(proposals))
+
+    def settle_all(self, proposals: Sequence[Proposal]) -> Outcome:
+        """What became of a swap: all were published or none was, so the first one that can tell tells of all."""
+        return self.settle_places(self._places(proposals))
+
+    def swap_places(self, places: Sequence[tuple[Identifier, Proposal]]) -> None:
+        """As `swap_all`, for tables by name, in the order in which their rows are to be taken."""
+        records, namespaces = self._store.records(), self._store.namespaces()
+        try:
+            with self._store.database.transaction() as session:
+                for identifier, proposal in places:
+                    self._publish(session, records, namespaces, identifier, proposal)
+        except FloeError as error:
+            error.with_context(table=", ".join(format_identifier(identifier) for identifier, _ in places))
+            raise
+
+    def settle_places(self, places: Sequence[tuple[Identifier, Proposal]]) -> Outcome:
+        """As `settle_all`, for tables by name."""
+        for identifier, proposal in places:
+            try:
+                outcome = settle_proposal(self._store, identifier, proposal)
+            except FloeError:
+                continue
+            if outcome is not Outcome.UNKNOWN:
+                return outcome
+        return Outcome.UNKNOWN
+
+    def _publish(
+        self, session: Session, records: Records, namespaces: Namespaces, identifier: Identifier, proposal: Proposal
+    ) -> None:
+        if proposal.base is None:
+            namespaces.hold(session, identifier[:-1])
+            if not records.insert(session, Kind.TABLE, identifier, proposal.location):
+                self._store.check_free(session.query, records, Kind.TABLE, identifier)
+                raise CommitConflict(
+                    "somebody else created the table, and dropped it", table=format_identifier(identifier)
+                )
+        elif not records.update(session, Kind.TABLE, identifier, proposal.base.location, proposal.location):
+            found = self._store.required(session.query, records, Kind.TABLE, identifier)
+            raise CommitConflict(
+                "somebody else committed first", table=format_identifier(identifier), current=found.location
+            )
+
+    def _places(self, proposals: Sequence[Proposal]) -> list[tuple[Identifier, Proposal]]:
+        """Which table each proposal is for, in the order of their names."""
+        places: dict[Identifier, Proposal] = {}
+        for proposal in proposals:
+            pointer = proposal.pointer
+            if not isinstance(pointer, SqlPointer) or pointer.store is not self._store:
+                raise InvalidInput("tables of different catalogs cannot be committed together", table=pointer.name)
+            if pointer.identifier in places:
+                raise InvalidInput("a table can be committed only once in a transaction", table=pointer.name)
+            places[pointer.identifier] = proposal
+        return sorted(places.items(), key=lambda place: place[0])

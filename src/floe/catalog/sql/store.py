@@ -1,0 +1,126 @@
+"""What the parts of a SQL catalog share: the database and its rows, the files, and changes whose end is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from floe.catalog.identifiers import Identifier, format_identifier
+from floe.catalog.sql.database import Database, Session
+from floe.catalog.sql.namespaces import Namespaces
+from floe.catalog.sql.records import Kind, Query, Record, Records, joined_namespace
+from floe.catalog.sql.sql_schema import TABLES, SqlSchema
+from floe.commit.pointer import Outcome
+from floe.errors import (
+    AlreadyExists,
+    CatalogUnavailable,
+    CommitStateUnknown,
+    FloeError,
+    NoSuchTable,
+    NoSuchView,
+    NotFound,
+    OutcomeUnknown,
+    TableAlreadyExists,
+    ViewAlreadyExists,
+)
+from floe.storage.environment import Environment
+from floe.storage.protocol import Storage
+
+__all__ = ["SqlStore"]
+
+_WORDS = {Kind.TABLE: "table", Kind.VIEW: "view", None: "thing that this version does not know"}
+_MISSING: dict[Kind, type[NotFound]] = {Kind.TABLE: NoSuchTable, Kind.VIEW: NoSuchView}
+_TAKEN: dict[Kind, type[AlreadyExists]] = {Kind.TABLE: TableAlreadyExists, Kind.VIEW: ViewAlreadyExists}
+
+
+@dataclass(frozen=True, slots=True)
+class SqlStore:
+    """One catalog's rows in a database, and the storage of its files."""
+
+    database: Database
+    schema: SqlSchema
+    catalog_name: str
+    storage: Storage
+    environment: Environment
+
+    def records(self) -> Records:
+        """The rows of tables and views; not to be called within a transaction, since it may have to look around."""
+        return Records(self.catalog_name, self.schema.version())
+
+    def namespaces(self) -> Namespaces:
+        """The rows of namespaces; not to be called within a transaction."""
+        self.schema.version()
+        return Namespaces(self.catalog_name, self.database.lock_for_share, self.database.lock_for_update)
+
+    def check_name(self, identifier: Identifier) -> None:
+        """Raise if the database cannot hold the name."""
+        self.schema.check_lengths(table_namespace=joined_namespace(identifier[:-1]), table_name=identifier[-1])
+
+    def check_free(self, query: Query, records: Records, kind: Kind, identifier: Identifier) -> None:
+        """Raise if the name is taken; tables and views share their names."""
+        found = records.find(query, identifier)
+        if found is not None:
+            raise self.taken(kind, found)
+
+    @staticmethod
+    def taken(kind: Kind, found: Record) -> AlreadyExists:
+        """The error for something that is to be made under the name of something else."""
+        return _TAKEN[kind](
+            f"there is a {_WORDS[found.kind]} of that name already", name=format_identifier(found.identifier)
+        )
+
+    @staticmethod
+    def taken_by_another(kind: Kind, identifier: Identifier) -> AlreadyExists:
+        """The error for a name that somebody else took at the same time."""
+        return _TAKEN[kind]("the name was taken at the same time", name=format_identifier(identifier))
+
+    def missing(self, query: Query, kind: Kind, identifier: Identifier, found: Record | None = None) -> NotFound:
+        """The error for something that is not there; `found` is what else has its name."""
+        hint = f"it is a {_WORDS[found.kind]}" if found is not None else self._other_catalogs(query)
+        return _MISSING[kind](
+            f"there is no such {_WORDS[kind]}", hint=hint, **{_WORDS[kind]: format_identifier(identifier)}
+        )
+
+    def required(self, query: Query, records: Records, kind: Kind, identifier: Identifier, *, lock: str = "") -> Record:
+        """The row of that kind, or an error."""
+        found = records.find(query, identifier, lock=lock)
+        if found is None or found.kind is not kind:
+            raise self.missing(query, kind, identifier, found)
+        return found
+
+    def change(
+        self, what: str, work: Callable[[Session], None], became: Callable[[Session], Outcome], **context: str
+    ) -> None:
+        """Runs a transaction; if its answer is lost, `became` looks at what is there and tells what became of it."""
+        try:
+            with self.database.transaction() as session:
+                work(session)
+            return
+        except OutcomeUnknown as error:
+            lost = error
+        except FloeError as error:
+            error.with_context(**context)
+            raise
+        try:
+            with self.database.peek() as session:
+                outcome = became(session)
+        except FloeError as error:
+            lost.add_note(f"Looking at the database failed: {error}")
+            outcome = Outcome.UNKNOWN
+        if outcome is Outcome.ABSENT:
+            raise CatalogUnavailable(
+                f"{what} did not happen: the connection was lost", hint="try again", **context
+            ) from lost
+        if outcome is Outcome.UNKNOWN:
+            raise CommitStateUnknown(
+                f"{what} may have happened: the connection was lost", hint="look before doing it again", **context
+            ) from lost
+
+    def _other_catalogs(self, query: Query) -> str | None:
+        """A hint for who looks into the wrong catalog of a shared database."""
+        names = sorted(name for (name,) in query(f"SELECT DISTINCT catalog_name FROM {TABLES}", ()))
+        if not names or self.catalog_name in names:
+            return None
+        return (
+            f"this catalog is {self.catalog_name!r}; the database has {', '.join(map(repr, names[:5]))} (catalog_name)"
+        )

@@ -1,0 +1,1 @@
+"""The manifests of a new snapshot: written for added files, filtered, merged."""

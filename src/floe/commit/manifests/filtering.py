@@ -1,0 +1,263 @@
+"""Taking files out of a snapshot: entries of manifests marked as deleted, and manifests without any left as they are.
+
+Which manifests may list a file to be removed is told by the manifest list: by their counts, the summaries of their
+partitions, and for outdated deletes by their lowest sequence number. No other manifest is read. A manifest that is read
+and has such a file is written anew, with the bytes of its entries copied and only their heads changed; entries that
+were deleted before are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from floe.avro.manifests import FORMATS, ManifestColumns
+from floe.avro.splicing import Kept
+from floe.commit.manifests.file_matching import match_files
+from floe.commit.manifests.file_sets import NO_FILES, FileName, FileSet, rows_mask
+from floe.commit.manifests.manifest_files import Manifest, Workspace
+from floe.commit.manifests.partition_sets import NO_PARTITIONS, PartitionSet
+from floe.errors import ConflictingChange, InvalidUpdate
+from floe.spec.expressions.nodes import FALSE, Expression
+from floe.spec.expressions.printing import to_text
+from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestFile
+from floe.spec.pruning import columnar_manifests
+from floe.spec.pruning.columnar_facts import Mask
+from floe.spec.pruning.projection import inclusive
+from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH
+from floe.spec.schemas.schema import Schema
+
+__all__ = ["Filtered", "ManifestFilter", "Removal"]
+
+_PUFFIN: Final = FORMATS.index("puffin")
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Which files are to be removed from the manifests of one content, and what must not be found in them.
+
+    All of these are inputs of a filtered manifest; one that was written for a removal is used again for an equal one.
+    """
+
+    files: FileSet = NO_FILES
+    """Files that must be there, and are removed."""
+
+    files_in: PartitionSet | None = NO_PARTITIONS
+    """The partitions of these files; None if they are not known."""
+
+    filter: Expression = FALSE
+    """Bound to the table's schema: files all of whose rows pass it are removed."""
+
+    partitions: PartitionSet = NO_PARTITIONS
+    """All files of these partitions are removed."""
+
+    orphans: FileSet = NO_FILES
+    """Data files that go: position deletes and deletion vectors for them alone go too."""
+
+    orphans_in: PartitionSet = NO_PARTITIONS
+    older_than: int = 0
+    """Deletes of a lower sequence number apply to no file any more."""
+
+    added: FileSet = NO_FILES
+    """Files that are added, and must not be there already."""
+
+    vectors_for: FileSet = NO_FILES
+    """Data files that get a deletion vector, and must not keep another."""
+
+    vectors_in: PartitionSet = NO_PARTITIONS
+    everywhere: bool = False
+    """Whether all manifests are read, to be sure that no added file is there."""
+
+    def is_nothing(self) -> bool:
+        """Whether no manifest needs to be looked at."""
+        some = self.files or self.partitions or self.orphans or self.vectors_for or self.older_than
+        return self.filter == FALSE and not some and not self.everywhere
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Filtered:
+    """A manifest after filtering: as it was, or written anew without the files that were removed."""
+
+    manifest: Manifest
+    removed: tuple[DataFile, ...] = ()
+    """Without their metrics."""
+
+    names: frozenset[FileName] = frozenset()
+    """Of the files that had to be there, those that this manifest had."""
+
+    duplicates: int = 0
+
+
+class ManifestFilter:
+    """Filters the manifests of one content, and keeps what it wrote as long as the removal is the same."""
+
+    def __init__(self) -> None:
+        self._removal: Removal | None = None
+        self._kept: dict[Hashable, Filtered] = {}
+
+    def forget(self) -> None:
+        """Nothing that was written is used again."""
+        self._kept.clear()
+
+    def apply(self, workspace: Workspace, manifests: Sequence[ManifestFile], removal: Removal) -> list[Filtered]:
+        """The manifests, filtered, in their order; raises `ConflictingChange` if a file to be removed is not there."""
+        if removal != self._removal:  # what was filtered otherwise is of no use
+            self._removal = removal
+            self.forget()
+        wanted = [False] * len(manifests) if removal.is_nothing() else _may_have(workspace, manifests, removal)
+        # Names are given in order beforehand, so that they do not depend on which manifest is read first.
+        items = [(m, workspace.new_path() if w else "") for m, w in zip(manifests, wanted, strict=True)]
+        filtered = workspace.several(lambda item: self._filter(workspace, *item, removal), items)
+        self._check_found(filtered, removal)
+        return filtered
+
+    def _filter(self, workspace: Workspace, manifest: ManifestFile, path: str, removal: Removal) -> Filtered:
+        if not path:
+            return Filtered(manifest)
+        key = manifest, workspace.style(manifest.partition_spec_id)
+        if key not in self._kept:
+            self._kept[key] = _filtered(workspace, manifest, path, removal)
+        return self._kept[key]
+
+    def _check_found(self, filtered: Iterable[Filtered], removal: Removal) -> None:
+        missing = removal.files.names.difference(*(one.names for one in filtered))
+        if missing:
+            shown = ", ".join(sorted(path for path, _ in missing)[:_SHOWN])
+            more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+            raise ConflictingChange(
+                f"{len(missing)} files to be removed are not in the table: {shown}{more}",
+                hint="somebody removed them meanwhile; make the change again from what the table holds now",
+            )
+
+
+# which manifests ------------------------------------------------------------------------------------------------
+
+
+def _may_have(workspace: Workspace, manifests: Sequence[ManifestFile], removal: Removal) -> list[bool]:
+    """For each manifest, whether it may list something that the removal is about."""
+    wanted = [False] * len(manifests)
+    by_spec: dict[int, list[int]] = {}
+    for place, manifest in enumerate(manifests):
+        if manifest.may_have_live_files:
+            by_spec.setdefault(manifest.partition_spec_id, []).append(place)
+    for spec_id, places in by_spec.items():
+        group = [manifests[place] for place in places]
+        for place, answer in zip(places, _may_have_of_spec(workspace, spec_id, group, removal).tolist(), strict=True):
+            wanted[place] = answer
+    return wanted
+
+
+def _may_have_of_spec(workspace: Workspace, spec_id: int, manifests: Sequence[ManifestFile], removal: Removal) -> Mask:
+    count = len(manifests)
+    if removal.everywhere or removal.files_in is None:
+        return np.ones(count, np.bool_)
+    layout = workspace.layout(spec_id)
+    partition = Schema(layout.partition_type.fields)
+    summaries = columnar_manifests.summaries_of_manifests(manifests, partition)
+    outdated = np.array([0 < m.min_sequence_number < removal.older_than for m in manifests], np.bool_)
+    found: Mask = outdated | columnar_manifests.might_match(
+        inclusive(removal.filter, layout.spec, workspace.metadata.schema), summaries, count
+    )
+    for partitions in (removal.files_in, removal.partitions, removal.orphans_in, removal.vectors_in):
+        if len(partitions):
+            test = partitions.filter(spec_id, layout.partition_type)
+            found = found | columnar_manifests.might_match(test, summaries, count)
+    return found
+
+
+# which entries ----------------------------------------------------------------------------------------------------
+
+
+def _filtered(workspace: Workspace, manifest: ManifestFile, path: str, removal: Removal) -> Filtered:
+    columns = workspace.read(manifest)
+    live = columns.live
+    named = removal.files.entries(columns, live)
+    removed = _removed(workspace, columns, removal, rows_mask(named, len(columns)))
+    _check_not_there(columns, removal, live & ~removed)
+    rows = np.flatnonzero(removed)
+    if not rows.size:
+        return Filtered(manifest)
+    files = columns.data_files(rows, metrics=False)
+    kept = np.flatnonzero(live)
+    status = np.where(removed[kept], EntryStatus.DELETED, EntryStatus.EXISTING)
+    ids = columns.snapshot_id
+    added_by = manifest.added_snapshot_id or workspace.key.snapshot_id
+    snapshots = np.where(ids.known, np.asarray(ids.values), added_by)[kept]
+    snapshots = np.where(removed[kept], workspace.key.snapshot_id, snapshots)
+    new = workspace.splice(path, [Kept(columns, kept, status, snapshots)], manifest.partition_spec_id, manifest.content)
+    distinct = {(file.file_path, file.content_offset): file for file in files}
+    return Filtered(new, tuple(distinct.values()), frozenset(named.values()), len(files) - len(distinct))
+
+
+def _removed(workspace: Workspace, columns: ManifestColumns, removal: Removal, named: Mask) -> Mask:
+    live = columns.live
+    removed = named
+    if len(removal.partitions):
+        removed = removed | removal.partitions.rows(columns, live)
+    if not np.equal(columns.content, FileContent.DATA).all():
+        removed = removed | (live & (_outdated(columns, removal) | _orphaned(columns, removal)))
+    if removal.filter == FALSE:
+        return removed
+    might, must = match_files(removal.filter, workspace.layout(columns.spec_id).spec, columns)
+    partly = live & might & ~must & ~removed & np.equal(columns.content, FileContent.DATA)
+    if partly.any():
+        raise _only_some_rows(workspace, columns, partly, removal.filter)
+    return removed | (live & might & must)
+
+
+def _only_some_rows(
+    workspace: Workspace, columns: ManifestColumns, partly: Mask, filter_: Expression
+) -> ConflictingChange | InvalidUpdate:
+    (file,) = columns.data_files(np.flatnonzero(partly)[:1], metrics=False)
+    kind = ConflictingChange if workspace.attempt.number > 1 else InvalidUpdate
+    return kind(
+        f"only some rows of a file, not all, may pass the filter {to_text(filter_)[:200]}",
+        hint="rewrite the file without these rows, or delete them with delete files",
+        file=file.file_path,
+    )
+
+
+def _outdated(columns: ManifestColumns, removal: Removal) -> Mask:
+    """Deletes that are older than all data. Those of number 0 are of a v1 table, and tell nothing."""
+    numbers = np.asarray(columns.sequence_number.values)
+    return columns.sequence_number.known & (numbers > 0) & (numbers < removal.older_than)
+
+
+def _orphaned(columns: ManifestColumns, removal: Removal) -> Mask:
+    """Position deletes for a data file that is removed, and for no other."""
+    found = np.zeros(len(columns), np.bool_)
+    if not len(removal.orphans):
+        return found
+    positions = np.equal(columns.content, FileContent.POSITION_DELETES)
+    found[list(removal.orphans.places(columns.referenced_data_file))] = True
+    unnamed = np.flatnonzero(positions & ~columns.referenced_data_file.known)
+    if unnamed.size:  # writers that do not name the file leave equal bounds of its path
+        stats = columns.stored.stats(DELETE_FILE_PATH.id)
+        if stats.lower is not None and stats.upper is not None:
+            lower, upper = stats.lower.take(unnamed), stats.upper.take(unnamed)
+            single = lower.known & upper.known & (lower.compare(upper) == 0)
+            found[unnamed[[place for place in removal.orphans.places(lower) if single[place]]]] = True
+    return found & positions
+
+
+def _check_not_there(columns: ManifestColumns, removal: Removal, staying: Mask) -> None:
+    """Raise if a file that is added is in the snapshot already, or a second deletion vector would come to a file."""
+    for row in removal.added.entries(columns, staying):
+        (file,) = columns.data_files(np.array([row]), metrics=False)
+        raise InvalidUpdate(
+            "the file is in the table already: added again, its rows would be there twice", file=file.file_path
+        )
+    if not len(removal.vectors_for):
+        return
+    vectors = staying & np.equal(columns.file_format, _PUFFIN)
+    for row, target in removal.vectors_for.places(columns.referenced_data_file).items():
+        if vectors[row]:
+            raise ConflictingChange(
+                "the data file has a deletion vector already, and can have one only",
+                hint="read it, put both into one vector, and remove the old one in the same commit",
+                **{"data file": target},
+            )

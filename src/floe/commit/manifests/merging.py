@@ -1,0 +1,137 @@
+"""Merging small manifests into larger ones, as the table's properties say and as Java Iceberg does it.
+
+| property | default | meaning |
+|---|---|---|
+| `commit.manifest-merge.enabled` | true | whether manifests are merged at all |
+| `commit.manifest.target-size-bytes` | 8388608 | how long a manifest should become |
+| `commit.manifest.min-count-to-merge` | 100 | how many there must be before the newest are merged |
+
+Manifests of one spec and content are packed in their order, from the oldest on, so that the one which is not full is
+the newest and is merged next time. The bin with the newest manifest waits until it has enough of them; the others are
+merged at once. Files stay in their order, which keeps those that go together in few manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from floe.avro.manifests import ManifestColumns, read_manifests
+from floe.avro.snapshot_manifests import open_manifest
+from floe.avro.splicing import Kept
+from floe.commit.manifests.manifest_files import Manifest, NewManifest, Workspace
+from floe.spec.manifests.entries import EntryStatus, ManifestContent
+from floe.spec.metadata.properties import boolean_property, integer_property
+from floe.spec.metadata.table_metadata import TableMetadata
+
+__all__ = ["MergePolicy", "existing_entries", "merge_manifests", "pack_from_end"]
+
+ENABLED: Final = "commit.manifest-merge.enabled"
+MIN_COUNT: Final = "commit.manifest.min-count-to-merge"
+
+
+@dataclass(frozen=True, slots=True)
+class MergePolicy:
+    """When manifests are merged."""
+
+    enabled: bool
+    min_count: int
+
+    @classmethod
+    def of(cls, metadata: TableMetadata) -> MergePolicy:
+        """What a table's properties say."""
+        properties = metadata.properties
+        return cls(
+            boolean_property(properties, ENABLED, default=True), integer_property(properties, MIN_COUNT, default=100)
+        )
+
+
+def merge_manifests(
+    workspace: Workspace, manifests: Sequence[Manifest], content: ManifestContent
+) -> tuple[list[Manifest], int]:
+    """The manifests of a snapshot, newest first, after merging; and how many of its parent's were replaced."""
+    policy = MergePolicy.of(workspace.metadata)
+    if not policy.enabled or len(manifests) < 2:
+        return list(manifests), 0
+    groups: dict[int, list[Manifest]] = {}
+    for manifest in manifests:
+        groups.setdefault(_spec_id(manifest), []).append(manifest)
+    merged: list[Manifest] = []
+    replaced = 0
+    for spec_id in sorted(groups, reverse=True):
+        group = groups[spec_id]
+        for packed in pack_from_end(group, [_length(one) for one in group], workspace.target_bytes):
+            is_newest = manifests[0] in packed
+            if len(packed) == 1 or (is_newest and len(packed) < policy.min_count):
+                merged += packed
+                continue
+            merged += _merged(workspace, packed, spec_id, content)
+            replaced += sum(not isinstance(one, NewManifest) for one in packed)
+    return merged, replaced
+
+
+def pack_from_end(items: Sequence[Manifest], sizes: Sequence[int], target: int) -> list[list[Manifest]]:
+    """The items in bins of up to the target's size, in their order, filled from the last item on.
+
+    >>> pack_from_end(["a", "b", "c", "d"], [1, 4, 3, 2], 5)
+    [['a', 'b'], ['c', 'd']]
+    """
+    bins: list[list[Manifest]] = []
+    room = 0
+    for item, size in zip(reversed(items), reversed(sizes), strict=True):
+        if not bins or size > room:
+            bins.append([])
+            room = target
+        bins[-1].append(item)
+        room -= size
+    return [packed[::-1] for packed in reversed(bins)]
+
+
+def _merged(
+    workspace: Workspace, packed: Sequence[Manifest], spec_id: int, content: ManifestContent
+) -> tuple[NewManifest, ...]:
+    """One manifest in place of several; every manifest as the list describes it is an input."""
+    key = ("merged", tuple(packed), workspace.style(spec_id))
+
+    def write() -> list[NewManifest]:
+        parts = [_still_there(columns) for columns in _read(workspace, packed, spec_id)]
+        return [workspace.splice(workspace.new_path(), parts, spec_id, content)]
+
+    return workspace.files.once(key, write)
+
+
+def _read(workspace: Workspace, packed: Sequence[Manifest], spec_id: int) -> list[ManifestColumns]:
+    """The entries of manifests; those of the table are read together, which is quicker for small ones."""
+    old = [one for one in packed if not isinstance(one, NewManifest)]
+    data = workspace.several(lambda one: open_manifest(one, workspace.storage), old)
+    types = {spec_id: workspace.layout(spec_id).partition_type}
+    columns = read_manifests(data, old, partition_types=types)
+    return [workspace.read(one) if isinstance(one, NewManifest) else next(columns) for one in packed]
+
+
+def _still_there(columns: ManifestColumns) -> Kept:
+    """What goes into the merged manifest.
+
+    What this commit did, as its own manifests say, goes as it is: its additions stay additions and its deletions are
+    told. All files of older manifests exist; what was deleted from them before is told no more.
+    """
+    if columns.manifest is not None:
+        return existing_entries(columns)
+    return Kept(columns, np.arange(len(columns)), columns.status)
+
+
+def existing_entries(columns: ManifestColumns) -> Kept:
+    """The live entries of a manifest, as files that exist."""
+    rows = np.flatnonzero(columns.live)
+    return Kept(columns, rows, np.full(rows.size, EntryStatus.EXISTING))
+
+
+def _spec_id(manifest: Manifest) -> int:
+    return manifest.spec_id if isinstance(manifest, NewManifest) else manifest.partition_spec_id
+
+
+def _length(manifest: Manifest) -> int:
+    return manifest.length if isinstance(manifest, NewManifest) else manifest.manifest_length

@@ -1,0 +1,247 @@
+"""Expiring snapshots: a plan that can be printed, a commit, and then the deletion of what nothing reaches any more.
+
+Concurrency: what expires is worked out again on every newer state, and is never more than was planned. A branch or
+tag that somebody creates meanwhile keeps its snapshots, a commit that comes first is built upon, and a writer that
+comes later finds the snapshots gone. Files are deleted only after the commit, and only those that a fresh reading of
+the table does not reach (`floe.commit.operations.expire_files`). A table with `gc.enabled=false` shares its files with others:
+it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from floe.commit.change import Attempt
+from floe.commit.loop import commit
+from floe.commit.operations.expire_files import Removal, remove_unreachable
+from floe.commit.outcomes import Committed
+from floe.commit.pointer import Pointer, TableState
+from floe.commit.reachability import FileKind, listed_manifests
+from floe.errors import FloeError, NoSuchTable
+from floe.spec.metadata.properties import integer_property
+from floe.spec.metadata.retention import MAX_SNAPSHOT_AGE_MS, Expiry, plan_expiry
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.updates import RemovePartitionSpecs, RemoveSchemas, TableUpdate
+from floe.spec.values.civil_time import millis_text
+from floe.storage.protocol import Storage
+
+__all__ = ["ExpirePlan", "ExpireSnapshots", "Expired", "apply_expire", "plan_expire", "plan_for"]
+
+_FIVE_DAYS_MS = 5 * 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExpirePlan:
+    """What is to expire, as it was worked out at `now_ms`; printing it tells a person what would happen."""
+
+    table: str
+    now_ms: int
+    older_than_ms: int
+    retain_last: int | None
+    snapshot_ids: tuple[int, ...]
+    """The snapshots that were named, whatever their age."""
+
+    expiry: Expiry
+    snapshots: tuple[Snapshot, ...] = ()
+    """Those that expire, oldest first."""
+
+    kept: int = 0
+    table_uuid: str | None = None
+    clean_metadata: bool = False
+    """Whether schemas and partition specs that nothing uses any more are removed too."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to expire."""
+        return not (self.expiry.refs or self.expiry.snapshots)
+
+    def __str__(self) -> str:
+        if self.is_empty and not self.clean_metadata:
+            return f"{self.table}: nothing expires; all {self.kept} snapshots are kept"
+        go = f"{_counted(len(self.snapshots), 'snapshot')} {'expires' if len(self.snapshots) == 1 else 'expire'}"
+        lines = [f"{self.table}: {go}, {self.kept} {'is' if self.kept == 1 else 'are'} kept"]
+        lines += [f"  {name}: the branch or tag itself expires" for name in self.expiry.refs]
+        lines += [
+            f"  snapshot {snapshot.snapshot_id}, {snapshot.operation or 'unknown operation'}, "
+            f"made at {millis_text(snapshot.timestamp_ms)}"
+            for snapshot in self.snapshots
+        ]
+        if self.clean_metadata:
+            lines.append("  schemas and partition specs that nothing uses any more are removed")
+        lines.append("  files that no other snapshot needs are deleted after the commit")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Expired:
+    """What expired, and what became of the files."""
+
+    state: Committed
+    snapshots: tuple[int, ...]
+    refs: tuple[str, ...]
+    removal: Removal
+
+    @property
+    def deleted(self) -> Mapping[FileKind, int]:
+        """How many files of each kind were deleted."""
+        return self.removal.deleted
+
+    def __str__(self) -> str:
+        counts = ", ".join(_counted(count, str(kind)) for kind, count in self.deleted.items())
+        text = f"{_counted(len(self.snapshots), 'snapshot')} expired; deleted: {counts or 'no files'}"
+        return "\n".join([text, *self.removal.notes])
+
+    __repr__ = __str__
+
+
+def plan_expire(
+    pointer: Pointer,
+    *,
+    older_than_ms: int | None = None,
+    retain_last: int | None = None,
+    snapshot_ids: Collection[int] = (),
+    clean_metadata: bool = False,
+) -> ExpirePlan:
+    """What would expire now; nothing is changed.
+
+    `older_than_ms` (a point in time) and `retain_last` take the place of the table's `history.expire.*` properties.
+    Snapshots in `snapshot_ids` expire whatever their age; one that a branch or tag points at is an error.
+    """
+    state = pointer.load()
+    if state is None:
+        raise NoSuchTable("there is no such table", table=pointer.name)
+    return plan_for(
+        state,
+        pointer.name,
+        pointer.environment.clock.now_ms(),
+        older_than_ms=older_than_ms,
+        retain_last=retain_last,
+        snapshot_ids=snapshot_ids,
+        clean_metadata=clean_metadata,
+    )
+
+
+def plan_for(
+    state: TableState,
+    table: str,
+    now_ms: int,
+    *,
+    older_than_ms: int | None = None,
+    retain_last: int | None = None,
+    snapshot_ids: Collection[int] = (),
+    clean_metadata: bool = False,
+) -> ExpirePlan:
+    """As `plan_expire`, for a state that was read already."""
+    metadata = state.metadata
+    if older_than_ms is None:
+        older_than_ms = now_ms - integer_property(metadata.properties, MAX_SNAPSHOT_AGE_MS, default=_FIVE_DAYS_MS)
+    try:
+        expiry = plan_expiry(
+            metadata, now_ms=now_ms, older_than_ms=older_than_ms, retain_last=retain_last, snapshot_ids=snapshot_ids
+        )
+    except FloeError as error:
+        error.with_context(table=table)
+        raise
+    gone = sorted(map(metadata.snapshot, expiry.snapshots), key=lambda snapshot: snapshot.timestamp_ms)
+    return ExpirePlan(
+        table,
+        now_ms,
+        older_than_ms,
+        retain_last,
+        tuple(dict.fromkeys(snapshot_ids)),
+        expiry,
+        tuple(gone),
+        len(metadata.snapshots) - len(gone),
+        metadata.table_uuid,
+        clean_metadata,
+    )
+
+
+def apply_expire(
+    pointer: Pointer, plan: ExpirePlan, *, delete_files: bool = True, executor: Executor | None = None
+) -> Expired:
+    """Carries a plan out: commits it, then deletes the files that nothing reaches any more.
+
+    Less than was planned may expire, if somebody needs it meanwhile, but never more. Files outside the table's own
+    folders are never deleted; nor is any file if something cannot be read.
+    """
+    change = ExpireSnapshots(plan, executor=executor)
+    done = commit(pointer, [change], table_uuid=plan.table_uuid)
+    gone = {id_: s for id_, s in change.tried.items() if id_ not in done.metadata.snapshots_by_id}
+    refs = tuple(name for name in change.refs if name not in done.metadata.refs)
+    removal = Removal()
+    if delete_files and gone and change.before is not None:
+        removal = remove_unreachable(pointer, change.before, list(gone.values()), executor=executor)
+    return Expired(done, tuple(gone), refs, removal)
+
+
+class ExpireSnapshots:
+    """The commit of a plan; `before` is the table as the last attempt found it, `tried` what all attempts removed."""
+
+    def __init__(self, plan: ExpirePlan, *, executor: Executor | None = None) -> None:
+        self.plan = plan
+        self.before: TableMetadata | None = None
+        self.tried: dict[int, Snapshot] = {}
+        self.refs: tuple[str, ...] = ()
+        self._executor = executor
+
+    def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
+        """What of the plan still expires in the table as it is now."""
+        table = attempt.metadata
+        expiry = self._still_expires(table)
+        self.before = table
+        self.refs = expiry.refs
+        self.tried.update((snapshot_id, table.snapshot(snapshot_id)) for snapshot_id in expiry.snapshots)
+        changes = list(expiry.updates())
+        if self.plan.clean_metadata:
+            changes += self._unused_layout(table, expiry, attempt.storage)
+        return changes
+
+    def _still_expires(self, table: TableMetadata) -> Expiry:
+        pointed_at = {ref.snapshot_id for name, ref in table.refs.items() if name not in self.plan.expiry.refs}
+        asked = [i for i in self.plan.snapshot_ids if i in table.snapshots_by_id and i not in pointed_at]
+        now = plan_expiry(
+            table,
+            now_ms=self.plan.now_ms,
+            older_than_ms=self.plan.older_than_ms,
+            retain_last=self.plan.retain_last,
+            snapshot_ids=asked,
+        )
+        refs = tuple(name for name in now.refs if name in self.plan.expiry.refs)
+        # A ref that expires now but was not planned to is kept, and so is its snapshot.
+        held = {ref.snapshot_id for name, ref in table.refs.items() if name not in refs}
+        planned = set(self.plan.expiry.snapshots) - held
+        return Expiry(refs, tuple(i for i in now.snapshots if i in planned))
+
+    def _unused_layout(self, table: TableMetadata, expiry: Expiry, storage: Storage) -> Sequence[TableUpdate]:
+        """Schemas that no snapshot was written with, and specs that no manifest uses, are removed."""
+        kept = [snapshot for snapshot in table.snapshots if snapshot.snapshot_id not in expiry.snapshots]
+        used_specs = {table.default_spec_id}
+        for manifest in listed_manifests(kept, storage, executor=self._executor):
+            used_specs.add(manifest.partition_spec_id)
+        used_schemas = {table.current_schema_id, *(s.schema_id for s in kept if s.schema_id is not None)}
+        used_schemas |= _schemas_of_partitions(table, used_specs)
+        specs = tuple(spec_id for spec_id in table.specs_by_id if spec_id not in used_specs)
+        schemas = tuple(schema_id for schema_id in table.schemas_by_id if schema_id not in used_schemas)
+        return [
+            *([RemovePartitionSpecs(specs)] if specs else []),
+            *([RemoveSchemas(schemas)] if schemas else []),
+        ]
+
+
+def _counted(count: int, what: str | FileKind) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _schemas_of_partitions(table: TableMetadata, spec_ids: Collection[int]) -> set[int]:
+    """The schemas that tell the types of partition values: a spec lives on after its column was dropped."""
+    newest_first = (table.schema, *reversed(table.schemas))
+    specs = [spec for spec in table.partition_specs if spec.spec_id in spec_ids]
+    sources = {source for spec in specs for field in spec.fields for source in field.source_ids}
+    found = (next((schema for schema in newest_first if schema.find(source) is not None), None) for source in sources)
+    return {schema.schema_id for schema in found if schema is not None}

@@ -1,0 +1,259 @@
+"""Making a table step by step, with rows in real files, while a plain model keeps what it must hold.
+
+The rows that are expected are lists of dictionaries that the steps change by hand, never read back from Floe. A
+snapshot is expected to give the rows of its time in the columns of its time; the table and its branches give theirs in
+the newest columns.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import tiny_engine as engine
+from floe import Lake, Table
+from floe.formats.arrow_types import arrow_schema
+from floe.spec.codecs import single_value
+from floe.spec.manifests.entries import DataFile, FileContent
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH, DELETE_POS, position_delete_schema
+from helpers.table_rows import Row, Rows, read_rows
+
+COLUMNS = (
+    "id bigint not null, part string, day date, amount decimal(9, 2), price double, at timestamptz, ok boolean, "
+    "n int, code binary"
+)
+PARTS = ("a", "b", None, "ü/c d")
+_EPOCH = dt.datetime(1969, 12, 30, 22, 30, tzinfo=dt.UTC)
+
+
+def new_rows(first: int, count: int, **fixed: Any) -> Rows:
+    """Rows with ids from a number on; some values are null."""
+    return [
+        {
+            "id": n,
+            "part": PARTS[n % len(PARTS)],
+            "day": dt.date(1969, 12, 30) + dt.timedelta(days=n),
+            "amount": None if n % 7 == 3 else Decimal(n * 325 - 1000).scaleb(-2),
+            "price": None if n % 5 == 4 else n * 0.25 - 2,
+            "at": None if n % 11 == 10 else _EPOCH + dt.timedelta(hours=7 * n, microseconds=n),
+            "ok": None if n % 3 == 2 else n % 2 == 0,
+            "n": -n,
+            "code": bytes([n % 256, 255]) if n % 4 else None,
+            **fixed,
+        }
+        for n in range(first, first + count)
+    ]
+
+
+@dataclass
+class Made:
+    """A table that was made, and what it must hold."""
+
+    operation: str
+    version: int
+    table: Table
+    rows: dict[int, Rows] = field(default_factory=dict)
+    """By snapshot, in the columns of its time."""
+
+    branches: dict[str, Rows] = field(default_factory=dict)
+    """By branch, in the newest columns; also of a table without a snapshot."""
+
+    @property
+    def current(self) -> Rows:
+        """The rows of the table as it is."""
+        return self.branches.get("main", [])
+
+    def __str__(self) -> str:
+        return self.table.name
+
+
+class Maker:
+    """Makes a table step by step; `rows` are those that the main branch has now."""
+
+    def __init__(self, lake: Lake, made: Made) -> None:
+        self.lake, self.made, self.table = lake, made, made.table
+        self.version = made.version
+        self.rows: Rows = []
+
+    def saw(self, snapshot: Snapshot | None, rows: Rows | None = None, branch: str = "main") -> Snapshot:
+        """Notes that a snapshot was made, with the rows that its branch has after it."""
+        assert snapshot is not None
+        if branch == "main" and rows is not None:
+            self.rows = rows
+        shown = self.rows if rows is None else rows
+        self.made.rows[snapshot.snapshot_id] = [dict(row) for row in shown]
+        self.made.branches[branch] = [dict(row) for row in shown]
+        return snapshot
+
+    def see_columns(self) -> None:
+        """Notes that the columns changed: `rows` are in the new ones already."""
+        for branch in list(self.made.branches):
+            if branch == "main":
+                self.made.branches[branch] = [dict(row) for row in self.rows]
+
+    def back_to(self, snapshot: Snapshot, branch: str = "main") -> None:
+        """Notes that a branch is at an older snapshot again."""
+        rows = self.made.rows[snapshot.snapshot_id]
+        self.made.branches[branch] = [dict(row) for row in rows]
+        if branch == "main":
+            self.rows = [dict(row) for row in rows]
+
+    # steps that many operations need -----------------------------------------------------------------------------
+
+    def write(self, rows: Rows, *, sizes: bool = True) -> list[DataFile]:
+        """Data files with some rows, described as engines do: with sizes, NaN counts, splits and the sort order."""
+        files = engine.write_rows(self.table, pa.Table.from_pylist(rows, schema=arrow_schema(self.table.schema)))
+        return [_described(self.table, file) for file in files] if sizes else files
+
+    def append(self, first: int, count: int, *, fast: bool = False, **fixed: Any) -> Snapshot:
+        """Adds rows with ids from a number on."""
+        rows = new_rows(first, count, **fixed)
+        names = [column.name for column in self.table.schema]
+        rows = [{name: row.get(name) for name in names} for row in rows]
+        return self.saw(self.table.append_files(self.write(rows), fast=fast), self.rows + rows)
+
+    def files(self, where: str | None = None) -> list[DataFile]:
+        """The data files that a filter may need."""
+        return [task.file for task in self.table.scan(where=where).plan().tasks()]
+
+    def holds(self, file: DataFile) -> Rows:
+        """The rows of a data file, deleted ones too."""
+        return engine.read_file(self.table.storage, file.file_path, self.table.schema).to_pylist()
+
+    def delete_positions(self, ids: set[int], data: Rows | None = None, *, together: bool = False) -> Snapshot:
+        """Deletes the rows of these ids by position delete files, and adds others.
+
+        A delete file is for one data file, or `together` for all that a partition has.
+        """
+        found: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
+        for file in self.files():
+            for position, row in enumerate(self.holds(file)):
+                if row["id"] in ids:
+                    key = (file.spec_id, file.partition, None if together else file.file_path)
+                    found.setdefault(key, []).append((file.file_path, position))
+        files = [write_position_deletes(self.table, *key[:2], sorted(places)) for key, places in found.items()]
+        assert together == any(file.referenced_data_file is None for file in files)
+        referenced = {path for places in found.values() for path, _ in places} if together else ()
+        snapshot = self.table.row_delta(self.write(data) if data else (), files, referenced=referenced)
+        return self.saw(snapshot, self.without(ids) + (data or []))
+
+    def position_deletes_of(self, file: DataFile, positions: list[int]) -> DataFile:
+        """A position delete file for some rows of a data file."""
+        places = [(file.file_path, position) for position in positions]
+        return write_position_deletes(self.table, file.spec_id, file.partition, places)
+
+    def equality_deletes(self, rows: Rows, *names: str) -> list[DataFile]:
+        """An equality delete file by some columns, for each partition that the rows are in."""
+        return write_equality_deletes(self.table, rows, names)
+
+    def without(self, ids: Iterable[int]) -> Rows:
+        """The rows without those of some ids."""
+        gone = set(ids)
+        return [row for row in self.rows if row["id"] not in gone]
+
+
+def _described(table: Table, file: DataFile) -> DataFile:
+    with table.storage.open_read(file.file_path) as source:
+        stored = pq.ParquetFile(source).metadata
+    groups = [stored.row_group(n) for n in range(stored.num_row_groups)]
+    sizes = {
+        column.id: sum(group.column(place).total_compressed_size for group in groups)
+        for place, column in enumerate(table.schema)
+    }
+    offsets = [group.column(0).dictionary_page_offset or group.column(0).data_page_offset for group in groups]
+    nans = {column.id: 0 for column in table.schema if column.type.kind in ("float", "double")}
+    return replace(
+        file,
+        column_sizes=sizes,
+        nan_value_counts=nans,
+        split_offsets=tuple(offsets),
+        sort_order_id=table.sort_order.order_id,
+    )
+
+
+def write_position_deletes(
+    table: Table, spec_id: int, partition: tuple[Any, ...], places: list[tuple[str, int]]
+) -> DataFile:
+    """A position delete file of format version 2."""
+    paths, positions = (list(column) for column in zip(*places, strict=True))
+    path = _write(table, pa.table([paths, positions], schema=arrow_schema(position_delete_schema())))
+    ids = (DELETE_FILE_PATH.id, DELETE_POS.id)
+    low, high = (
+        {
+            ids[0]: single_value.encode(DELETE_FILE_PATH.type, best(paths)),
+            ids[1]: single_value.encode(DELETE_POS.type, best(positions)),
+        }
+        for best in (min, max)
+    )
+    return DataFile(
+        FileContent.POSITION_DELETES,
+        path,
+        "parquet",
+        partition,
+        len(places),
+        table.storage.stat(path).size,
+        value_counts=dict.fromkeys(ids, len(places)),
+        null_value_counts=dict.fromkeys(ids, 0),
+        lower_bounds=low,
+        upper_bounds=high,
+        referenced_data_file=paths[0] if len(set(paths)) == 1 else None,
+        spec_id=spec_id,
+    )
+
+
+def write_equality_deletes(table: Table, rows: Rows, names: tuple[str, ...]) -> list[DataFile]:
+    """Equality delete files by some columns, one for each partition that the rows are in."""
+    whole = pa.Table.from_pylist(rows, schema=arrow_schema(table.schema))
+    made = []
+    for partition, part in engine.split(whole, table.schema, table.spec):
+        kept = part.select(names)
+        path = _write(table, kept)
+        ids = tuple(table.schema.field(name).id for name in names)
+        metrics = {
+            kind: {id_: value for id_, value in values.items() if id_ in ids}
+            for kind, values in engine.metrics(part, table.schema).items()
+        }
+        made.append(
+            DataFile(
+                FileContent.EQUALITY_DELETES,
+                path,
+                "parquet",
+                partition,
+                kept.num_rows,
+                table.storage.stat(path).size,
+                **metrics,
+                equality_ids=ids,
+                sort_order_id=0,
+                spec_id=table.spec.spec_id,
+            )
+        )
+    return made
+
+
+def _write(table: Table, rows: pa.Table) -> str:
+    path = f"{table.location}/data/{uuid.uuid4()}-deletes.parquet"
+    with table.storage.open_write(path) as sink:
+        pq.write_table(rows, sink)
+    return path
+
+
+def checked(made: Made) -> None:
+    """What Floe itself plans gives the rows of the model, for every snapshot and branch."""
+    for snapshot in made.table.snapshots:
+        expect = made.rows[snapshot.snapshot_id]
+        assert read_rows(made.table, made.table.scan(snapshot=snapshot.snapshot_id)) == plain(expect), snapshot
+    for branch, rows in made.branches.items():
+        assert read_rows(made.table, made.table.scan(ref=branch)) == plain(rows), branch
+
+
+def plain(rows: Rows) -> list[Row]:
+    """Rows in an order that only depends on them, to be compared."""
+    return sorted(({name: row[name] for name in sorted(row)} for row in rows), key=repr)
