@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floe.formats.arrow_filters import filter_batch, filter_mask, to_arrow
 from floe.errors import InvalidValue, NoSuchColumn, UnsupportedFeature
+from floe.formats.arrow_filters import filter_batch, filter_mask, to_arrow
 from floe.spec import types as t
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import col

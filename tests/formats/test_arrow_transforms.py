@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floe.formats.arrow_transforms import apply
 from floe.errors import InvalidPartitionSpec, InvalidValue, UnsupportedFeature
+from floe.formats.arrow_transforms import apply
 from floe.spec import types as t
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate, UnknownTransform
 from floe.spec.types import DecimalType, FixedType

@@ -194,6 +194,17 @@ def _create_or_replace(lake: Lake, files: Files) -> None:
     lake.create_or_replace_table("db.made", COLUMNS)
 
 
+def _create_and_fill(lake: Lake, files: Files) -> None:
+    with lake.create_table_transaction("db.made", COLUMNS, partition_by=["day"]) as tx:
+        tx.append_files([files.data["new"]])
+        tx.set_properties({"owner": "me"})
+
+
+def _replace_and_fill(lake: Lake, files: Files) -> None:
+    with lake.create_table_transaction("db.t", COLUMNS, partition_by=["day"], replace=True) as tx:
+        tx.append_files([files.data["new"]])
+
+
 def _replace(lake: Lake, files: Files) -> None:
     lake.replace_table("db.t", f"{COLUMNS}, note string", partition_by=["day"])
 
@@ -304,6 +315,9 @@ def operations() -> tuple[Operation, ...]:
         op("create or replace", _create_or_replace),
         op("replace or create", lambda lake, f: lake.create_or_replace_table("db.other", COLUMNS)),
         op("replace table", _replace),
+        op("create and fill", _create_and_fill),
+        op("replace and fill", _replace_and_fill),
+        op("replace and fill", _replace_and_fill, version=3, rival=True),
         op("transaction", _transaction),
         op("transaction", _transaction, version=3, rival=True),
         op("several tables", _two_tables, needs=_SEVERAL),

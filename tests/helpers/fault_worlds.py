@@ -300,7 +300,11 @@ class PostgresWorld(_SqlWorld):
                 self._connection.execute(f"INSERT INTO {name} VALUES ({marks})", values)  # type: ignore[call-overload,unused-ignore]
 
     def _clear_rows(self) -> None:
+        """Another name each time, so that whatever a dead session may still do is done to nobody."""
         self.catalog_name = f"lake{next(self._numbers)}"
+        for name in _TABLES:
+            if self.query(f"SELECT to_regclass('{name}')") != [(None,)]:
+                self._connection.execute(f"DELETE FROM {name}")  # type: ignore[call-overload,unused-ignore]
 
 
 _TABLES = ("iceberg_tables", "iceberg_namespace_properties")

@@ -3,6 +3,7 @@
 import struct
 import uuid
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 from floe.spec.values.civil_time import MICROS, NANOS, date_to_text, timestamp_to_text
@@ -15,7 +16,7 @@ def canonical_variant(metadata: bytes, value: bytes) -> Any:
     at = 1 + width
     ends = [_uint(metadata, at + n * width, width) for n in range(count + 1)]
     base = at + (count + 1) * width
-    names = [metadata[base + a : base + b].decode() for a, b in zip(ends, ends[1:], strict=False)]
+    names = [metadata[base + a : base + b].decode() for a, b in pairwise(ends)]
     return _value(names, value, 0)
 
 

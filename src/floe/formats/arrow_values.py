@@ -1,0 +1,190 @@
+"""Values of `floe.spec.values` as Arrow arrays, and back: whole columns at a time.
+
+>>> from floe.spec.types import DATE, Field, INT, StructType
+>>> days = to_array(DATE, [0, None])
+>>> days.type, to_values(DATE, days)
+(DataType(date32[day]), [0, None])
+>>> point = StructType((Field(1, "x", INT), Field(2, "y", INT)))
+>>> to_values(point, to_array(point, [{"x": 1}, None]))
+[{'x': 1, 'y': None}, None]
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from floe.errors import CorruptFile, InvalidValue
+from floe.formats.arrow_types import arrow_type
+from floe.spec.codecs.variant_layout import split_variant
+from floe.spec.types import ListType, MapType, StructType, Type
+from floe.spec.values.checks import map_items
+
+__all__ = ["constant_array", "struct_array", "to_array", "to_values", "validity_buffer"]
+
+_NUMBERS: dict[str, pa.DataType] = {"date": pa.int32()} | dict.fromkeys(
+    ("time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), pa.int64()
+)
+"""The numbers that moments are, as which Arrow gives them to Python without loss."""
+
+
+# to Arrow -------------------------------------------------------------------------------------------------------------
+
+
+def to_array(type_: Type, values: Sequence[Any]) -> pa.Array:
+    """The Arrow array of some values, of the type that `arrow_type` gives.
+
+    >>> from floe.spec.types import INT
+    >>> to_array(ListType(1, INT), [[1, 2], None, []]).to_pylist()
+    [[1, 2], None, []]
+    """
+    if isinstance(type_, StructType):
+        known = [value is not None for value in values]
+        children = [
+            to_array(child.type, [None if value is None else value.get(child.name) for value in values])
+            for child in type_.fields
+        ]
+        return struct_array(arrow_type(type_), children, len(values), None if all(known) else known)
+    if isinstance(type_, ListType):
+        return _repeated(type_, values, to_array(type_.element, [item for value in values if value for item in value]))
+    if isinstance(type_, MapType):
+        pairs = [pair for value in values if value for pair in map_items(value)]
+        entries = struct_array(
+            pa.struct([arrow_type(type_).key_field, arrow_type(type_).item_field]),
+            [to_array(type_.key, [key for key, _ in pairs]), to_array(type_.value, [item for _, item in pairs])],
+            len(pairs),
+        )
+        return _repeated(type_, values, entries)
+    if type_.kind == "variant":
+        parts = [None if value is None else split_variant(value) for value in values]
+        stored: Sequence[Any] = [None if part is None else {"metadata": part[0], "value": part[1]} for part in parts]
+    elif type_.kind == "uuid":
+        stored = [None if value is None else value.bytes for value in values]
+    else:
+        stored = values
+    try:
+        return pa.array(stored, arrow_type(type_))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidValue(f"the values are not all of type {type_}: {str(error)[:200]}") from None
+
+
+def constant_array(type_: Type, value: Any, count: int) -> pa.Array:
+    """An array that has the same value many times.
+
+    >>> from floe.spec.types import STRING
+    >>> constant_array(STRING, "a", 3).to_pylist()
+    ['a', 'a', 'a']
+    """
+    if value is None:
+        return pa.nulls(count, arrow_type(type_))
+    one = to_array(type_, [value])
+    if type_.is_nested or type_.kind == "variant":
+        return one.take(pa.array(np.zeros(count, np.int64)))
+    return pa.repeat(one[0], count)
+
+
+def struct_array(type_: pa.DataType, children: Sequence[pa.Array], count: int, known: Any = None) -> pa.Array:
+    """A struct array of a type, null where it is not `known`; the children have to be of the type's.
+
+    >>> struct_array(pa.struct([]), [], 2, [True, False]).to_pylist()
+    [{}, None]
+    """
+    return pa.Array.from_buffers(type_, count, [validity_buffer(known)], children=list(children))
+
+
+def validity_buffer(known: Any) -> pa.Buffer | None:
+    """The bitmap of what is not null; None where all are known.
+
+    >>> validity_buffer([True, False, True])[0]
+    5
+    """
+    if known is None:
+        return None
+    return pa.py_buffer(np.packbits(np.asarray(known, np.bool_), bitorder="little"))
+
+
+def _repeated(type_: Type, values: Sequence[Any], items: pa.Array) -> pa.Array:
+    lengths = [len(value) if value else 0 for value in values]
+    offsets = np.fromiter(accumulate(lengths, initial=0), np.int64, len(values) + 1)
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise InvalidValue(f"one batch holds at most 2**31 - 1 items of a list or map; found {offsets[-1]}")
+    known = [value is not None for value in values]
+    buffers = [validity_buffer(None if all(known) else known), pa.py_buffer(offsets.astype(np.int32))]
+    return pa.Array.from_buffers(arrow_type(type_), len(values), buffers, children=[items])
+
+
+# from Arrow -----------------------------------------------------------------------------------------------------------
+
+
+def to_values(type_: Type, array: pa.Array) -> list[Any]:
+    """The values of an array that has the type that `arrow_type` gives.
+
+    >>> from floe.spec.types import TIMESTAMP
+    >>> to_values(TIMESTAMP, pa.array([1, None], pa.timestamp("us")))
+    [1, None]
+    """
+    if isinstance(type_, StructType):
+        return _with_nulls(array, _structs(type_, array))
+    if isinstance(type_, ListType):
+        items = to_values(type_.element, _items(array, array.values))
+        return _cut(array, items)
+    if isinstance(type_, MapType):
+        keys = to_values(type_.key, _items(array, array.keys))
+        found = to_values(type_.value, _items(array, array.items))
+        pairs = _cut(array, list(zip(keys, found, strict=True)))
+        return pairs if type_.key.is_nested else [None if one is None else dict(one) for one in pairs]
+    number = _NUMBERS.get(type_.kind)
+    if number is not None:
+        return list(array.view(number).to_pylist())
+    try:
+        stored = array.to_pylist()
+    except UnicodeDecodeError as error:
+        raise CorruptFile(f"text that is not UTF-8: {error}") from None
+    convert = _FROM_ARROW.get(type_.kind)
+    return stored if convert is None else [None if value is None else convert(value) for value in stored]
+
+
+_FROM_ARROW: dict[str, Callable[[Any], Any]] = {
+    "uuid": lambda value: uuid.UUID(bytes=value),
+    "variant": lambda value: value["metadata"] + value["value"],
+}
+
+
+def _structs(type_: StructType, array: pa.Array) -> list[dict[str, Any]]:
+    if not type_.fields:
+        return [{} for _ in range(len(array))]
+    names = [child.name for child in type_.fields]
+    columns = [to_values(child.type, array.field(place)) for place, child in enumerate(type_.fields)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _with_nulls(array: pa.Array, values: list[Any]) -> list[Any]:
+    if not array.null_count:
+        return values
+    known = array.is_valid().to_pylist()
+    return [value if there else None for value, there in zip(values, known, strict=True)]
+
+
+def _items(array: pa.Array, children: pa.Array) -> pa.Array:
+    """The items that belong to the array, which may be a slice of a longer one."""
+    if not len(array):
+        return children.slice(0, 0)
+    offsets = _offsets(array)
+    return children.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+
+
+def _cut(array: pa.Array, items: list[Any]) -> list[Any]:
+    if not len(array):
+        return []
+    offsets = _offsets(array)
+    ends = (offsets - offsets[0]).tolist()
+    return _with_nulls(array, [items[start:end] for start, end in pairwise(ends)])
+
+
+def _offsets(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int32]]:
+    return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, 4 * array.offset)

@@ -1,0 +1,1 @@
+"""Avro data files as Arrow record batches, both ways."""

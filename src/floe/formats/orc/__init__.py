@@ -1,0 +1,1 @@
+"""ORC files as Arrow record batches, both ways."""

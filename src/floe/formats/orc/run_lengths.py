@@ -1,0 +1,131 @@
+r"""Runs of unsigned numbers as ORC stores them: run-length encodings 1 and 2 (ORC spec: Run Length Encoding).
+
+>>> decode_unsigned(bytes([0x0A, 0x27, 0x10]), 5, version=2).tolist()
+[10000, 10000, 10000, 10000, 10000]
+>>> decode_unsigned(bytes([0x61, 0x00, 0x07]), 100, version=1).tolist() == [7] * 100
+True
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from floe.errors import CorruptFile
+
+__all__ = ["decode_unsigned"]
+
+Numbers = NDArray[np.int64]
+
+_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+_MASK = 2**64 - 1
+
+
+def decode_unsigned(data: bytes, count: int, *, version: int) -> Numbers:
+    """That many numbers; CorruptFile if there are fewer, or the bytes are not what they should be."""
+    parts: list[Numbers] = []
+    found = at = 0
+    read = _run_1 if version == 1 else _run_2
+    try:
+        while found < count:
+            run, at = read(data, at)
+            parts.append(run)
+            found += len(run)
+    except (IndexError, ValueError, OverflowError):
+        raise CorruptFile(f"a column has {found} numbers where {count} should be") from None
+    return np.concatenate([np.zeros(0, np.int64), *parts])[:count]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & _MASK, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than 64 bits")
+
+
+def _sloping(base: int, delta: int, length: int) -> Numbers:
+    return np.int64(base) + np.int64(delta) * np.arange(length, dtype=np.int64)
+
+
+def _run_1(data: bytes, at: int) -> tuple[Numbers, int]:
+    control = data[at]
+    if control < 0x80:
+        delta = data[at + 1] - (data[at + 1] & 0x80) * 2
+        base, at = _varint(data, at + 2)
+        return _sloping(base, delta, control + 3), at
+    literals = []
+    at += 1
+    for _ in range(256 - control):
+        value, at = _varint(data, at)
+        literals.append(value)
+    return np.array(literals, np.int64), at
+
+
+def _run_2(data: bytes, at: int) -> tuple[Numbers, int]:
+    head = data[at]
+    kind = head >> 6
+    if kind == 0:
+        width = (head >> 3 & 7) + 1
+        value = int.from_bytes(_taken(data, at + 1, width), "big")
+        return np.full((head & 7) + 3, value, np.int64), at + 1 + width
+    code, length = head >> 1 & 31, ((head & 1) << 8 | data[at + 1]) + 1
+    return (_direct, _patched, _delta)[kind - 1](data, at + 2, code, length)
+
+
+def _taken(data: bytes, at: int, size: int) -> bytes:
+    if at + size > len(data):
+        raise IndexError
+    return data[at : at + size]
+
+
+def _unpacked(data: bytes, at: int, width: int, count: int) -> tuple[Numbers, int]:
+    """Numbers of so many bits each, the highest first, and the place behind them."""
+    size = (width * count + 7) // 8
+    bits = np.unpackbits(np.frombuffer(_taken(data, at, size), np.uint8))[: width * count].reshape(count, width)
+    wide: NDArray[Any] = np.zeros((count, 64), np.uint8)
+    wide[:, 64 - width :] = bits
+    return np.packbits(wide, axis=1).view(">i8").astype(np.int64).reshape(count), at + size
+
+
+def _direct(data: bytes, at: int, code: int, length: int) -> tuple[Numbers, int]:
+    return _unpacked(data, at, _WIDTHS[code], length)
+
+
+def _delta(data: bytes, at: int, code: int, length: int) -> tuple[Numbers, int]:
+    base, at = _varint(data, at)
+    zigzag, at = _varint(data, at)
+    first = (zigzag >> 1) ^ -(zigzag & 1)
+    if code == 0:
+        return _sloping(base, first, length), at
+    steps, at = _unpacked(data, at, _WIDTHS[code], max(length - 2, 0))
+    signed = steps if first >= 0 else -steps
+    whole = np.concatenate([np.array([base, first], np.int64)[:length], signed])
+    return np.cumsum(whole), at
+
+
+def _patched(data: bytes, at: int, code: int, length: int) -> tuple[Numbers, int]:
+    third, fourth = data[at], data[at + 1]
+    base_width, patch_width = (third >> 5) + 1, _WIDTHS[third & 31]
+    gap_width, patches = (fourth >> 5) + 1, fourth & 31
+    base = int.from_bytes(_taken(data, at + 2, base_width), "big")
+    sign = 1 << (base_width * 8 - 1)
+    base = sign - base if base & sign else base
+    width = _WIDTHS[code]
+    values, at = _unpacked(data, at + 2 + base_width, width, length)
+    together = next(w for w in _WIDTHS if w >= gap_width + patch_width)
+    pairs, at = _unpacked(data, at, together, patches)
+    place = 0
+    for pair in pairs.tolist():
+        place += (pair & _MASK) >> patch_width & ((1 << gap_width) - 1)
+        if place >= length:
+            raise ValueError("a patch beyond the end of its run")
+        values[place] |= (pair & ((1 << patch_width) - 1)) << width
+    return values + np.int64(base), at

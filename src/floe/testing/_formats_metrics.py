@@ -1,0 +1,218 @@
+"""What every format model promises of the metrics of what it writes (spec: Data File Fields)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from floe.errors import InvalidUpdate
+from floe.formats.builders import equality_delete_writer, position_delete_writer
+from floe.formats.metrics_config import FULL, MetricsConfig
+from floe.formats.model import Feature
+from floe.spec.codecs.single_value import decode
+from floe.spec.manifests.checks import check_data_file
+from floe.spec.manifests.entries import DataFile, FileContent
+from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH, DELETE_POS
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_NS,
+    TIMESTAMPTZ,
+    UUID,
+    DecimalType,
+    Field,
+    FixedType,
+    ListType,
+    MapType,
+    StructType,
+)
+from floe.testing._formats_bench import SAMPLES, FormatBench, columns, refused
+
+__all__ = ["MetricsPromises"]
+
+_METRICS = "write.metadata.metrics."
+_SCHEMA = columns((1, "id", LONG), (2, "name", STRING), (3, "data", BINARY), (4, "x", DOUBLE))
+_ROWS = [
+    {"id": 5, "name": "b" * 40, "data": b"\x01" * 40, "x": 1.5},
+    {"id": -3, "name": None, "data": None, "x": math.nan},
+    {"id": 9, "name": "a" * 40, "data": b"\xff" * 40, "x": None},
+]
+
+
+def _bounds(schema: Schema, file: DataFile) -> dict[str, tuple[Any, Any]]:
+    """The bounds of columns by name, each with None for one that is not there."""
+    found = {}
+    for field_id, entry in schema.by_id.items():
+        lower, upper = ((bounds or {}).get(field_id) for bounds in (file.lower_bounds, file.upper_bounds))
+        if lower is not None or upper is not None:
+            type_ = entry.field.type
+            found[entry.name] = (
+                None if lower is None else decode(type_, lower),
+                None if upper is None else decode(type_, upper),
+            )
+    return found
+
+
+class MetricsPromises:
+    """Counts, bounds and sizes of columns."""
+
+    def _write(self, bench: FormatBench, **modes: str) -> DataFile:
+        properties = {_METRICS + name.replace("__", "."): mode for name, mode in modes.items()}
+        file = bench.fill(bench.writing(_SCHEMA).properties(properties), _ROWS)
+        check_data_file(file)
+        assert (file.record_count, file.content) == (3, FileContent.DATA)
+        assert file.file_size_in_bytes == len(bench.storage.read(file.file_path))
+        return file
+
+    def test_default_metrics(self, bench: FormatBench) -> None:
+        """Metrics: counts, nulls, NaN and bounds of 16 characters by default."""
+        file = self._write(bench)
+        assert file.value_counts == dict.fromkeys((1, 2, 3, 4), 3)
+        assert file.null_value_counts == {1: 0, 2: 1, 3: 1, 4: 1}
+        assert file.nan_value_counts == {4: 1}
+        assert _bounds(_SCHEMA, file) == {
+            "id": (-3, 9),
+            "name": ("a" * 16, "b" * 15 + "c"),
+            "data": (b"\x01" * 16, None),  # no 16 bytes are above forty bytes of 0xff
+            "x": (1.5, 1.5),
+        }
+
+    def test_no_metrics(self, bench: FormatBench) -> None:
+        """Metrics mode none."""
+        file = self._write(bench, default="none")
+        assert file.value_counts is file.null_value_counts is file.nan_value_counts is None
+        assert file.lower_bounds is file.upper_bounds is None
+        assert file.column_sizes is None
+
+    def test_counts(self, bench: FormatBench) -> None:
+        """Metrics mode counts."""
+        file = self._write(bench, default="counts")
+        assert file.null_value_counts == {1: 0, 2: 1, 3: 1, 4: 1}
+        assert file.nan_value_counts == {4: 1}
+        assert file.lower_bounds is file.upper_bounds is None
+
+    def test_full_bounds(self, bench: FormatBench) -> None:
+        """Metrics mode full."""
+        file = self._write(bench, default="full")
+        assert _bounds(_SCHEMA, file)["name"] == ("a" * 40, "b" * 40)
+        assert _bounds(_SCHEMA, file)["data"] == (b"\x01" * 40, b"\xff" * 40)
+
+    def test_modes_of_columns(self, bench: FormatBench) -> None:
+        """Metrics modes of single columns."""
+        file = self._write(bench, column__name="truncate(3)", column__id="none", column__x="counts")
+        assert _bounds(_SCHEMA, file) == {"name": ("aaa", "bbc"), "data": (b"\x01" * 16, None)}
+        assert file.null_value_counts == {2: 1, 3: 1, 4: 1}
+        with refused(InvalidUpdate, naming="truncate"):
+            self._write(bench, default="truncate(0)")
+
+    def test_a_metrics_config(self, bench: FormatBench) -> None:
+        """Metrics by a config in place of properties."""
+        file = bench.fill(bench.writing(_SCHEMA).metrics(MetricsConfig(FULL)), _ROWS)
+        assert _bounds(_SCHEMA, file)["name"] == ("a" * 40, "b" * 40)
+
+    def test_bounds_of_all_types(self, bench: FormatBench) -> None:
+        """Bounds of every type that has them."""
+        types = (
+            BOOLEAN, INT, LONG, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NS, STRING, UUID, FixedType(20), BINARY,
+            DecimalType(9, 2), DecimalType(10, 3), DecimalType(38, 10), FLOAT, DOUBLE,
+        )  # fmt: skip
+        for type_ in types:
+            schema = columns((1, "a", type_))
+            values = list(SAMPLES[type_])
+            file = bench.fill(
+                bench.writing(schema).metrics(MetricsConfig(FULL)), [{"a": None}, *({"a": v} for v in values)]
+            )
+            ordered = sorted(v for v in values if v == v)
+            assert _bounds(schema, file)["a"] == (ordered[0], ordered[-1]), str(type_)
+
+    def test_zeros_and_nans(self, bench: FormatBench) -> None:
+        """Bounds leave NaN out, and hold for both zeros."""
+        for type_ in (FLOAT, DOUBLE):
+            schema = columns((1, "a", type_))
+            for values, lower, upper in (
+                ([0.0], -0.0, 0.0),
+                ([-0.0], -0.0, 0.0),
+                ([math.nan, 2.5, math.nan, -1.0], -1.0, 2.5),
+                ([math.inf, -math.inf], -math.inf, math.inf),
+            ):
+                file = bench.write(schema, [{"a": v} for v in values])
+                assert repr(_bounds(schema, file)["a"]) == repr((lower, upper))
+                assert file.nan_value_counts == {1: sum(map(math.isnan, values))}
+            file = bench.write(schema, [{"a": math.nan}, {"a": None}])
+            assert file.lower_bounds is file.upper_bounds is None
+
+    def test_nested_columns(self, bench: FormatBench) -> None:
+        """Metrics of fields of structs; none of lists and maps."""
+        inner = StructType((Field(11, "a", INT), Field(12, "b", DOUBLE)))
+        schema = columns((1, "s", inner), (2, "l", ListType(21, INT)), (3, "m", MapType(31, STRING, 32, DOUBLE)))
+        rows = [
+            {"s": {"a": 4, "b": math.nan}, "l": [1], "m": {"k": 1.0}},
+            {"s": None, "l": None, "m": None},
+            {"s": {"a": None, "b": 2.0}, "l": [], "m": {}},
+        ]
+        file = bench.write(schema, rows)
+        assert (file.value_counts, file.null_value_counts) == ({11: 3, 12: 3}, {11: 2, 12: 1})
+        assert file.nan_value_counts == {12: 1}
+        assert _bounds(schema, file) == {"s.a": (4, 4), "s.b": (2.0, 2.0)}
+
+    def test_wide_tables(self, bench: FormatBench) -> None:
+        """Metrics of the first 100 columns only, unless properties say otherwise."""
+        schema = columns(*((n, f"c{n}", INT) for n in range(1, 121)))
+        rows = [{f"c{n}": n for n in range(1, 121)}]
+        assert set(bench.write(schema, rows).lower_bounds or ()) == set(range(1, 101))
+        chosen = bench.fill(bench.writing(schema).properties({f"{_METRICS}max-inferred-column-defaults": "5"}), rows)
+        assert set(chosen.lower_bounds or ()) == {1, 2, 3, 4, 5}
+        every = bench.fill(bench.writing(schema).properties({f"{_METRICS}default": "truncate(16)"}), rows)
+        assert set(every.lower_bounds or ()) == set(range(1, 121))
+
+    def test_column_sizes(self, bench: FormatBench) -> None:
+        """Stored sizes of columns."""
+        rows = [{"id": n, "name": str(n * 7919) * 5, "data": None, "x": 0.0} for n in range(2000)]
+        file = bench.write(_SCHEMA, rows)
+        if not bench.supports(Feature.COLUMN_SIZES):
+            assert file.column_sizes is None
+            return
+        sizes = file.column_sizes
+        assert sizes is not None
+        assert set(sizes) == {1, 2, 3, 4}
+        assert sum(sizes.values()) < file.file_size_in_bytes
+        assert sizes[2] > sizes[4]
+
+    def test_equality_deletes(self, bench: FormatBench) -> None:
+        """Equality deletes: written, described, read."""
+        schema = columns((1, "id", LONG), (2, "name", STRING))
+        rows = [{"id": 1, "name": "a"}, {"id": None, "name": None}]
+        builder = equality_delete_writer(bench.model, bench.storage, bench.location()).schema(schema).compare(1, 2)
+        file = bench.fill(builder, rows)
+        assert (file.content, file.equality_ids) == (FileContent.EQUALITY_DELETES, (1, 2))
+        assert file.null_value_counts == {1: 1, 2: 1}
+        bench.check(bench.read(schema, file), rows)
+
+    def test_position_deletes(self, bench: FormatBench) -> None:
+        """Position deletes: written, described, read; their one data file is known."""
+        for paths, only in ((("s3://b/a",), "s3://b/a"), (("s3://b/a", "s3://b/c"), None)):
+            rows = [{"file_path": path, "pos": n} for path in paths for n in (0, 7)]
+            file = bench.fill(position_delete_writer(bench.model, bench.storage, bench.location()), rows)
+            check_data_file(file)
+            assert (file.content, file.referenced_data_file) == (FileContent.POSITION_DELETES, only)
+            assert file.target_path == only
+            assert (file.lower_bounds or {})[DELETE_FILE_PATH.id] == paths[0].encode()
+            assert decode(LONG, (file.upper_bounds or {})[DELETE_POS.id]) == 7
+            bench.check(bench.read(Schema((DELETE_FILE_PATH, DELETE_POS)), file), rows)
+
+    def test_position_deletes_with_rows(self, bench: FormatBench) -> None:
+        """Position deletes that hold the deleted rows."""
+        row = StructType((Field(1, "id", LONG), Field(2, "name", STRING)))
+        builder = position_delete_writer(bench.model, bench.storage, bench.location(), row)
+        rows = [{"file_path": "a", "pos": 3, "row": {"id": 1, "name": None}}]
+        file = bench.fill(builder, rows)
+        bench.check(bench.read(builder.request.schema, file), rows)
