@@ -1,6 +1,6 @@
 """What a change read and what it writes: all that is needed to tell whether two changes conflict.
 
-Every operation declares both; `floe.commit.conflicts.rules` compares them with what others committed since. Nothing is opted
+Every operation declares both; `floe.commit.conflicts` compares them with what others committed since. Nothing is opted
 in to: an operation that read the table and says so is validated. What can be said beyond the necessary (`row_wise`,
 `positions`, `data_sequence_number`) only makes fewer changes conflict.
 """

@@ -1,8 +1,8 @@
 """Which changes conflict with what others committed since: one table for all operations.
 
 A change declares what it read and writes (`floe.commit.footprint`); what others did is read from their manifests
-(`floe.commit.conflicts.window`). `RULES` says for which pairs of these two is not published, under each isolation level, and
-`floe.commit.conflicts.meetings` in which files the two meet. A pair that no rule speaks of may be committed in either order. So
+(`window`). `RULES` says for which pairs of these two is not published, under each isolation level, and
+`meetings` in which files the two meet. A pair that no rule speaks of may be committed in either order. So
 appends that read nothing never conflict, nor do changes of different partitions, nor two deletions of the same rows.
 
 Only two things depend on the level: whether rows that appeared, or disappeared, among those that a change looked at
@@ -146,7 +146,7 @@ def check(
 
     `memory`, kept by the change from attempt to attempt, saves reading the same manifests again. A change that
     `can_merge` gets the data files back whose deletion vectors it has to merge with those of others, or leave out
-    (`floe.commit.conflicts.vector_merging` does it); for one that cannot these are conflicts. `read_positions` looks into
+    (`vector_merging` does it); for one that cannot these are conflicts. `read_positions` looks into
     position delete files: with it, changes of different rows of a file are told apart where only these files can tell.
 
     >>> from floe.commit.operations.append import FastAppend

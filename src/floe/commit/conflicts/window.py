@@ -1,7 +1,7 @@
 """What others committed to a branch since a change read it: facts, taken from manifests and not from labels.
 
 The window is the branch's history between the snapshot that was read and the head of now. Of each snapshot in it, the
-manifests that it wrote are read, and their entries say which files came and went (`floe.commit.conflicts.snapshot_facts`).
+manifests that it wrote are read, and their entries say which files came and went (`snapshot_facts`).
 
 Whatever keeps the window from being known is a conflict: the snapshot that was read is no longer in the history of the
 branch (rolled back, replaced), a part of the history has expired, or the manifests do not account for all that changed.

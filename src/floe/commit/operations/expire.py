@@ -3,7 +3,7 @@
 Concurrency: what expires is worked out again on every newer state, and is never more than was planned. A branch or
 tag that somebody creates meanwhile keeps its snapshots, a commit that comes first is built upon, and a writer that
 comes later finds the snapshots gone. Files are deleted only after the commit, and only those that a fresh reading of
-the table does not reach (`floe.commit.operations.expire_files`). A table with `gc.enabled=false` shares its files with others:
+the table does not reach (`expire_files`). A table with `gc.enabled=false` shares its files with others:
 it is refused.
 """
 
