@@ -1,5 +1,6 @@
 """Java Iceberg as oracle: one JVM (a small local Spark) for all tests here, with the jar that Maven brings."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,23 +10,32 @@ from typing import Any
 
 import pytest
 
-GROUP, ARTIFACT, VERSION = "org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.11.0"
+from helpers.java_catalogs import JavaCatalogs
+
+ICEBERG = ("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.11.0")
+DRIVERS = (("org.xerial", "sqlite-jdbc", "3.50.3.0"), ("org.postgresql", "postgresql", "42.7.7"))
 
 
-def iceberg_jar() -> Path:
-    """The runtime jar in the local Maven repository, fetched when it is not there yet."""
-    home = Path.home() / ".m2" / "repository" / Path(*GROUP.split(".")) / ARTIFACT / VERSION
-    jar = home / f"{ARTIFACT}-{VERSION}.jar"
+def jar_of(group: str, artifact: str, version: str) -> Path:
+    """A jar in the local Maven repository, fetched when it is not there yet."""
+    home = Path.home() / ".m2" / "repository" / Path(*group.split(".")) / artifact / version
+    jar = home / f"{artifact}-{version}.jar"
     if not jar.exists():
-        coordinates = f"-Dartifact={GROUP}:{ARTIFACT}:{VERSION}"
+        coordinates = f"-Dartifact={group}:{artifact}:{version}"
         subprocess.run(["mvn", "-q", "dependency:get", coordinates, "-Dtransitive=false"], check=True)
     return jar
 
 
 def compiled_bridge(target: Path, jar: Path) -> Path:
-    """The class that asks Java Iceberg for its opinion, compiled against the jar."""
-    source = Path(__file__).parent / "java" / "org" / "apache" / "iceberg" / "FloeOracle.java"
-    subprocess.run(["javac", "-nowarn", "-Xlint:none", "-d", target, "-cp", jar, source], check=True)
+    """The classes that ask Java Iceberg for its opinion, compiled against the jar and Spark's Hadoop."""
+    import pyspark
+
+    sources = sorted((Path(__file__).parent / "java").rglob("*.java"))
+    hadoop = next((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"))
+    class_path = f"{jar}{os.pathsep}{hadoop}"
+    subprocess.run(
+        ["javac", "-nowarn", "-Xlint:none", "-XDsuppressNotes", "-d", target, "-cp", class_path, *sources], check=True
+    )
     return target
 
 
@@ -35,8 +45,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     scratch = tmp_path_factory.mktemp("spark")
-    jar = iceberg_jar()
-    class_path = f"{jar}{os.pathsep}{compiled_bridge(tmp_path_factory.mktemp('bridge'), jar)}"
+    jar = jar_of(*ICEBERG)
+    bridge = compiled_bridge(tmp_path_factory.mktemp("bridge"), jar)
+    class_path = os.pathsep.join(str(path) for path in (jar, bridge, *(jar_of(*driver) for driver in DRIVERS)))
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
@@ -73,3 +84,28 @@ def ask_java(spark: Any) -> Callable[..., Any]:
         return getattr(bridge, method)(*arguments)
 
     return ask
+
+
+@pytest.fixture(scope="session")
+def java_tables(spark: Any) -> Callable[..., Any]:
+    """Java's catalogs and tables: `java_tables("rows", …)` calls java/org/apache/iceberg/data/FloeTables.java.
+
+    Arguments that are no text become JSON, and what comes back is JSON.
+    """
+    bridge = spark._jvm.org.apache.iceberg.data.FloeTables
+
+    def ask(method: str, *arguments: Any) -> Any:
+        texts = [value if isinstance(value, str | bool) else json.dumps(value) for value in arguments]
+        answer = getattr(bridge, method)(*texts)
+        return json.loads(answer) if isinstance(answer, str) else answer
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def java_catalogs(
+    spark: Any, java_tables: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JavaCatalogs]:
+    """Catalogs that are open in Floe, in Java and in Spark at the same time."""
+    with JavaCatalogs(tmp_path_factory.mktemp("shared"), java_tables, spark) as catalogs:
+        yield catalogs

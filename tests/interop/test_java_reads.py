@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import demo
+import floe
+import tiny_engine as engine
+from floe import Table
 from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.partitioning.building import build_spec
-from tiny_engine import Clock, TinyTable
 
 # Spark's own Python side leaves sockets to the garbage collector
 pytestmark = [
@@ -24,16 +25,16 @@ METADATA_TABLES = [
 ]  # fmt: skip
 
 
-def java_rows(spark: Any, folder: Path, snapshot: Snapshot | None = None) -> list[tuple[Any, ...]]:
+def java_rows(spark: Any, table: Table, snapshot: Snapshot | None = None) -> list[tuple[Any, ...]]:
     reader = spark.read.format("iceberg")
     if snapshot is not None:
         reader = reader.option("versionAsOf", str(snapshot.snapshot_id))
-    return sorted(tuple(row) for row in reader.load(str(folder)).collect())
+    return sorted((tuple(row) for row in reader.load(table.location).collect()), key=repr)
 
 
-def our_rows(table: TinyTable, snapshot: Snapshot | None = None) -> list[tuple[Any, ...]]:
-    rows = table.scan(snapshot=snapshot.snapshot_id if snapshot else None).rows.to_pylist()
-    return sorted(tuple(naive(value) for value in row.values()) for row in rows)
+def our_rows(table: Table, snapshot: Snapshot | None = None) -> list[tuple[Any, ...]]:
+    rows = engine.read(table, table.scan(snapshot=snapshot.snapshot_id if snapshot else None)).to_pylist()
+    return sorted((tuple(naive(value) for value in row.values()) for row in rows), key=repr)
 
 
 def naive(value: Any) -> Any:
@@ -41,33 +42,39 @@ def naive(value: Any) -> Any:
     return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
 
 
-def check(spark: Any, table: TinyTable) -> None:
-    assert java_rows(spark, table.folder) == our_rows(table)
-    for snapshot in table.metadata.snapshots:
-        assert java_rows(spark, table.folder, snapshot) == our_rows(table, snapshot)
+def check(spark: Any, table: Table) -> None:
+    assert java_rows(spark, table) == our_rows(table)
+    for snapshot in table.snapshots:
+        assert java_rows(spark, table, snapshot) == our_rows(table, snapshot)
     for name in METADATA_TABLES:
-        spark.read.format("iceberg").load(f"{table.folder}#{name}").collect()
+        spark.read.format("iceberg").load(f"{table.location}#{name}").collect()
+
+
+def make(warehouse: Path, terms: list[str], format_version: int) -> Table:
+    lake = floe.connect(warehouse)
+    lake.create_namespace("db")
+    return lake.create_table("db.orders", demo.COLUMNS, partition_by=terms, format_version=format_version)
 
 
 def test_the_demo(spark: Any, tmp_path: Path) -> None:
-    check(spark, demo.main(tmp_path / "db" / "orders"))
+    check(spark, demo.main(tmp_path / "warehouse"))
 
 
 @pytest.mark.parametrize("format_version", [1, 2, 3])
 @pytest.mark.parametrize("terms", [[], ["day(ts)"], ["customer", "truncate(10, amount)"], ["bucket(3, order_id)"]])
 def test_appends(spark: Any, tmp_path: Path, format_version: int, terms: list[str]) -> None:
-    spec = build_spec(demo.ORDERS, terms)
-    table = TinyTable.create(tmp_path / "t", Clock(), demo.ORDERS, spec, format_version=format_version)
-    assert java_rows(spark, table.folder) == []
+    table = make(tmp_path, terms, format_version)
+    assert java_rows(spark, table) == []
     for day in (1, 2, 3):
-        table.append(demo.orders(dt.date(1969, 12, 30 + day - 1) if day < 3 else dt.date(2026, 5, 1), 10 * day, 6))
+        date = dt.date(1969, 12, 30 + day - 1) if day < 3 else dt.date(2026, 5, 1)
+        engine.append(table, demo.orders(date, 10 * day, 6))
     check(spark, table)
 
 
 def test_row_lineage_of_new_rows(spark: Any, tmp_path: Path) -> None:
-    table = TinyTable.create(tmp_path / "t", Clock(), demo.ORDERS, build_spec(demo.ORDERS, []), format_version=3)
-    table.append(demo.orders(dt.date(2026, 1, 1), 1, 4))
-    table.append(demo.orders(dt.date(2026, 1, 2), 5, 4))
-    frame = spark.read.format("iceberg").load(str(table.folder))
+    table = make(tmp_path, [], 3)
+    engine.append(table, demo.orders(dt.date(2026, 1, 1), 1, 4))
+    engine.append(table, demo.orders(dt.date(2026, 1, 2), 5, 4))
+    frame = spark.read.format("iceberg").load(table.location)
     rows = frame.select("order_id", "_row_id", "_last_updated_sequence_number").collect()
     assert sorted(map(tuple, rows)) == [(n, n - 1, 1 if n <= 4 else 2) for n in range(1, 9)]

@@ -140,6 +140,10 @@ class PostgresDatabase:
                 self._disconnect(connection)
             kind = CatalogError if _REFUSED.search(str(error)) else CatalogUnavailable
             raise self._told(kind, "cannot connect to PostgreSQL", error) from None
+        except BaseException:  # interrupted, say: nobody else knows of the connection
+            if connection is not None:
+                self._disconnect(connection)
+            raise
 
     @staticmethod
     def _disconnect(connection: Any) -> None:

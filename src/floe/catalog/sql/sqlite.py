@@ -121,6 +121,9 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             connection.close()
             raise self._translated(error) from error
+        except BaseException:  # interrupted, say: nobody else knows of the connection
+            connection.close()
+            raise
         return connection
 
     @contextmanager
