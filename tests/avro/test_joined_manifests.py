@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from floe.avro import manifests
+from floe.avro.container import Limits
 from floe.avro.manifest_writing import write_manifest
 from floe.avro.manifests import read_joined_manifests, read_manifest
 from floe.errors import CorruptFile
@@ -97,3 +99,39 @@ def test_errors_name_the_manifest_that_is_wrong():
     (columns,) = read_joined_manifests([good, negative], [replace(one, first_row_id=0) for one in listed[:2]])
     with pytest.raises(CorruptFile, match=r"unknown row count.*manifest: m1"):
         _ = columns.first_row_id
+
+
+@pytest.mark.parametrize("first_row_id", [None, 1000])
+def test_large_manifests_come_in_pieces(monkeypatch, first_row_id):
+    listed = [(deleted if n % 7 == 3 else existing)(data_file(f"f{n}", record_count=n), 1, 1) for n in range(1000)]
+    data = write_manifest(listed, ROWS, UNPARTITIONED, format_version=3, block_bytes=1000)
+    manifest = described(0, data, first_row_id)
+    monkeypatch.setattr(manifests, "_PIECE_BYTES", 2000)
+    pieces = list(read_joined_manifests([data], [manifest]))
+    assert len(pieces) > 3
+    assert [e for columns in pieces for e in columns.entries()] == read_manifest(data, manifest).entries()
+    small = written(added(data_file("a")))
+    around = [described(n, one) for n, one in enumerate([small, data, small, small])]
+    found = list(read_joined_manifests([small, data, small, small], around))
+    assert [len(columns) for columns in found] == [1, *map(len, pieces), 2]
+
+
+def test_pieces_together_are_limited(monkeypatch):
+    data = write_manifest(
+        [existing(data_file(f"f{n}"), 1, 1) for n in range(1000)],
+        ROWS,
+        UNPARTITIONED,
+        format_version=3,
+        block_bytes=1000,
+    )
+    monkeypatch.setattr(manifests, "_PIECE_BYTES", 500)
+    with pytest.raises(CorruptFile, match="m0"):
+        list(read_joined_manifests([data], [described(0, data)], limits=Limits(total_bytes=10_000)))
+
+
+def test_what_was_decoded_can_be_forgotten():
+    data = written(*(existing(data_file(f"f{n}"), 1, 1) for n in range(3)))
+    columns = read_manifest(data, described(0, data, 5))
+    before = columns.entries()
+    columns.forget()
+    assert columns.entries() == before

@@ -201,7 +201,7 @@ def _create_and_fill(lake: Lake, files: Files) -> None:
 
 
 def _replace_and_fill(lake: Lake, files: Files) -> None:
-    with lake.create_table_transaction("db.t", COLUMNS, partition_by=["day"], replace=True) as tx:
+    with lake.create_table_transaction("db.t", COLUMNS, partition_by=["day"], or_replace=True) as tx:
         tx.append_files([files.data["new"]])
 
 

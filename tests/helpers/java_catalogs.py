@@ -53,10 +53,6 @@ class Shared:
             self._made[operation, version] = make(self.lake, operation, version)
         return self._made[operation, version]
 
-    def java_name(self, made: Made) -> str:
-        """A table's name in Java."""
-        return made.table.name
-
 
 def made_ids(kinds: tuple[str, ...]) -> list[tuple[str, str, int]]:
     """Every kind of catalog with every operation and format version that it has."""
@@ -104,14 +100,10 @@ class JavaCatalogs:
             properties = {"catalog-impl": HADOOP, **common}
         else:
             properties = {"catalog-impl": JDBC, "uri": jdbc, "jdbc.schema-version": "V1", **common, **java_properties}
-        connect = lambda: self._lake(kind, uri, key, warehouse)  # noqa: E731
-        if java_properties:
-            self._java("open", key, key, properties)
-            lake = connect()
-        else:
-            lake = connect()
-            lake.namespaces()
-            self._java("open", key, key, properties)
+        lake = self._lake(kind, uri, key, warehouse)
+        if not java_properties:
+            lake.namespaces()  # makes the tables of a database
+        self._java("open", key, key, properties)
         self._stack.callback(lake.close)
         self._stack.callback(self._java, "close", key)
         self._spark.conf.set(f"spark.sql.catalog.{key}", "org.apache.iceberg.spark.SparkCatalog")

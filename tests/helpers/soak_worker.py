@@ -69,6 +69,7 @@ class Worker:
         self.number, self.generation = number, generation
         self.chance = random.Random(f"{number}.{generation}")
         self.journal = Journal(f"{folder}/journal-{number}-{generation}.txt")
+        self.reasons = Journal(f"{folder}/reasons-{number}-{generation}.txt")
         self.storage = LocalStorage(durable=False)
         self.lake = connect(uri, folder)
         self.table = self.lake.table(TABLE)
@@ -103,6 +104,7 @@ class Worker:
             outcome = "unknown"
         except FloeError as error:
             outcome = f"failed-{type(error).__name__}"
+            self.reasons.write(what, detail, error)
         except Exception:
             outcome = "broken-" + "|".join(traceback.format_exc().splitlines()[-6:]).replace(" ", "_")
         self.journal.write(outcome, what, detail)
@@ -124,6 +126,7 @@ class Worker:
         put, end = (put_vector, "puffin") if self.table.format_version > 2 else (put_positions, "parquet")
         deletes = put(self.storage, f"{self.data}/{one.ids[0]}-{self.count}-gone.{end}", one.file, (1,))
         one.whole = False
+        self.table.refresh()
         self.tried("delete", one.ids[1], lambda t: t.row_delta(deletes=[deletes], read=f"id = {one.ids[1]}"))
         return None
 
@@ -137,6 +140,7 @@ class Worker:
         file = put_data(self.storage, path, ids, DAY + self.number % 4)
         for one in pair:
             one.whole = False  # whatever becomes of it, these files are not touched again
+        self.table.refresh()
         self.tried("rewrite", path, lambda t: t.rewrite_files([one.file for one in pair], [file]))
         return None
 

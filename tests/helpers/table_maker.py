@@ -1,6 +1,7 @@
 """Making a table step by step, with rows in real files, while a plain model keeps what it must hold.
 
-The rows that are expected are lists of dictionaries that the steps change by hand, never read back from Floe. A
+The rows that are expected are lists of dictionaries that the steps change by hand, not what a scan gives. Only which
+rows a data file holds is read from that file (`Maker.holds`), where a step replaces or removes files by name. A
 snapshot is expected to give the rows of its time in the columns of its time; the table and its branches give theirs in
 the newest columns.
 """

@@ -24,7 +24,7 @@ from floe.avro.manifest_lists import BLOCK_BYTES, blocks_of
 from floe.avro.packing import pack_bounds, pack_counts, pack_long_lists, pack_longs
 from floe.avro.record_writing import writer
 from floe.avro.varints import encode_long
-from floe.errors import InvalidInput, InvalidUpdate
+from floe.errors import InvalidInput, InvalidUpdate, InvalidValue
 from floe.spec.codecs.manifest_schemas import (
     DEFAULT_BLOCK_SIZE,
     manifest_entry_schema,
@@ -35,7 +35,7 @@ from floe.spec.manifests.checks import check_entry_to_write
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.schema import Schema
-from floe.spec.types import StructType
+from floe.spec.types import Field, StructType
 from floe.spec.values.checks import check
 
 __all__ = ["encode_data_files", "encode_heads", "manifest_header", "write_manifest"]
@@ -152,6 +152,16 @@ def encode_data_files(partition_type: StructType, format_version: int) -> Callab
     return encode
 
 
+def _check_stored(field: Field, value: Any) -> None:
+    """Partition values are given as they are stored, which the hint for values in general does not say."""
+    try:
+        check(field.type, value)
+    except InvalidValue as error:
+        error.hint = "partition values are given as they are stored, such as a date as days from 1970-01-01: "
+        error.hint += "floe.spec.values.conversion.convert makes them of others"
+        raise error.with_context(partition=field.name) from None
+
+
 def _partitions(type_: StructType) -> _Column:
     """Partition tuples repeat, so that each is checked and encoded once.
 
@@ -165,7 +175,7 @@ def _partitions(type_: StructType) -> _Column:
             raise InvalidInput(f"a partition tuple must have {len(fields)} values, found {len(partition)}")
         for child, value in zip(fields, partition, strict=True):
             if value is not None:
-                check(child.type, value)
+                _check_stored(child, value)
         return write(partition)
 
     if any(child.type.kind in ("float", "double") for child in fields):

@@ -107,11 +107,13 @@ class StoredColumns:
         found = self.partition_slot(field)
         if found is None or found.type.kind == "unknown":
             return _nulls(field.type, len(self))
+        slot, at, valid = self._numbered(found.index)
         if _family(found.type) != _family(field.type):
+            if not len(self) or (valid is not None and not valid.any()):
+                return _nulls(field.type, len(self))  # `void` has its source's type, not that of the field before it
             raise CorruptFile(
                 f"the values of a partition field of type {field.type} are stored as {found.type}", field=field.name
             )
-        slot, at, valid = self._numbered(found.index)
         if slot.shape == "long":
             unit = _MILLIS if _in_millis(slot.node.declared) else 1
             numbers, valid = self._present(at, valid, 0, lambda places: read_longs(self.scan.window, places)[0])

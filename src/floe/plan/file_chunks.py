@@ -25,6 +25,7 @@ __all__ = ["Choice", "FileChunk", "FileTests", "choose_files"]
 Places = NDArray[np.int64]
 
 _AVRO = FORMATS.index("avro")
+_FEW = 4  # if not one file in so many is left, it pays to cut these out first
 _METRICS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
 
@@ -95,8 +96,12 @@ class FileTests:
     wanted: tuple[int, ...] = field(init=False)
     """The columns whose metrics the filter looks at."""
 
+    needed: tuple[int, ...] = field(init=False)
+    """The columns whose metrics are looked at or kept."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "wanted", tuple(sorted(field_ids(self.bound))))
+        object.__setattr__(self, "needed", tuple(sorted({*self.wanted, *self.kept})))
 
 
 def choose_files(columns: ManifestColumns, spec_filter: SpecFilter, tests: FileTests, which: Mask) -> Choice:
@@ -106,13 +111,14 @@ def choose_files(columns: ManifestColumns, spec_filter: SpecFilter, tests: FileT
         return Choice(0, 0, None)
     rows = np.flatnonzero(which & spec_filter.files_kept(columns))
     in_partitions = len(rows)
+    if tests.needed and len(rows) * _FEW < len(columns) and not columns.has_metrics_at_hand:
+        columns, rows = columns.take(rows), np.arange(len(rows))  # the metrics of the others need not be looked for
+    settled: Mask = np.broadcast_to(np.True_, (len(rows),))
     if tests.bound != TRUE and len(rows):
         stats = taken_stats(columns.stats(tests.wanted), rows)
         keep = columnar_metrics.might_match(tests.bound, stats)
         rows = rows[keep]
         settled = columnar_metrics.must_match(tests.bound, taken_stats(stats, np.flatnonzero(keep)))
-    else:
-        settled = np.broadcast_to(np.True_, (len(rows),))
     if not len(rows):
         return Choice(live, in_partitions, None)
     taken = columns.take(rows, metrics=tests.shown is None)

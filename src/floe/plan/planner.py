@@ -117,7 +117,7 @@ class Planner:
             own = self.filters.of(columns.spec_id)
             return columns.take(kept_deletes(columns, which(columns), own, self.filters.bound))
 
-        chunks = list(self._read(manifests, look, ()))
+        chunks = list(self._read(manifests, look))
         if not sum(map(len, chunks)):
             return None
         everywhere = [spec.spec_id for spec in self.metadata.partition_specs if spec.is_unpartitioned]
@@ -131,10 +131,18 @@ class Planner:
         def look(columns: ManifestColumns) -> Choice:
             return choose_files(columns, self.filters.of(columns.spec_id), tests, which(columns))
 
-        return list(self._read(manifests, look, sorted({*tests.wanted, *tests.kept})))
+        def needed(group: Sequence[ManifestFile]) -> Collection[int]:
+            """Metrics are found on the way, unless many files will be left out by their partitions before."""
+            keeps_all = self.filters.of(group[0].partition_spec_id).keeps_all_files(group)
+            return tests.needed if keeps_all else ()
+
+        return list(self._read(manifests, look, needed))
 
     def _read(
-        self, manifests: Sequence[ManifestFile], look: Callable[[ManifestColumns], R], metrics: Collection[int]
+        self,
+        manifests: Sequence[ManifestFile],
+        look: Callable[[ManifestColumns], R],
+        metrics: Callable[[Sequence[ManifestFile]], Collection[int]] | Collection[int] = (),
     ) -> Iterator[R]:
         types = partition_types(self.metadata, self.schema)
         return read_in_groups(self.storage, manifests, look, types=types, metrics=metrics, workers=self.workers)

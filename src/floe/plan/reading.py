@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import BoundedSemaphore
 from typing import TypeVar
 
-from floe.avro.manifests import ManifestColumns, read_joined_manifests
+from floe.avro.manifests import ManifestColumns, OpenManifests, open_manifests
 from floe.errors import CorruptFile, InvalidInput, StorageError, UnsupportedFeature
 from floe.plan.manifest_lists import MAX_MANIFEST_BYTES, check_not_encrypted
 from floe.spec.manifests.entries import ManifestFile
@@ -25,7 +22,7 @@ GROUP_BYTES = 4 * 2**20
 """How much of small manifests, as stored, is read together: enough to make each array operation worth its overhead."""
 
 _GROUP_FILES = 256
-_BYTES_UNDER_WAY = 32 * 2**20
+_BYTES_UNDER_WAY = 24 * 2**20
 _MOST_UNDER_WAY = 16
 _LEAST_UNDER_WAY = 2
 
@@ -61,46 +58,38 @@ def read_in_groups(
     look: Callable[[ManifestColumns], R],
     *,
     types: Mapping[int, StructType],
-    metrics: Collection[int] = (),
+    metrics: Collection[int] | Callable[[Sequence[ManifestFile]], Collection[int]] = (),
     workers: int | None = None,
 ) -> Iterator[R]:
-    """What `look` makes of the entries of some manifests, in their order; it is called in several threads.
+    """What `look` makes of the entries of some manifests, in their order.
 
-    `look` gets the entries of many small manifests, or of one large one, as one set of columns, and should not hold on
-    to them. `workers` is how many threads read; 1 reads here, one group after another.
+    `look` gets the entries of many small manifests, or of a part of a large one, as one set of columns, and should not
+    hold on to them. `metrics` are the columns whose metrics will be wanted of most entries, or tells them for some
+    manifests. `workers` is how many threads read and decompress; with 1 that is done here, one group after another.
     """
     if workers is not None and workers < 1:
         raise InvalidInput(f"a plan needs at least one worker, found {workers}")
     groups = list(manifest_groups(manifests))
     if not groups:
         return
-    # Waiting for files and decoding them are limited apart: many may be on their way, few in the works.
-    decoding = BoundedSemaphore(_decoders())
 
-    def read(group: list[ManifestFile]) -> list[R]:
-        files = deque(_read(storage, manifest) for manifest in group)
-        with decoding:
-            opened = read_joined_manifests(_emptied(files), group, partition_types=types, metrics=metrics)
-            return [look(columns) for columns in opened]
+    # Reading and decompressing go on in other threads while this one looks: Python's threads get in each other's way
+    # where much is done in small steps, as when entries are decoded.
+    def open_group(group: list[ManifestFile]) -> OpenManifests:
+        return open_manifests(_contents(storage, group), group)
+
+    def looked_into(group: list[ManifestFile], opened: OpenManifests) -> Iterator[R]:
+        return map(look, opened.columns(types, metrics(group) if callable(metrics) else metrics))
 
     limit = min(len(groups), _under_way(groups) if workers is None else workers)
     if limit == 1:
         for group in groups:
-            yield from read(group)
+            yield from looked_into(group, open_group(group))
         return
     with ThreadPoolExecutor(limit, thread_name_prefix="floe-plan") as pool:
-        for found in map_concurrently(read, groups, limit=limit, executor=pool):
-            yield from found
-
-
-def _emptied(files: deque[bytes]) -> Iterator[bytes]:
-    """The files one by one, none of which is held on to."""
-    while files:
-        yield files.popleft()
-
-
-def _decoders() -> int:
-    return max(1, os.cpu_count() or 1)
+        found = map_concurrently(open_group, groups, limit=limit, executor=pool)
+        for group, opened in zip(groups, found, strict=True):
+            yield from looked_into(group, opened)
 
 
 def _under_way(groups: Sequence[list[ManifestFile]]) -> int:
@@ -110,10 +99,11 @@ def _under_way(groups: Sequence[list[ManifestFile]]) -> int:
     return max(_LEAST_UNDER_WAY, min(_MOST_UNDER_WAY, _BYTES_UNDER_WAY // usual))
 
 
-def _read(storage: Storage, manifest: ManifestFile) -> bytes:
-    try:
-        data = storage.read(manifest.manifest_path, max_bytes=MAX_MANIFEST_BYTES)
-        check_not_encrypted(data)
-    except (CorruptFile, StorageError, UnsupportedFeature) as error:
-        raise error.with_context(manifest=manifest.manifest_path) from None
-    return data
+def _contents(storage: Storage, manifests: Iterable[ManifestFile]) -> Iterator[bytes]:
+    for manifest in manifests:
+        try:
+            data = storage.read(manifest.manifest_path, max_bytes=MAX_MANIFEST_BYTES)
+            check_not_encrypted(data)
+        except (CorruptFile, StorageError, UnsupportedFeature) as error:
+            raise error.with_context(manifest=manifest.manifest_path) from None
+        yield data

@@ -70,6 +70,13 @@ class SpecFilter:
         summaries = columnar_manifests.summaries_of_manifests(manifests, self.partition)
         return live & columnar_manifests.might_match(self.projected, summaries, len(manifests))
 
+    def keeps_all_files(self, manifests: Sequence[ManifestFile]) -> bool:
+        """Whether it is known that all files of some manifests, of this spec, lie in partitions with passing rows."""
+        if self.projected == TRUE:
+            return True
+        summaries = columnar_manifests.summaries_of_manifests(manifests, self.partition)
+        return bool(columnar_manifests.must_match(self.projected, summaries, len(manifests)).all())
+
     def files_kept(self, columns: ManifestColumns) -> Mask:
         """Which files, all of this spec, lie in partitions with passing rows."""
         if self.projected == TRUE:
