@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help setup demo test lint types unit bench interop docs pins clean
+.PHONY: help setup demo test lint types unit slow bench interop docs pins clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -17,7 +17,7 @@ demo: setup ## make a table in a temporary folder, write, read back, travel in t
 test: lint types unit ## lint, types, unit tests, doctests
 	@command -v javac >/dev/null || echo "not tested: Java Iceberg as oracle needs a Java 17 development kit (apt-get install openjdk-17-jdk-headless)"
 	@command -v mvn >/dev/null || echo "not tested: Java Iceberg as oracle needs Maven (apt-get install maven)"
-	@echo "test: passed; make interop compares with Java Iceberg"
+	@echo "test: passed; make slow runs the slow tier, make interop compares with Java Iceberg"
 
 lint: setup ## ruff: rules and format
 	@echo "lint: ruff"
@@ -31,7 +31,12 @@ types: setup ## mypy, strict on src/floe
 unit: setup ## tests and doctests
 	@scripts/s3_server.sh
 	@echo "unit: tests and doctests"
-	@$(PY) -m pytest -q -n auto -m "not interop"
+	@$(PY) -m pytest -q -n auto -m "not interop and not slow"
+
+slow: setup ## the slow tier: every fault, every pair, long property tests
+	@scripts/s3_server.sh
+	@echo "slow: long property tests, faults and big inputs"
+	@$(PY) -m pytest -q -n auto -m "slow and not interop"
 
 bench: setup ## benchmarks beside a peer in the same run
 	@for file in benchmarks/bench_*.py; do echo "bench: $$file"; $(PY) $$file || exit 1; done
