@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 _BATCH_BYTES = 8 * 2**20
-_PIECE_BYTES = 2 * 2**20
+_PIECE_BYTES = 4 * 2**20
 """How much of a large manifest, as stored, is read at once where the whole is not needed."""
 
 TypeOf = Callable[[int], StructType | None]

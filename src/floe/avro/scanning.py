@@ -218,8 +218,8 @@ def _anchors(raw: bytes, begin: int, end: int, count: int) -> Places:
     if first is None:
         raise Declined("no file format is found")
     # entries are about equally long, so most of the next one need not be searched
-    hop = max((end - begin) // count * 5 // 8, 1)
-    for step in (hop, 1):
+    usual = (end - begin) // count
+    for step in (usual * 7 // 8, usual // 2, 1):
         places = _find_all(raw, first.group(), first.start(), end, step)
         if len(places) == count:
             return np.array(places, np.int64)
@@ -230,10 +230,11 @@ def _anchors(raw: bytes, begin: int, end: int, count: int) -> Places:
 
 
 def _find_all(raw: bytes, word: bytes, place: int, end: int, step: int) -> list[int]:
-    find = raw.find
-    places = []
+    find, step = raw.find, max(step, 1)
+    places: list[int] = []
+    add = places.append
     while place >= 0:
-        places.append(place)
+        add(place)
         place = find(word, place + step, end)
     return places
 
