@@ -9,7 +9,7 @@ help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 setup: ## create .venv with pinned requirements and Floe
-	@scripts/setup.sh .venv requirements/dev.txt
+	@scripts/setup.sh .venv requirements/dev.txt requirements/spark.txt
 
 demo: setup ## make a table in a temporary folder, write, read back, travel in time
 	@$(PY) examples/demo.py

@@ -11,3 +11,5 @@ compile() { # output, inputs…
 compile requirements/dev.txt pyproject.toml requirements/dev.in
 compile requirements/docs.txt requirements/docs.in --constraint requirements/dev.txt
 compile requirements/interop.txt requirements/interop.in --constraint requirements/dev.txt
+compile requirements/spark.txt requirements/spark.in --constraint requirements/dev.txt
+compile requirements/spark-oldest.txt requirements/spark-oldest.in --constraint requirements/dev.txt

@@ -15,9 +15,9 @@ ROWS = [
     {"avro"},
     {"formats"},
     {"plan", "commit"},
-    {"catalog"},
+    {"arrow", "catalog"},
     {"table"},
-    {"arrow", "spark", "maintain"},
+    {"spark", "maintain"},
     {"show", "cli"},
 ]
 FREE = {"testing"}  # proves the others, so it may import them all
