@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import islice
 
 from floe.commit.pointer import TableState
-from floe.commit.reachability import file_batches, listed_manifests
 from floe.errors import FloeError, InvalidLocation, StorageError, UnsupportedFeature
 from floe.spec.metadata.properties import boolean_property
 from floe.spec.metadata.snapshots import Snapshot
@@ -179,14 +179,16 @@ class _Gathered:
 
 def _read_snapshots(snapshots: Sequence[Snapshot], storage: Storage, gathered: _Gathered) -> None:
     """All that the snapshots lead to; files of entries that say `deleted` too, for an expiry may have left them."""
+    # Reading manifests takes NumPy and Arrow; whoever opens a catalog only to look up a name need not load them.
+    reachability = import_module("floe.commit.reachability")
     try:
-        manifests = list(listed_manifests(snapshots, storage))
+        manifests = list(reachability.listed_manifests(snapshots, storage))
         for snapshot in snapshots:
             if snapshot.manifest_list is not None:
                 gathered.add("manifests", snapshot.manifest_list)
         for manifest in manifests:
             gathered.add("manifests", manifest.manifest_path)
-        for batch in file_batches(manifests, storage, with_deleted=True):
+        for batch in reachability.file_batches(manifests, storage, with_deleted=True):
             for path in batch.texts():
                 gathered.add("data", path)
     except FloeError as error:

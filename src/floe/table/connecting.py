@@ -11,35 +11,13 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 
-from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
-from floe.catalog.file_system.folder_table import pointer_at
-from floe.catalog.memory import MemoryCatalog
-from floe.catalog.protocol import Catalog
-from floe.catalog.sql.options import SQL_OPTIONS
-from floe.catalog.sql.sql_catalog import DEFAULT_NAME, connect_sql
-from floe.catalog.sql.uri import is_sql_uri
-from floe.errors import InvalidInput, InvalidSettings, NoSuchCatalog
-from floe.storage.environment import Environment
-from floe.storage.local import LocalStorage
-from floe.storage.locations import parse
-from floe.storage.protocol import Storage
+from floe.table.catalogs import open_catalog, open_pointer
 from floe.table.lake import Lake
-from floe.table.secrets import hide_password, reveal, shown_options
-from floe.table.settings import load_settings
-from floe.table.storages import STORAGE_OPTIONS, storage_for
 from floe.table.table import Table
 
 __all__ = ["connect", "open"]
-
-_PLAIN_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
-_CATALOG_OPTIONS: Final = ("name", "warehouse", "environment")
-_NO_CATALOG: Final = frozenset({"http", "https", "thrift", "glue", "jdbc", "mysql", "hive", "rest"})
 
 
 def connect(uri: str | os.PathLike[str] | None = None, **options: Any) -> Lake:
@@ -55,21 +33,7 @@ def connect(uri: str | os.PathLike[str] | None = None, **options: Any) -> Lake:
     Traceback (most recent call last):
     floe.errors.InvalidSettings: there is no catalog for mysql: (uri: mysql://host/db); ...
     """
-    if uri is None:
-        return _connect_named(None, options)
-    text = os.fspath(uri)
-    if not isinstance(text, str) or not text:
-        raise InvalidSettings(f"a catalog is named by text, found {text!r:.80}")
-    if isinstance(uri, str) and _PLAIN_WORD.fullmatch(text):
-        settings = load_settings()
-        if text in settings.names:
-            return _connect_named(text, options)
-        near = get_close_matches(text, settings.names, n=1, cutoff=0.75)
-        if near and not any(LocalStorage().folders(text)):
-            raise NoSuchCatalog(
-                f"no catalog is named {text!r}", hint=f"did you mean {near[0]!r}? for a folder, write './{text}'"
-            )
-    return Lake(*_catalog(text, options))
+    return Lake(*open_catalog(uri, options))
 
 
 def open(path: str | os.PathLike[str], **options: Any) -> Table:
@@ -82,104 +46,4 @@ def open(path: str | os.PathLike[str], **options: Any) -> Table:
     Traceback (most recent call last):
     floe.errors.NoSuchTable: ...
     """
-    given = reveal(options)
-    environment = _environment(given)
-    location = parse(os.fspath(path)).text
-    return Table.load(pointer_at(location, _storage(location, given), environment))
-
-
-def _connect_named(name: str | None, options: Mapping[str, Any]) -> Lake:
-    settings = load_settings().catalog(name)
-    return Lake(*_catalog(settings.uri, {"name": settings.name, **settings.options, **options}))
-
-
-def _catalog(uri: str, options: Mapping[str, Any]) -> tuple[Catalog, Environment]:
-    """The catalog of a URI, and the environment that it works in."""
-    given = reveal(options)
-    environment = _environment(given)
-    name = given.pop("name", None)
-    if name is not None and not isinstance(name, str):
-        raise InvalidSettings(f"a catalog's name must be text, found {name!r:.80}")
-    scheme = (match[1].lower() if (match := _SCHEME.match(uri)) else "file").partition("+")[0]
-    if is_sql_uri(uri):
-        return _sql(uri, name, given, environment), environment
-    if scheme in _NO_CATALOG:
-        raise InvalidSettings(
-            f"there is no catalog for {scheme}:",
-            hint="catalogs are a folder (a path, s3://, gs://, abfs://), sqlite:///…, postgresql://… and memory:",
-            uri=hide_password(uri),
-        )
-    if scheme == "memory" and not parse(uri).path:
-        return _memory(name, given, environment), environment
-    return _file_system(uri, name, given, environment), environment
-
-
-def _sql(uri: str, name: str | None, given: dict[str, Any], environment: Environment) -> Catalog:
-    warehouse = given.pop("warehouse", None)
-    if warehouse is not None:
-        warehouse = parse(os.fspath(warehouse)).text
-    own = {key: given.pop(key) for key in list(given) if key in SQL_OPTIONS}
-    return connect_sql(
-        uri,
-        name=name or DEFAULT_NAME,
-        warehouse=warehouse,
-        storage=_storage(warehouse or os.curdir, given, *SQL_OPTIONS),
-        environment=environment,
-        options={key: str(value) for key, value in own.items()},
-    )
-
-
-def _memory(name: str | None, given: dict[str, Any], environment: Environment) -> Catalog:
-    warehouse = given.pop("warehouse", None)
-    shown = {"uri": "memory:", **({} if warehouse is None else {"warehouse": str(warehouse)})}
-    if warehouse is None:
-        warehouse = "memory:warehouse"
-        _only(given, *STORAGE_OPTIONS)
-    storage = _storage(warehouse, given)
-    return MemoryCatalog(
-        name or "memory",
-        storage=storage,
-        environment=environment,
-        warehouse=parse(warehouse).text,
-        properties=shown,
-    )
-
-
-def _file_system(uri: str, name: str | None, given: dict[str, Any], environment: Environment) -> Catalog:
-    warehouse = given.pop("warehouse", None)
-    if warehouse is not None:
-        raise InvalidSettings("a folder is its own warehouse", hint="leave out warehouse", uri=hide_password(uri))
-    location = parse(os.path.expanduser(uri)).text
-    storage = _storage(location, given)
-    shown = {"warehouse": location, **({"options": shown_options(given)} if given else {})}
-    usual = location.rstrip("/").rpartition("/")[2] or "warehouse"
-    return FileSystemCatalog(location, name=name or usual, storage=storage, environment=environment, properties=shown)
-
-
-def _storage(location: str, given: Mapping[str, Any], *others: str) -> Storage:
-    """The storage of a location; a mistyped option is told with the one that it may have been meant to be."""
-    try:
-        return storage_for(location, given)
-    except InvalidInput as error:
-        error.hint = error.hint or _near(given, *others)
-        raise
-
-
-def _near(given: Iterable[str], *others: str) -> str | None:
-    known = (*STORAGE_OPTIONS, *_CATALOG_OPTIONS, *others)
-    found = [near for name in given if name not in known for near in get_close_matches(name, known, n=1)]
-    return f"did you mean {', '.join(found)}?" if found else None
-
-
-def _environment(given: dict[str, Any]) -> Environment:
-    environment = given.pop("environment", None)
-    if environment is None:
-        return Environment()
-    if not isinstance(environment, Environment):
-        raise InvalidSettings(f"environment must be an Environment, found {type(environment).__name__}")
-    return environment
-
-
-def _only(given: Mapping[str, Any], *known: str) -> None:
-    if unknown := sorted(set(given) - set(known)):
-        raise InvalidSettings(f"memory: has no option {', '.join(unknown)}", hint=_near(unknown))
+    return Table.load(open_pointer(path, options))
