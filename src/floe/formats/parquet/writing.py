@@ -64,7 +64,7 @@ class ParquetAppender(ArrowAppender):
         self._schema = pa.schema([arrow_field(field) for field in self._fields])
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_bytes = self._gathered_rows = 0
-        self._ratio = _FIRST_GUESS
+        self.size_ratio: float | None = None
         super().__init__(request, "parquet")
         self._sink = _Sink(self.stream)
         self._writer: pq.ParquetWriter | None = None
@@ -73,6 +73,19 @@ class ParquetAppender(ArrowAppender):
     def length(self) -> int:
         """What was written, and about what the gathered rows will make."""
         return self.stream.tell() + int(self._gathered_bytes * self._ratio)
+
+    @property
+    def gathered_bytes(self) -> int:
+        """How many bytes of Arrow data wait for their row group."""
+        return self._gathered_bytes
+
+    @property
+    def _ratio(self) -> float:
+        return _FIRST_GUESS if self.size_ratio is None else self.size_ratio
+
+    def flush(self) -> None:
+        """End the row group with the rows so far, so that they take no memory and their size is known."""
+        self._write_row_group()
 
     def _write_batch(self, batch: pa.RecordBatch) -> None:
         batch = self._stored_part(batch)
@@ -113,7 +126,7 @@ class ParquetAppender(ArrowAppender):
         except pa.ArrowException as error:
             raise InvalidValue(f"the rows cannot be written: {str(error)[:300]}", file=self.request.location) from None
         if size:
-            self._ratio = (self.stream.tell() - before) / size
+            self.size_ratio = (self.stream.tell() - before) / size
 
     def _finish(self) -> Written:
         self._write_row_group()

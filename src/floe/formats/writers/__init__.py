@@ -1,0 +1,21 @@
+"""Files of a table, written by any engine: Arrow batches in, data files and delete files out, to be committed."""
+
+from __future__ import annotations
+
+from floe.formats.writers.deletion_vectors import read_deletion_vector, write_deletion_vectors
+from floe.formats.writers.equality_deletes import write_equality_deletes
+from floe.formats.writers.partitioned import ClusteredWriter, FanoutWriter
+from floe.formats.writers.position_deletes import write_position_deletes
+from floe.formats.writers.rolling import RollingWriter
+from floe.formats.writers.target import WriteTarget
+
+__all__ = [
+    "ClusteredWriter",
+    "FanoutWriter",
+    "RollingWriter",
+    "WriteTarget",
+    "read_deletion_vector",
+    "write_deletion_vectors",
+    "write_equality_deletes",
+    "write_position_deletes",
+]
