@@ -216,6 +216,15 @@ def test_bloom_filters_and_codecs_are_written():
     assert len(with_filters.read("memory:a")) > len(plain.read("memory:a")) + 500
 
 
+def test_text_that_repeats_is_stored_once():
+    words = [f"{n * 7919 % 10_007:05}{n * 104_729:09}" for n in range(500)]
+    names = [words[n * n % 500] for n in range(20_000)]
+    storage, _ = written(IDS, pa.record_batch({"id": range(20_000), "name": names}))
+    plain = pa.BufferOutputStream()
+    orc.write_table(pa.table({"name": names}), plain, compression="zlib", dictionary_key_size_threshold=0.0)
+    assert len(storage.read("memory:a")) < plain.tell() / 2
+
+
 def test_a_file_without_any_values_cannot_be():
     with pytest.raises(UnsupportedFeature, match="needs a column"):
         written(Schema((Field(1, "u", UNKNOWN),)))

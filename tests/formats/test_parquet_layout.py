@@ -199,6 +199,11 @@ def test_compression_and_its_level() -> None:
         for level in ("1", "19")
     ]
     assert sizes[1] < sizes[0]
+    usual, third = (
+        write(ROWS, some_rows(20_000), properties=properties)[1]
+        for properties in ({}, {"write.parquet.compression-level": "3"})
+    )
+    assert usual == third  # the level that Java's writer takes
     with pytest.raises(InvalidUpdate, match="from 1 to 22"):
         write(ROWS, [], properties={"write.parquet.compression-level": "99"})
     with pytest.raises(UnsupportedFeature, match="lzo"):

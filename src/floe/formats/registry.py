@@ -12,7 +12,7 @@ floe.errors.UnsupportedFeature: there is no model of lance files as arrow; known
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from floe.errors import InvalidInput, UnsupportedFeature
@@ -28,6 +28,7 @@ from floe.formats.builders import (
 from floe.formats.model import FormatModel
 from floe.formats.orc.model import OrcAsArrow
 from floe.formats.parquet.model import ParquetAsArrow
+from floe.formats.puffin import PuffinReader, PuffinWriter
 from floe.formats.rows import AsRows
 from floe.spec.types import StructType
 from floe.storage.protocol import Storage
@@ -89,6 +90,16 @@ class Registry:
     ) -> WriteBuilder[Any]:
         """The builder that writes a file of position deletes, with the deleted rows if their type is given."""
         return position_delete_writer(self.model(file_format, object_model), storage, location, row)
+
+    def read_puffin(self, storage: Storage, location: str, *, file_size: int | None = None) -> PuffinReader:
+        """A Puffin file, which holds deletion vectors or statistics in place of rows."""
+        return PuffinReader(storage, location, file_size=file_size)
+
+    def write_puffin(
+        self, storage: Storage, location: str, *, overwrite: bool = False, properties: Mapping[str, str] | None = None
+    ) -> PuffinWriter:
+        """A new Puffin file for deletion vectors or statistics."""
+        return PuffinWriter(storage, location, overwrite=overwrite, properties=properties)
 
 
 def default_registry() -> Registry:

@@ -27,10 +27,12 @@ _CODECS = {
     "none": "null",
 }
 _LEVELS = {"deflate": (0, 9), "zstandard": (1, 22)}
+_USUAL_LEVELS = {"deflate": 6}
+"""Data is written once and kept for long: worth more time than a manifest, whose codec is chosen for speed."""
 
 
 def avro_codec(properties: Mapping[str, str], *, deletes: bool) -> tuple[str, int | None]:
-    """The codec as Avro files name it, and its level if one is set.
+    """The codec as Avro files name it, and its level; None for the codec's own.
 
     >>> avro_codec({"write.avro.compression-codec": "zstd", "write.avro.compression-level": "5"}, deletes=False)
     ('zstandard', 5)
@@ -46,7 +48,7 @@ def avro_codec(properties: Mapping[str, str], *, deletes: bool) -> tuple[str, in
         )
     name = _name(properties, "compression-level", deletes)
     if name not in properties or codec not in _LEVELS:
-        return codec, None
+        return codec, _USUAL_LEVELS.get(codec)
     level = integer_property(properties, name, default=0)
     lowest, highest = _LEVELS[codec]
     if not lowest <= level <= highest:

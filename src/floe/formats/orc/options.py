@@ -27,6 +27,10 @@ _CODECS = {"zlib": "zlib", "zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "no
 _STRATEGIES = ("speed", "compression")
 _STRIPE_BYTES = 64 * 1024 * 1024
 _BATCH_ROWS = 1024
+_BLOCK_BYTES = 256 * 1024
+_DICTIONARY_SHARE = 0.8
+"""Text is stored by a dictionary where at most this share of the values is distinct; both as other writers do it."""
+
 _BLOOM_COLUMNS, _BLOOM_FPP, _DEFAULT_FPP = "bloom.filter.columns", "bloom.filter.fpp", "0.05"
 
 
@@ -42,6 +46,8 @@ def orc_options(properties: Mapping[str, str], numbers: Mapping[str, int], *, de
     return {
         "compression": codec,
         "compression_strategy": "compression" if codec == "lz4" else strategy,  # for speed, it does not compress at all
+        "compression_block_size": _BLOCK_BYTES,
+        "dictionary_key_size_threshold": _DICTIONARY_SHARE,
         "stripe_size": own.size("stripe-size-bytes", _STRIPE_BYTES),
         "batch_size": own.size("vectorized.batch-size", _BATCH_ROWS),
         **_bloom_filters(properties, numbers),

@@ -41,6 +41,9 @@ _CODECS = {
     "none": "none",
 }
 _LEVELS = {"zstd": (1, 22), "gzip": (0, 9), "brotli": (0, 11)}
+_USUAL_LEVELS = {"zstd": 3}
+"""What other writers take; pyarrow's own level 1 makes text a fifth longer, and is hardly faster."""
+
 _PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0", "parquet_1_0": "1.0", "parquet_2_0": "2.0"}
 
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
@@ -134,7 +137,7 @@ def _codec(own: _Properties) -> str:
 
 def _level(own: _Properties, codec: str) -> int | None:
     if own.text("compression-level") is None or codec not in _LEVELS:
-        return None  # other codecs have no levels
+        return _USUAL_LEVELS.get(codec)  # None for pyarrow's own, and for codecs without levels
     name = own.name("compression-level")
     level = integer_property(own.properties, name, default=0)
     lowest, highest = _LEVELS[codec]
