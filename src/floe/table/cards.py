@@ -14,7 +14,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -25,6 +25,7 @@ from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field
 from floe.spec.views.view_metadata import SqlRepresentation, ViewMetadata
+from floe.table.amounts import many, size_text
 from floe.table.column_text import name_text, type_text
 from floe.table.moments import millis_text
 from floe.table.secrets import hide_password, is_secret_name
@@ -47,11 +48,14 @@ class Card:
     def text(self) -> str:
         """The card for a terminal."""
         width = max((len(label) for label, _ in self.rows), default=0)
-        out = [f"{_plain(self.title)} ({self.kind})"]
+        lines = (f"  {label:<{width}}  {line}".rstrip() for label, line in self.lines())
+        return "\n".join([f"{_plain(self.title)} ({self.kind})", *lines])
+
+    def lines(self, *, all_of_them: bool = False) -> Iterator[tuple[str, str]]:
+        """The lines of the card as label and text; long ones and long lists are cut unless all is asked for."""
         for label, value in self.rows:
-            for n, line in enumerate(_lines(value)):
-                out.append(f"  {label if n == 0 else '':<{width}}  {_plain(line)}".rstrip())
-        return "\n".join(out)
+            for n, line in enumerate(_listed(value) if all_of_them else _lines(value)):
+                yield "" if n else label, _plain(line)
 
     def html(self) -> str:
         """The card for a notebook; everything that comes from a table is escaped."""
@@ -125,28 +129,15 @@ def _holdings(summary: Mapping[str, str]) -> str:
         return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
     rows, files, deletes, size = map(count, (TOTAL_RECORDS, TOTAL_DATA_FILES, TOTAL_DELETE_FILES, TOTAL_FILES_SIZE))
-    parts = [] if rows is None else [_many(rows, "row")]
+    parts = [] if rows is None else [many(rows, "row")]
     if files is not None:
-        parts.append(_many(files, "data file"))
+        parts.append(many(files, "data file"))
     if deletes:
-        parts.append(_many(deletes, "delete file"))
+        parts.append(many(deletes, "delete file"))
     if size is not None:
-        parts.append(_size(size))
+        parts.append(size_text(size))
     text = ", ".join(parts)
     return f"{text} (rows that delete files remove are counted)" if deletes and rows is not None else text
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            break
-        size /= 1000
-    return f"{count} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
 def _refs(metadata: TableMetadata) -> list[tuple[str, str]]:
@@ -160,8 +151,12 @@ def _property(key: str, value: str) -> str:
     return "***" if is_secret_name(key) else hide_password(value)
 
 
+def _listed(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
 def _lines(value: str | Sequence[str]) -> list[str]:
-    lines = [value] if isinstance(value, str) else list(value)
+    lines = _listed(value)
     if len(lines) > _MAX_LINES:
         lines = [*lines[: _MAX_LINES - 1], f"… and {len(lines) - _MAX_LINES + 1} more"]
     return [line if len(line) <= _MAX_WIDTH else line[: _MAX_WIDTH - 1] + "…" for line in lines]

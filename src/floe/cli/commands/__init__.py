@@ -1,0 +1,1 @@
+"""What can be typed: a module for each command, with its options and its help."""

@@ -1,0 +1,118 @@
+"""The `floe` command: its sub-commands, and what becomes of errors.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | an error, told in one message on standard error; `--debug` adds the traceback |
+| 2 | the command was not understood |
+| 130 | stopped with Ctrl-C |
+| 141 | whoever read the output went away, as `head` does |
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from textwrap import indent
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+import floe
+from floe.cli.commands import history, ls, show
+from floe.cli.output import complaints
+from floe.errors import FloeError
+
+__all__ = ["app", "main"]
+
+STOPPED: Final = 130
+NOBODY_READS: Final = 141
+
+
+class _Commands(TyperGroup):
+    """The sub-commands; errors of Floe end in a message, not in a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was typed."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except FloeError as error:
+            _complain(ctx, error)
+        except KeyboardInterrupt:
+            complaints().line("stopped")
+            raise typer.Exit(STOPPED) from None
+        except BrokenPipeError:
+            _read_no_more()
+            raise typer.Exit(NOBODY_READS) from None
+        else:
+            return result
+        raise typer.Exit(1)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Apache Iceberg tables from the command line.",
+    epilog="A table is named as warehouse/db/orders, as lake.db.orders with lake from floe.toml, or with --catalog.",
+)
+for module, command in ((ls, ls.ls), (show, show.show), (history, history.history)):
+    app.command(epilog=f"\b\nExamples:\n{indent(module.EXAMPLES.strip(), '  ')}")(command)
+
+
+def _version(value: bool) -> None:
+    if value:
+        sys.stdout.write(f"floe {floe.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="FLOE_DEBUG", help="Show the traceback of an error.")
+    ] = False,
+) -> None:
+    context.obj = {"debug": debug}
+
+
+def main() -> None:
+    """What the script `floe` runs."""
+    # pyarrow imports pandas, if there is one, when it makes an array of a list; no command needs it, and it is slow.
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    try:
+        app(prog_name="floe")
+    except KeyboardInterrupt:  # before or after a command's own time
+        sys.exit(STOPPED)
+
+
+def _complain(context: typer.Context, error: FloeError) -> None:
+    out = complaints()
+    if (context.obj or {}).get("debug"):
+        out.line("".join(traceback.format_exception(error)).rstrip())
+        return
+    hint, error.hint = error.hint, None
+    out.line(f"{out.paint('error:', 'red bold')} {error}")
+    for note in getattr(error, "__notes__", ()):
+        out.line(note)
+    if hint:
+        out.line(f"{out.paint('hint:', 'cyan bold')} {hint}")
+
+
+def _read_no_more() -> None:
+    """Let the interpreter's last flush go nowhere, for nobody reads it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""What commands do. Each module is loaded when it is asked for, so that `floe --help` loads none of them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from floe.cli.work import completion as completion
+    from floe.cli.work import listing as listing
+    from floe.cli.work import showing as showing
+    from floe.cli.work import snapshots as snapshots
+
+_MODULES = ("completion", "listing", "showing", "snapshots")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"floe.cli.work.{name}")
