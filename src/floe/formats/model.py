@@ -66,6 +66,7 @@ class Feature(Enum):
     REUSE = "gives the same container again and again when asked to"
     VARIANT = "stores variants"
     GEOSPATIAL = "stores geometries and geographies"
+    LAST_SECOND = "stores fractions of the last second before 1970"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,7 @@ from floe.spec.types import (
 )
 from floe.storage.memory import MemoryStorage
 from floe.storage.protocol import Storage
+from floe.testing._formats_imported import WITHOUT_IDS, WriteWithoutIds
 
 __all__ = ["SAMPLES", "FormatBench", "columns", "refused"]
 
@@ -96,20 +97,23 @@ class FormatBench:
     """A format model, the storage it works on, and how its batches are made from plain rows and back.
 
     For `arrow` and `rows` the two ways are known. `write_without_ids` writes a file as an engine does that knows
-    nothing of tables; without it the tests of imported files are left out, and the table of features says so.
+    nothing of tables, and is known for Floe's own formats; without it the tests of imported files are left out, and the
+    table of features says so.
     """
 
     model: FormatModel[Any]
     storage: Storage = field(default_factory=MemoryStorage)
     to_batch: Callable[[Schema, Rows], Any] | None = None
     to_rows: Callable[[Schema, Iterable[Any]], Rows] | None = None
-    write_without_ids: Callable[[Storage, str, Schema, Rows], None] | None = None
+    write_without_ids: WriteWithoutIds | None = None
     _names: Iterator[int] = field(default_factory=count, repr=False)
 
     def __post_init__(self) -> None:
         arrow = self.model.object_model == "arrow"
         if self.to_batch is None:
             self.to_batch = _arrow_batch if arrow else lambda schema, rows: rows
+        if self.write_without_ids is None:
+            self.write_without_ids = WITHOUT_IDS.get(self.model.file_format)
         if self.to_rows is None:
             self.to_rows = _arrow_rows if arrow else _plain_rows
 
@@ -187,10 +191,10 @@ SAMPLES: dict[Type, Sequence[Any]] = {
     DOUBLE: (0.0, -0.0, 0.1, _NAN, _INFINITY, -_INFINITY, 5e-324),
     DATE: (0, -1, 19_723, -719_162, 2_932_896),
     TIME: (0, 1, 86_399_999_999),
-    TIMESTAMP: (0, -1, 1_700_000_000_123_456, -62_135_596_800_000_000, 253_402_300_799_999_999),
-    TIMESTAMPTZ: (0, -1, 1_700_000_000_123_456, -62_135_596_800_000_000, 253_402_300_799_999_999),
-    TIMESTAMP_NS: (0, -1, 1_700_000_000_123_456_789, -(2**62), 2**62),
-    TIMESTAMPTZ_NS: (0, -1, 1_700_000_000_123_456_789, -(2**62), 2**62),
+    TIMESTAMP: (0, -1_500_000, -1_999_999, 1_700_000_000_123_456, -62_135_596_800_000_000, 253_402_300_799_999_999),
+    TIMESTAMPTZ: (0, -1_000_001, -9_000_500, 1_700_000_000_123_456, -62_135_596_800_000_000, 253_402_300_799_999_999),
+    TIMESTAMP_NS: (0, -1_000_000_001, 1_700_000_000_123_456_789, -(2**62), 2**62),
+    TIMESTAMPTZ_NS: (0, -5_000_000_100, 1_700_000_000_123_456_789, -(2**62), 2**62),
     STRING: ("", "a", "ünï 数据 😀", "x" * 5000),
     UUID: (uuid.UUID(int=0), uuid.UUID(int=2**128 - 1), uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")),
     FixedType(1): (b"\x00", b"\xff"),

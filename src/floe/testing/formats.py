@@ -25,6 +25,7 @@ from floe.formats.model import Feature, FormatModel
 from floe.formats.registry import default_registry
 from floe.testing._formats_bench import SAMPLES, FormatBench
 from floe.testing._formats_columns import ColumnPromises
+from floe.testing._formats_deletes import DeletePromises
 from floe.testing._formats_evolution import EvolutionPromises
 from floe.testing._formats_metrics import MetricsPromises
 from floe.testing._formats_reading import ReadingPromises
@@ -35,7 +36,7 @@ __all__ = ["SAMPLES", "FormatBench", "FormatConformance", "feature_table"]
 
 
 class FormatConformance(
-    TypePromises, EvolutionPromises, ColumnPromises, ReadingPromises, MetricsPromises, WritingPromises
+    TypePromises, EvolutionPromises, ColumnPromises, ReadingPromises, DeletePromises, MetricsPromises, WritingPromises
 ):
     """All promises of a format model, as test methods for pytest; see the module."""
 
@@ -44,6 +45,7 @@ _NEEDED: dict[str, Feature] = {
     "test_variant": Feature.VARIANT,
     "test_variants_in_lists_and_maps": Feature.VARIANT,
     "test_geometry_and_geography": Feature.GEOSPATIAL,
+    "test_last_second": Feature.LAST_SECOND,
     "test_splits": Feature.SPLIT,
     "test_split_offsets": Feature.SPLIT_OFFSETS,
     "test_filters_skip": Feature.FILTER,

@@ -32,7 +32,9 @@ class AvroAsArrow:
 
     file_format = "avro"
     object_model = "arrow"
-    features = frozenset({Feature.SPLIT, Feature.COLUMN_METRICS, Feature.VARIANT, Feature.GEOSPATIAL})
+    features = frozenset(
+        {Feature.SPLIT, Feature.COLUMN_METRICS, Feature.VARIANT, Feature.GEOSPATIAL, Feature.LAST_SECOND}
+    )
 
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """The wanted rows and columns of a file."""

@@ -18,13 +18,15 @@ import numpy as np
 from floe.avro import compression
 from floe.errors import CorruptFile, UnsupportedFeature
 
-__all__ = ["CODEC_NAMES", "MAX_BLOCK", "NONE", "ZLIB", "pack_plain", "unpack"]
+__all__ = ["CODEC_NAMES", "HEAD", "MAX_BLOCK", "NONE", "ZLIB", "pack_plain", "unpack"]
 
 NONE, ZLIB, SNAPPY, LZO, LZ4, ZSTD = range(6)
 CODEC_NAMES = {NONE: "none", ZLIB: "zlib", SNAPPY: "snappy", LZO: "lzo", LZ4: "lz4", ZSTD: "zstd"}
 """The codecs by the number that files have for them."""
 
 HEAD = 3
+"""The bytes before each chunk."""
+
 MAX_BLOCK = 2**23
 """A chunk's length has 23 bits, so blocks cannot be longer."""
 

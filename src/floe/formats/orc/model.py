@@ -32,7 +32,7 @@ class OrcAsArrow:
 
     file_format = "orc"
     object_model = "arrow"
-    features = frozenset(Feature) - {Feature.REUSE}
+    features = frozenset(Feature) - {Feature.REUSE, Feature.LAST_SECOND}
 
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """The wanted rows and columns of a file."""

@@ -23,17 +23,35 @@ from floe.formats.orc.protobuf import bytes_of, one_number, read_fields
 from floe.formats.orc.run_lengths import decode_unsigned
 from floe.formats.orc.tail import OrcNode, Stripe, Tail
 
-__all__ = ["Leaf", "Seconds", "has_moments", "moments_below", "rounded_down", "with_leaves"]
+__all__ = [
+    "EPOCH_2015",
+    "MILLISECOND",
+    "MOMENT_KINDS",
+    "SECONDARY",
+    "Leaf",
+    "Seconds",
+    "has_moments",
+    "moments_below",
+    "rounded_down",
+    "with_leaves",
+]
 
 Leaf = Callable[[OrcNode, pa.Array], pa.Array]
 """From a column of timestamps as it was read to the array that it means."""
 
-_KINDS = ("timestamp", "timestamp_instant")
-_EPOCH_2015 = 1_420_070_400
+MOMENT_KINDS = ("timestamp", "timestamp_instant")
+EPOCH_2015 = 1_420_070_400
+"""What the seconds of a timestamp are counted from."""
+
+SECONDARY = 5
+"""The stream of a timestamp's nanoseconds."""
+
+MILLISECOND = 999_999
+"""Before 1970, seconds are rounded up where there are more nanoseconds than this."""
+
 _SAME_AS_UTC = frozenset({"", "UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Zulu", "Etc/UCT", "Universal"})
-_SECONDARY, _DATA_STREAM_LIMIT = 5, 2**31
+_DATA_STREAM_LIMIT = 2**31
 _DIRECT, _DIRECT_V2 = 0, 2
-_MILLISECOND = 999_999
 
 
 # arrays ---------------------------------------------------------------------------------------------------------------
@@ -46,7 +64,7 @@ def moments_below(nodes: Sequence[OrcNode], number: int) -> list[int]:
     [1]
     """
     node = nodes[number]
-    own = [number] if node.kind in _KINDS else []
+    own = [number] if node.kind in MOMENT_KINDS else []
     return own + [found for child in node.children for found in moments_below(nodes, child)]
 
 
@@ -62,7 +80,7 @@ def has_moments(nodes: Sequence[OrcNode], number: int) -> bool:
 def with_leaves(nodes: Sequence[OrcNode], number: int, array: pa.Array, leaf: Leaf) -> pa.Array:
     """The array with its timestamps, at any depth, replaced; all else stays as it is."""
     node = nodes[number]
-    if node.kind in _KINDS:
+    if node.kind in MOMENT_KINDS:
         return leaf(node, array)
     if not has_moments(nodes, number):
         return array
@@ -115,7 +133,7 @@ class Seconds:
         at = stripe.offset
         for one in map(read_fields, bytes_of(self._footer, 1)):
             length = one_number(one, 3)
-            if one_number(one, 1) == _SECONDARY:
+            if one_number(one, 1) == SECONDARY:
                 self._places[one_number(one, 2)] = at, length
             at += length
             if at > start:
@@ -125,10 +143,10 @@ class Seconds:
         """The timestamps of a column, from the seconds since 2015 that it stores."""
         self._check_zone(node)
         known = np.asarray(array.is_valid())
-        seconds = np.asarray(array.fill_null(0)).astype(np.int64) + _EPOCH_2015
+        seconds = np.asarray(array.fill_null(0)).astype(np.int64) + EPOCH_2015
         nanos = np.zeros(len(array), np.int64)
         nanos[known] = self._nanos(node, int(known.sum()))
-        seconds -= (seconds < 0) & (nanos > _MILLISECOND)  # how ORC's writers round before 1970
+        seconds -= (seconds < 0) & (nanos > MILLISECOND)  # how ORC's writers round before 1970
         wanted = arrow_type(type_of(node))
         per_second = 1_000_000 if wanted.unit == "us" else 1_000_000_000
         parts = nanos // (1_000_000_000 // per_second)

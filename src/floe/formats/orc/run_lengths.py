@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 
 from floe.errors import CorruptFile
 
-__all__ = ["decode_unsigned"]
+__all__ = ["RUN", "decode_unsigned", "encode_unsigned"]
 
 Numbers = NDArray[np.int64]
+
+RUN = 512
+"""How many numbers a written run has, but for the last one."""
 
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _MASK = 2**64 - 1
@@ -129,3 +132,25 @@ def _patched(data: bytes, at: int, code: int, length: int) -> tuple[Numbers, int
             raise ValueError("a patch beyond the end of its run")
         values[place] |= (pair & ((1 << patch_width) - 1)) << width
     return values + np.int64(base), at
+
+
+def encode_unsigned(numbers: Numbers) -> tuple[bytes, list[int]]:
+    """The numbers in direct runs of encoding 2, and where each run of `RUN` numbers begins.
+
+    >>> data, starts = encode_unsigned(np.arange(1000))
+    >>> decode_unsigned(data, 1000, version=2).tolist() == list(range(1000)), starts
+    (True, [0, 578])
+    """
+    parts: list[bytes] = []
+    starts: list[int] = []
+    size = 0
+    for start in range(0, len(numbers), RUN):
+        run = numbers[start : start + RUN]
+        needed = max(int(run.max()).bit_length(), 1)
+        code, width = next((code, width) for code, width in enumerate(_WIDTHS) if width >= needed)
+        length = len(run) - 1
+        bits = np.unpackbits(run.astype(">i8").view(np.uint8).reshape(-1, 8), axis=1)[:, 64 - width :]
+        starts.append(size)
+        parts.append(bytes([0x40 | code << 1 | length >> 8, length & 0xFF]) + np.packbits(bits).tobytes())
+        size += len(parts[-1])
+    return b"".join(parts), starts or [0]
