@@ -1,0 +1,512 @@
+"""Values written as text, in Spark's SQL: `"case when amount > 0 then amount * 1.1 else 0 end"`.
+
+sqlglot's Spark dialect cuts the text into tokens, as it does for filters (`floe.spec.expressions.parser`); what they
+say is read here, by the strength with which operators bind, so that every error points at its place. Operators, CASE,
+BETWEEN and the like all become calls of functions, which `floe.arrow.values.functions` has in one table.
+
+>>> parse_value("a + 1").function
+'+'
+>>> parse_value("a +")
+Traceback (most recent call last):
+floe.errors.InvalidExpression: the text ends where a value is expected
+  a +
+     ^
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from sqlglot import Token, TokenType
+
+from floe.arrow.values.nodes import INTERVAL, Call, Cast, Literal, Member, Name, Node
+from floe.arrow.values.type_names import TYPES, decimal_for, type_named
+from floe.errors import FloeError, InvalidExpression, InvalidInput
+from floe.spec.expressions.parser_literals import number_from_text
+from floe.spec.expressions.parser_tokens import SqlTokens
+from floe.spec.expressions.printing import RESERVED_WORDS
+from floe.spec.types import (
+    BINARY,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UNKNOWN,
+    Type,
+)
+from floe.spec.values import convert
+from floe.spec.values.civil_time import timestamp_from_text
+
+__all__ = ["parse_value"]
+
+T = TypeVar("T")
+
+MAX_DEPTH = 80
+"""How deep values may nest; what runs them goes as deep."""
+
+
+def parse_value(text: str) -> Node:
+    """The value that a text of Spark SQL says; `InvalidExpression` points at what cannot be understood.
+
+    >>> parse_value("-1.50")
+    Literal(at=0, type=DecimalType(precision=3, scale=2), value=Decimal('-1.50'))
+    """
+    if not isinstance(text, str):
+        raise InvalidExpression(f"a value is text, found {type(text).__name__}")
+    return _Parser(text).parse()
+
+
+_OR, _AND, _NOT, _TEST, _BIT_OR, _BIT_XOR, _BIT_AND, _SUM, _PRODUCT, _SIGN = range(1, 11)
+
+_BINARY: dict[TokenType, tuple[int, str]] = {
+    TokenType.OR: (_OR, "or"),
+    TokenType.AND: (_AND, "and"),
+    TokenType.EQ: (_TEST, "="),
+    TokenType.NEQ: (_TEST, "<>"),
+    TokenType.LT: (_TEST, "<"),
+    TokenType.LTE: (_TEST, "<="),
+    TokenType.GT: (_TEST, ">"),
+    TokenType.GTE: (_TEST, ">="),
+    TokenType.NULLSAFE_EQ: (_TEST, "<=>"),
+    TokenType.PIPE: (_BIT_OR, "|"),
+    TokenType.CARET: (_BIT_XOR, "^"),
+    TokenType.AMP: (_BIT_AND, "&"),
+    TokenType.PLUS: (_SUM, "+"),
+    TokenType.DASH: (_SUM, "-"),
+    TokenType.DPIPE: (_SUM, "||"),
+    TokenType.STAR: (_PRODUCT, "*"),
+    TokenType.SLASH: (_PRODUCT, "/"),
+    TokenType.MOD: (_PRODUCT, "%"),
+    TokenType.DIV: (_PRODUCT, "div"),
+}
+
+
+class _Parser(SqlTokens):
+    """One reading of one text. A method whose name starts with `read` consumes tokens."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            super().__init__(text)
+        except InvalidExpression as error:
+            if error.message == "the filter is empty":
+                raise InvalidExpression("the text of a value is empty", hint="write NULL for no value") from None
+            raise
+        self.depth = 0
+
+    def parse(self) -> Node:
+        found = self.read(0)
+        if self.token() is not None:
+            self.fail_at_token(f"expected an operator or the end, found {self.shown()}")
+        return found
+
+    def read(self, strength: int) -> Node:
+        """A value, with all operators after it that bind more strongly."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail_at_token(f"values are nested more than {MAX_DEPTH} deep")
+        left = self._read_first()
+        while (following := self._read_after(left, strength)) is not None:
+            left = following
+        self.depth -= 1
+        return left
+
+    # operators -------------------------------------------------------------------------------------------------
+
+    def _read_first(self) -> Node:
+        token = self.token()
+        at = self.position(token)
+        if token is None:
+            self.fail_at_token("the text ends where a value is expected")
+        if self.take_word("not") or self.take(TokenType.NOT):
+            return Call(at, "not", (self.read(_NOT),))
+        if self.take(TokenType.DASH):
+            operand = self.read(_SIGN)
+            return _negative(operand, at) or Call(at, "negative", (operand,))
+        if self.take(TokenType.PLUS):
+            return Call(at, "positive", (self.read(_SIGN),))
+        if self.take(TokenType.TILDE):
+            return Call(at, "~", (self.read(_SIGN),))
+        return self._read_primary(token)
+
+    def _read_after(self, left: Node, strength: int) -> Node | None:
+        """The value with the next operator, if that binds more strongly than the one before the value."""
+        token = self.token()
+        if token is None:
+            return None
+        at = self.position(token)
+        word = self.word()
+        if word in _TESTS or (word == "not" and self.word(1) in _TESTS):
+            if strength >= _TEST:
+                return None
+            negated = self.take_word("not")
+            reader = _TESTS[self.word()]
+            self.at += 1
+            found = reader(self, left, at)
+            return Call(at, "not", (found,)) if negated else found
+        binds, name = _BINARY.get(token.token_type, (0, ""))
+        if word in ("and", "or"):
+            binds, name = (_AND, word) if word == "and" else (_OR, word)
+        if binds <= strength:
+            return None
+        self.at += 1
+        right = self.read(binds)
+        if binds == _TEST and self._sees_test():
+            self.fail_at_token("a comparison cannot be compared again", "join comparisons with AND or OR")
+        if name in ("and", "or") and isinstance(left, Call) and left.function == name:
+            return Call(left.at, name, (*left.arguments, right))  # flat, so that a long list of them is not deep
+        return Call(at, name, (left, right))
+
+    def _sees_test(self) -> bool:
+        token = self.token()
+        return token is not None and _BINARY.get(token.token_type, (0, ""))[0] == _TEST
+
+    def _read_is(self, left: Node, at: int) -> Node:
+        negated = self.take_word("not")
+        word = self.word()
+        self.at += 1
+        if word == "null":
+            found: Node = Call(at, "isnull", (left,))
+        elif word in ("true", "false"):
+            found = Call(at, "<=>", (left, Literal(at, BOOLEAN, word == "true")))
+        elif word == "distinct" and self.take_word("from"):
+            found, negated = Call(at, "<=>", (left, self.read(_TEST))), not negated
+        else:
+            self.at -= 1
+            self.fail_at_token(f"expected NULL, TRUE, FALSE or DISTINCT FROM after IS, found {self.shown()}")
+        return Call(at, "not", (found,)) if negated else found
+
+    def _read_in(self, left: Node, at: int) -> Node:
+        self.need(TokenType.L_PAREN, "`(`")
+        if self.word() in ("select", "with"):
+            self.fail_at_token("a value cannot hold a query", "run the query first, and use its rows as the source")
+        return Call(at, "in", (left, *self._read_arguments()))
+
+    def _read_between(self, left: Node, at: int) -> Node:
+        low = self.read(_TEST)
+        if not self.take_word("and"):
+            self.fail_at_token(f"expected AND of BETWEEN, found {self.shown()}")
+        return Call(at, "and", (Call(at, ">=", (left, low)), Call(at, "<=", (left, self.read(_TEST)))))
+
+    def _read_like(self, left: Node, at: int) -> Node:
+        name = self.words[self.at - 1]
+        pattern = self.read(_TEST)
+        escape = (self.read(_TEST),) if self.take_word("escape") else ()
+        return Call(at, name, (left, pattern, *escape))
+
+    # values ----------------------------------------------------------------------------------------------------
+
+    def _read_primary(self, token: Token) -> Node:
+        found = self._read_plain(token)
+        while True:
+            at = self.position(self.token())
+            if self.take(TokenType.DCOLON):
+                found = Cast(at, found, self._read_type())
+            elif not isinstance(found, Name) and self.take(TokenType.DOT):
+                found = Member(at, found, self._read_field())
+            elif self.take(TokenType.L_BRACKET):
+                key = self.read(0)
+                self.need(TokenType.R_BRACKET, "`]`")
+                found = Call(at, "element_at_index", (found, key))
+            else:
+                return found
+
+    def _read_plain(self, token: Token) -> Node:
+        at = self.position(token)
+        kind = token.token_type
+        if self.take(TokenType.L_PAREN):
+            if self.word() in ("select", "with"):
+                self.fail_at_token("a value cannot hold a query", "run the query first, and use its rows as the source")
+            found = self.read(0)
+            self.need(TokenType.R_PAREN, "`)`")
+            return found
+        if kind in (TokenType.NUMBER, TokenType.DOT):
+            return self._read_number(token)
+        if kind in (TokenType.STRING, TokenType.RAW_STRING):
+            return Literal(at, STRING, self._read_string())
+        if kind == TokenType.HEX_STRING and self.raw(token)[0] in "xX":
+            self.at += 1
+            return Literal(at, BINARY, bytes.fromhex("0" * (len(token.text) % 2) + token.text))
+        word = self.word()
+        if (reader := _WORDS.get(word)) is not None:
+            return reader(self, at)
+        if word in TYPES and self.sees(TokenType.STRING, 1):
+            self.at += 1
+            return self._typed_literal(word, self._read_string(), at)
+        return self._read_name(at)
+
+    def _read_number(self, token: Token) -> Literal:
+        at, start = self.position(token), token.start - 1
+        if token.token_type == TokenType.DOT:  # .5
+            self.at += 1
+            if not self.sees(TokenType.NUMBER) or self.tokens[self.at].start != token.end + 1:
+                self.fail(f"expected a value, found `{self.raw(token)}`", at)
+            token = self.tokens[self.at]
+        self.at += 1
+        if self.sees(TokenType.DCOLON) and self.tokens[self.at].start == token.start:
+            self.at += 2  # sqlglot's way to say that the number has a suffix, such as 5L
+        written = self.text[start : token.end]
+        try:
+            value = number_from_text(written)
+        except InvalidExpression as error:
+            self.fail(error.message, at, error.hint)
+        return self._checked(lambda: Literal(at, *_typed_number(value, written)), at)
+
+    def _read_string(self) -> str:
+        """One or more quotations; a doubled quotation mark stands for itself, as in Spark 4."""
+        token = self.tokens[self.at]
+        self.at += 1
+        out = [token.text]
+        while (following := self.token()) is not None and following.token_type == TokenType.STRING:
+            mark = self.raw(following)[0]
+            if following.start == token.end + 1 and self.raw(token)[-1] == mark:
+                out.append(mark)
+            out.append(following.text)
+            token = following
+            self.at += 1
+        return "".join(out)
+
+    def _typed_literal(self, name: str, text: str, at: int) -> Literal:
+        """Such as `date '2024-05-17'`; a timestamp with a zone in its text is a point in time."""
+        type_ = TYPES[name]
+        if type_ == TIMESTAMP and name == "timestamp" and _has_zone(text):
+            type_ = TIMESTAMPTZ
+        return self._checked(lambda: Literal(at, type_, convert(type_, _timestamp_text(type_, text.strip()))), at)
+
+    def _read_constant(self, at: int) -> Literal:
+        word = self.word()
+        self.at += 1
+        return Literal(at, UNKNOWN, None) if word == "null" else Literal(at, BOOLEAN, word == "true")
+
+    def _read_cast(self, at: int) -> Node:
+        if not self.sees(TokenType.L_PAREN, 1):
+            return self._read_name(at)
+        self.at += 2
+        value = self.read(0)
+        if not self.take_word("as"):
+            self.fail_at_token(f"expected AS and a type, found {self.shown()}")
+        type_ = self._read_type()
+        self.need(TokenType.R_PAREN, "`)`")
+        return Cast(at, value, type_)
+
+    def _read_type(self) -> Type:
+        at, name = self.position(self.token()), self.word()
+        if not name:
+            self.fail_at_token(f"expected a type, found {self.shown()}")
+        self.at += 1
+        numbers: list[int] = []
+        if self.take(TokenType.L_PAREN):
+            while not numbers or self.take(TokenType.COMMA):
+                if not self.sees(TokenType.NUMBER) or not self.tokens[self.at].text.isdecimal():
+                    self.fail_at_token(f"expected a number, found {self.shown()}")
+                numbers.append(int(self.tokens[self.at].text[:9]))
+                self.at += 1
+            self.need(TokenType.R_PAREN, "`)`")
+        return self._checked(lambda: type_named(name, numbers), at)
+
+    def _read_case(self, at: int) -> Node:
+        """`CASE WHEN c THEN v … ELSE v END`, or with a value that is compared: a call of conditions and values."""
+        self.at += 1
+        compared = None if self.word() == "when" else self.read(0)
+        parts: list[Node] = []
+        while self.take_word("when"):
+            condition = self.read(0)
+            if compared is not None:
+                condition = Call(condition.at, "=", (compared, condition))
+            if not self.take_word("then"):
+                self.fail_at_token(f"expected THEN, found {self.shown()}")
+            parts += [condition, self.read(0)]
+        if not parts:
+            self.fail_at_token(f"expected WHEN, found {self.shown()}")
+        if self.take_word("else"):
+            parts.append(self.read(0))
+        if not self.take_word("end"):
+            self.fail_at_token(f"expected END of CASE, found {self.shown()}")
+        return Call(at, "case", tuple(parts))
+
+    def _read_interval(self, at: int) -> Node:
+        """`INTERVAL 3 DAYS`, `INTERVAL '3' DAY`, `INTERVAL '1 month 2 days'`, and several counts in turn."""
+        self.at += 1
+        months = micros = 0
+        found = False
+        while (token := self.token()) is not None:
+            if token.token_type == TokenType.STRING and self.word(1).rstrip("s") not in _UNITS:
+                words = self._read_string().split()
+            elif token.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.DASH):
+                negative = self.take(TokenType.DASH)
+                words = [("-" if negative else "") + self.tokens[self.at].text, self.word(1)]
+                self.at += 2
+            else:
+                break
+            if not words or len(words) % 2:
+                self.fail("expected counts and units, such as INTERVAL 3 DAYS", at)
+            for count, unit in zip(words[::2], words[1::2], strict=True):
+                in_months, in_micros = _UNITS.get(unit.lower().rstrip("s"), (0, 0))
+                size = self._checked(lambda count=count: Decimal(count), at)  # type: ignore[misc]
+                if (not in_months and not in_micros) or (in_months and size != int(size)):
+                    self.fail(f"an interval cannot be {count} {unit[:20]}", at, f"units are {', '.join(_UNITS)}")
+                months += int(size) * in_months
+                micros += int(size * in_micros)
+            found = True
+        if not found:
+            self.fail("expected counts and units, such as INTERVAL 3 DAYS", at)
+        return Literal(at, INTERVAL, (months, micros))
+
+    def _read_name(self, at: int) -> Node:
+        parts = [self._read_name_part(first=True)]
+        while self.take(TokenType.DOT):
+            parts.append(self._read_field())
+        if len(parts) == 1 and self.take(TokenType.L_PAREN):
+            return self._read_call(parts[0].lower(), at)
+        if len(parts) == 1 and parts[0].lower() in _WITHOUT_PARENTHESES:
+            return Call(at, parts[0].lower(), ())
+        return Name(at, tuple(parts))
+
+    def _read_call(self, name: str, at: int) -> Node:
+        if name == "extract":
+            unit = self.word()
+            self.at += 1
+            if not self.take_word("from"):
+                self.fail_at_token(f"expected FROM of EXTRACT, found {self.shown()}")
+            name, arguments = _EXTRACTED.get(unit, unit), self._read_arguments()
+        elif name == "position":
+            name, arguments = "locate", self._read_position()
+        elif name == "struct":
+            return Call(at, "named_struct", self._named(self._read_arguments()))
+        else:
+            arguments = self._read_arguments()
+        return Call(at, name, arguments)
+
+    def _named(self, arguments: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The arguments of `struct(a, b.c)` with the names that `named_struct` wants."""
+        names = [one.parts[-1] if isinstance(one, Name) else f"col{n + 1}" for n, one in enumerate(arguments)]
+        return tuple(
+            part for name, one in zip(names, arguments, strict=True) for part in (Literal(one.at, STRING, name), one)
+        )
+
+    def _read_position(self) -> tuple[Node, ...]:
+        """The arguments of `position('a' in b)`; of a plain call, those too."""
+        first = self.read(_TEST)
+        if self.take_word("in"):
+            second = self.read(_TEST)
+            self.need(TokenType.R_PAREN, "`)`")
+            return first, second
+        return first, *(self._read_arguments() if self.take(TokenType.COMMA) else self._closed())
+
+    def _closed(self) -> tuple[Node, ...]:
+        self.need(TokenType.R_PAREN, "`)`")
+        return ()
+
+    def _read_arguments(self) -> tuple[Node, ...]:
+        """What stands up to a closing parenthesis, with commas between."""
+        found: list[Node] = []
+        while not self.take(TokenType.R_PAREN):
+            if found:
+                self.need(TokenType.COMMA, "`,` or `)`")
+            found.append(self.read(0))
+        return tuple(found)
+
+    def _read_name_part(self, *, first: bool) -> str:
+        token = self.token()
+        if token is not None and token.token_type == TokenType.IDENTIFIER:
+            self.at += 1
+            return token.text
+        word = self.word()
+        if token is None or not word or (first and word in _NOT_NAMES):
+            hint = f"put the name of a column in back-quotes: `{word}`" if word in RESERVED_WORDS else None
+            self.fail_at_token(f"expected a column or value, found {self.shown()}", hint)
+        self.at += 1
+        return token.text
+
+    def _read_field(self) -> str:
+        return self._read_name_part(first=False)
+
+    def _checked(self, make: Callable[[], T], at: int) -> T:
+        """What is made, or an error that points at the place."""
+        try:
+            return make()
+        except (FloeError, ArithmeticError) as error:
+            message = error.message if isinstance(error, FloeError) else "expected a number"
+            self.fail(message, at, error.hint if isinstance(error, FloeError) else None)
+
+
+_TESTS: dict[str, Callable[[_Parser, Node, int], Node]] = {
+    "is": _Parser._read_is,
+    "in": _Parser._read_in,
+    "between": _Parser._read_between,
+    "like": _Parser._read_like,
+    "ilike": _Parser._read_like,
+    "rlike": _Parser._read_like,
+    "regexp": _Parser._read_like,
+}
+_WORDS: dict[str, Callable[[_Parser, int], Node]] = {
+    "null": _Parser._read_constant,
+    "true": _Parser._read_constant,
+    "false": _Parser._read_constant,
+    "cast": _Parser._read_cast,
+    "case": _Parser._read_case,
+    "interval": _Parser._read_interval,
+}
+_NOT_NAMES = RESERVED_WORDS - {"any", "some", "exists"}
+_WITHOUT_PARENTHESES = ("current_date", "current_timestamp", "localtimestamp")
+_EXTRACTED = {"dow": "dayofweek", "doy": "dayofyear", "week": "weekofyear"}
+_SECOND = 1_000_000
+_UNITS: dict[str, tuple[int, int]] = {
+    "year": (12, 0),
+    "quarter": (3, 0),
+    "month": (1, 0),
+    "week": (0, 7 * 86_400 * _SECOND),
+    "day": (0, 86_400 * _SECOND),
+    "hour": (0, 3_600 * _SECOND),
+    "minute": (0, 60 * _SECOND),
+    "second": (0, _SECOND),
+    "millisecond": (0, 1_000),
+    "microsecond": (0, 1),
+}
+"""The months and microseconds of each unit of time."""
+
+
+def _typed_number(value: int | float | Decimal, written: str) -> tuple[Type, Any]:
+    """The type that Spark gives to a number: the smallest of int and bigint, a decimal as precise as written."""
+    if isinstance(value, float):
+        return (FLOAT if written[-1] in "fF" else DOUBLE), convert(FLOAT if written[-1] in "fF" else DOUBLE, value)
+    if isinstance(value, Decimal):
+        return decimal_for(value), value
+    if written[-1] in "lL" or not -(2**31) <= value < 2**31:
+        if -(2**63) <= value < 2**63:
+            return LONG, value
+        if written[-1] in "lL":
+            raise InvalidInput(f"{written[:40]} does not fit a bigint")
+        return decimal_for(Decimal(value)), Decimal(value)
+    return INT, value
+
+
+def _negative(operand: Node, at: int) -> Literal | None:
+    """The literal with its sign; the lowest whole numbers have no counterpart to turn round."""
+    if not isinstance(operand, Literal) or operand.type.kind not in ("int", "long", "double", "float", "decimal"):
+        return None
+    if isinstance(operand.value, Decimal):
+        value = operand.value.copy_negate()
+        if value == -(2**63) and operand.type == decimal_for(Decimal(2**63)):
+            return Literal(at, LONG, -(2**63))
+        return Literal(at, operand.type, value)
+    if operand.type == LONG and operand.value == 2**31:
+        return Literal(at, INT, -(2**31))
+    return Literal(at, operand.type, -operand.value)
+
+
+def _has_zone(text: str) -> bool:
+    try:
+        return timestamp_from_text(_timestamp_text(TIMESTAMP, text.strip()), _SECOND)[1] is not None
+    except (FloeError, ValueError):
+        return False
+
+
+def _timestamp_text(type_: Type, text: str) -> str:
+    """A date alone is its midnight."""
+    return f"{text} 00:00:00" if type_ in (TIMESTAMP, TIMESTAMPTZ) and len(text) == 10 else text
