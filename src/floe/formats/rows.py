@@ -34,7 +34,7 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, ListType, MapType, StructType, Type
 from floe.spec.values.checks import check, map_items
 
-__all__ = ["AsRows", "Row", "RowAppender", "as_dataclasses", "rows_to_batch"]
+__all__ = ["AsRows", "Row", "RowAppender", "as_dataclasses", "batch_to_rows", "rows_to_batch"]
 
 Row: TypeAlias = dict[str, Any]
 
@@ -64,21 +64,12 @@ class AsRows:
 
     def read(self, request: ReadRequest) -> Iterator[Row]:
         """The rows, one after the other; with `reuse` they are all the same dictionary."""
-        fields = request.schema.fields
-        names = [field.name for field in fields]
-        reused: Row = {}
+        reused: Row | None = {} if request.reuse else None
         for batch in self._arrow.read(request):
             try:
-                columns = [to_values(field.type, batch.column(place)) for place, field in enumerate(fields)]
+                yield from batch_to_rows(request.schema, batch, reused)
             except FloeError as error:
                 raise error.with_context(file=request.location) from None
-            values = zip(*columns, strict=True) if columns else ((),) * batch.num_rows
-            for row in values:
-                if request.reuse:
-                    reused.update(zip(names, row, strict=True))
-                    yield reused
-                else:
-                    yield dict(zip(names, row, strict=True))
 
     def write(self, request: WriteRequest) -> RowAppender:
         """A new file."""
@@ -86,6 +77,23 @@ class AsRows:
 
     def __repr__(self) -> str:
         return f"AsRows({self._arrow!r})"
+
+
+def batch_to_rows(schema: Schema, batch: pa.RecordBatch, reused: Row | None = None) -> Iterator[Row]:
+    """The rows of a batch that has the columns of a schema; all of them in one dictionary if it is given.
+
+    >>> from floe.spec.types import INT
+    >>> list(batch_to_rows(Schema((Field(1, "n", INT),)), pa.record_batch({"n": pa.array([1, None], pa.int32())})))
+    [{'n': 1}, {'n': None}]
+    """
+    names = [field.name for field in schema.fields]
+    columns = [to_values(field.type, batch.column(place)) for place, field in enumerate(schema.fields)]
+    for row in zip(*columns, strict=True) if columns else ((),) * batch.num_rows:
+        if reused is None:
+            yield dict(zip(names, row, strict=True))
+        else:
+            reused.update(zip(names, row, strict=True))
+            yield reused
 
 
 def as_dataclasses(record: type[Record], rows: Iterable[Row]) -> Iterator[Record]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+import pyarrow as pa
+
+from floe.arrow.reading.counting import count_plan
+from floe.arrow.reading.streaming import OnProgress, read_plan
 from floe.commit.operations.file_change import as_filter
 from floe.commit.pointer import TableState
-from floe.errors import UnsupportedFeature
-from floe.plan.counts import count_rows
 from floe.plan.scan import plan_scan
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.snapshots import choose_snapshot, schema_for
@@ -19,13 +21,14 @@ from floe.spec.partitioning.partition_spec import unified_partition_type
 from floe.spec.schemas.column_projection import select
 from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
-from floe.table.cards import snapshot_line
+from floe.table.cards import Card, snapshot_line
 from floe.table.lost_files import explaining_lost_files
+from floe.table.row_source import RowSource, column_lines
 
 __all__ = ["Scan"]
 
 
-class Scan:
+class Scan(RowSource):
     """Rows to be read: made by `Table.scan`, which says how to choose them.
 
     A scan always gives the same rows, whatever is committed meanwhile, until its snapshot expires.
@@ -37,8 +40,8 @@ class Scan:
     >>> scan = t.scan(columns=["name"], where="id > 5")
     >>> scan
     <Scan of db.t: name where id > 5, no snapshot yet>
-    >>> scan.count(), scan.files()
-    (0, [])
+    >>> scan.count(), scan.files(), scan.to_arrow().schema.names
+    (0, [], ['name'])
     """
 
     def __init__(
@@ -97,22 +100,25 @@ class Scan:
         paths: list[str] = self.plan().to_arrow()["file_path"].to_pylist()
         return paths
 
-    def count(self) -> int:
-        """How many rows there are, told from metadata.
+    def _read(
+        self, *, batch_size: int, workers: int | None, progress: OnProgress | None, ordered: bool
+    ) -> Iterator[pa.RecordBatch]:
+        with explaining_lost_files(self._state, self._table):
+            yield from read_plan(
+                self.plan(),
+                self.schema,
+                self._storage,
+                batch_size=batch_size,
+                workers=workers,
+                progress=progress,
+                ordered=ordered,
+            )
 
-        It can be told where whole files pass the filter and deletes are deletion vectors; otherwise files would have to
-        be read, and that is an error.
-        """
-        known = count_rows(self.plan())
-        if known.is_complete:
-            return known.count
-        unread = sum(1 for _ in known.tasks())
-        raise UnsupportedFeature(
-            f"the rows cannot be counted from metadata alone: {unread} of {len(self.plan())} files have rows of which "
-            "only reading can tell whether they pass the filter and are not deleted",
-            hint="count with an engine, or with a filter that partitions or column bounds decide",
-            table=self._table,
-        )
+    def count(self, *, workers: int | None = None, progress: OnProgress | None = None) -> int:
+        """How many rows there are: told from metadata as far as it tells, and by reading the files that are left."""
+        with explaining_lost_files(self._state, self._table):
+            count = count_plan(self.plan(), self._storage, workers=workers, progress=progress)
+        return count if self._limit is None else min(count, self._limit)
 
     def explain(self) -> str:
         """What would be read and why, for people: the snapshot, the files kept and left out, the rest of the filter."""
@@ -124,5 +130,15 @@ class Scan:
     def __repr__(self) -> str:
         columns = ", ".join(field.name for field in self.schema.fields[:8]) + ", …" * (len(self.schema) > 8)
         where = "" if self.where is TRUE else f" where {self.where}"
+        limit = "" if self._limit is None else f", at most {self._limit} rows"
         when = "no snapshot yet" if self.snapshot is None else f"snapshot {self.snapshot.snapshot_id}"
-        return f"<Scan of {self._table}: {columns or 'no columns'}{where}, {when}>"
+        return f"<Scan of {self._table}: {columns or 'no columns'}{where}{limit}, {when}>"
+
+    def _card(self) -> Card:
+        rows: list[tuple[str, str | Sequence[str]]] = [("columns", column_lines(self.schema))]
+        if self.where is not TRUE:
+            rows.append(("where", str(self.where)))
+        if self._limit is not None:
+            rows.append(("limit", f"{self._limit:,}"))
+        rows.append(("snapshot", "none yet" if self.snapshot is None else snapshot_line(self.snapshot)))
+        return Card(self._table, "rows to be read", tuple(rows))

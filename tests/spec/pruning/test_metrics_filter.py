@@ -101,8 +101,24 @@ def test_every_test_of_every_pair_of_values_is_sound(field_id):
             results = [passes(row) for row in data]
             assert might(metrics) or not any(results), (str(leaf), data)
             assert not must(metrics) or all(results), (str(leaf), data)
-            if data[0] == data[1]:
+            if data[0] == data[1] and not may_be_microseconds(reference.type, data[0].get(reference.entry.name)):
                 assert might(metrics) is must(metrics) is results[0], (str(leaf), data)
+
+
+def may_be_microseconds(type_, value):
+    """Nanoseconds within some months of 1970, whose bounds are not believed."""
+    return type_.kind in ("timestamp_ns", "timestamptz_ns") and value is not None and abs(value) < 10**16
+
+
+def test_bounds_of_nanoseconds_that_are_microseconds_skip_nothing():
+    """Java Iceberg writes the bounds of nanosecond columns of ORC files in microseconds."""
+    column = BoundReference(Schema((Field(1, "a", t.TIMESTAMP_NS),)).entry(1))
+    moment = 1_577_934_245_123_456_789
+    for told, skipped in ((moment // 1000, False), (moment, True)):
+        bounds = file(nulls=0, lower=encode(t.LONG, told), upper=encode(t.LONG, told))
+        assert might_match(BoundPredicate(Op.GT_EQ, column, (moment,)), bounds)
+        assert might_match(BoundPredicate(Op.GT, column, (moment,)), bounds) is not skipped
+        assert not must_match(BoundPredicate(Op.LT, column, (moment,)), bounds)
 
 
 @pytest.mark.parametrize("field_id", COLUMNS, ids=SCHEMA.name_of)
@@ -241,7 +257,7 @@ def test_zero_valued_bounds_are_bounds(type_, zero, below):
         (t.LONG, encode(t.INT, -5), encode(t.INT, 7), 7, 8),
         (t.DOUBLE, encode(t.FLOAT, 0.5), encode(t.FLOAT, 1.5), 1.5, 1.6),
         (t.TIMESTAMP, encode(t.DATE, -1), encode(t.DATE, 1), -86_400_000_000, -86_400_000_001),
-        (t.TIMESTAMP_NS, encode(t.DATE, 0), encode(t.DATE, 1), 86_400_000_000_000, 86_400_000_000_001),
+        (t.TIMESTAMP_NS, encode(t.DATE, 900), encode(t.DATE, 1000), 86_400_000_000_000_000, 86_400_000_000_000_001),
         (DecimalType(18, 2), b"\xff", b"\x05", Decimal("0.05"), Decimal("0.06")),
         (DecimalType(38, 2), b"\xff", b"\x05", Decimal("-0.01"), Decimal("-0.02")),
     ],

@@ -23,8 +23,10 @@ from floe.spec.pruning.ranges import (
     BYTES_KINDS,
     FLOAT_KINDS,
     INTEGER_KINDS,
+    NANOSECOND_KINDS,
     WIDE_DECIMAL_BYTES,
     has_int_keys,
+    in_microseconds,
 )
 from floe.spec.pruning.var_bytes import WORD, VarBytes
 from floe.spec.types import DecimalType, FixedType, Type
@@ -327,6 +329,11 @@ def trusted_bounds(type_: Type, lower: KeyColumn, upper: KeyColumn) -> tuple[Key
     both = lower.known & upper.known
     in_order = ~(both & lower.above(upper))
     lower, upper = lower.where(in_order), upper.where(in_order)
+    if type_.kind in NANOSECOND_KINDS and isinstance(lower, IntKeys) and isinstance(upper, IntKeys):
+        sure = np.zeros(len(lower.known), np.bool_)
+        for keys in (lower, upper):
+            sure |= keys.known & ~in_microseconds(keys.values)
+        lower, upper = lower.where(sure), upper.where(sure)
     if type_.kind == "uuid" and isinstance(lower, ByteKeys) and isinstance(upper, ByteKeys):
         apart = ~(both & lower.equals(upper))
         lower = _with_second_half(lower, apart, np.uint64(0))

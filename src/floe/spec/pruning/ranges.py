@@ -39,11 +39,13 @@ __all__ = [
     "BYTES_KINDS",
     "FLOAT_KINDS",
     "INTEGER_KINDS",
+    "NANOSECOND_KINDS",
     "Facts",
     "Key",
     "RangeTest",
     "bounds_to_keys",
     "has_int_keys",
+    "in_microseconds",
     "literal_key",
     "transformed",
 ]
@@ -56,9 +58,11 @@ INTEGER_KINDS = frozenset({
     "boolean", "int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns",
 })  # fmt: skip
 
+NANOSECOND_KINDS = frozenset({"timestamp_ns", "timestamptz_ns"})
 DECODED_KINDS = INTEGER_KINDS | FLOAT_KINDS
 MAX_INT64_DIGITS = 18
 WIDE_DECIMAL_BYTES = 16  # two's complement of 38 digits
+_MOST_MICROSECONDS = 2**63 // 1000
 _WIDE_OFFSET = 1 << (8 * WIDE_DECIMAL_BYTES - 1)
 
 
@@ -128,8 +132,8 @@ def bounds_to_keys(type_: Type, lower: bytes | None, upper: bytes | None) -> tup
 
     Bounds only ever help to skip work, so one that makes no sense is treated as absent rather than as an error: the
     rows are then read, which is always right. That is the case for bytes that are no value of the type, for NaN
-    (older ORC writers put it in both bounds when the first value of a file was NaN), and for a lower bound above the
-    upper.
+    (older ORC writers put it in both bounds when the first value of a file was NaN), for a lower bound above the upper,
+    and for nanoseconds that may be microseconds.
 
     >>> from floe.spec.types import INT, LONG
     >>> bounds_to_keys(LONG, b"\x01\0\0\0", b"\x02\0\0\0\0\0\0\0")  # the lower one was written as an int
@@ -143,11 +147,24 @@ def bounds_to_keys(type_: Type, lower: bytes | None, upper: bytes | None) -> tup
         return None, None
     if low is not None and high is not None and low > high:  # type: ignore[operator]
         return None, None
+    if type_.kind in NANOSECOND_KINDS and all(key is None or in_microseconds(key) for key in (low, high)):
+        return None, None
     if type_.kind == "uuid" and low != high:
         # Java orders UUIDs as two signed numbers. Among bounds that look right that can only have misplaced the second
         # half, so that half proves nothing.
         return _with_second_half(low, b"\x00"), _with_second_half(high, b"\xff")
     return low, high
+
+
+def in_microseconds(key: Any) -> Any:
+    """Whether a bound of nanoseconds may in truth be microseconds, as Java writes it for ORC; numbers or arrays.
+
+    All moments that nanoseconds reach are less than this in microseconds. In nanoseconds it is some months of 1970.
+
+    >>> in_microseconds(1_577_934_245_123_456), in_microseconds(1_577_934_245_123_456_789)
+    (True, False)
+    """
+    return abs(key) <= _MOST_MICROSECONDS
 
 
 def _with_second_half(key: Key | None, filler: bytes) -> Key | None:

@@ -1,0 +1,173 @@
+"""A plan read as a stream of batches: several files at once, in order, and only so much of them in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from floe.arrow.reading.parallel import Finished, read_in_parallel
+from floe.arrow.reading.tasks import TaskReader
+from floe.errors import InvalidInput
+from floe.formats.model import DEFAULT_BATCH_SIZE
+from floe.formats.registry import Registry
+from floe.plan.scan_plan import ScanPlan
+from floe.plan.splits import split_task
+from floe.plan.tasks import FileTask
+from floe.spec.schemas.schema import Schema
+from floe.storage.protocol import Storage
+
+__all__ = ["OnProgress", "Progress", "default_workers", "read_plan", "stream_tasks"]
+
+_MAX_WORKERS = 8
+_WAITING_BYTES = 64 * 2**20
+"""How many bytes of batches wait for the consumer, about."""
+
+_STRETCH = 32 * 2**20
+"""Large files are read in stretches of about this size, so that several threads can read one file."""
+
+_SPLITTABLE = ("parquet", "orc")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a read has come.
+
+    >>> print(Progress(files=1, total_files=4, rows=1000, bytes=25, total_bytes=100))
+    1 of 4 files, 1,000 rows, 25%
+    """
+
+    files: int
+    """Files that are read to their end."""
+
+    total_files: int
+    rows: int
+    """Rows that were given out."""
+
+    bytes: int
+    """Bytes of the files, or parts of them, that are read to their end."""
+
+    total_bytes: int
+
+    @property
+    def share(self) -> float:
+        """How much is done, from 0 to 1."""
+        return self.bytes / self.total_bytes if self.total_bytes else 1.0
+
+    def __str__(self) -> str:
+        return f"{self.files:,} of {self.total_files:,} files, {self.rows:,} rows, {self.share:.0%}"
+
+
+OnProgress: TypeAlias = Callable[[Progress], object]
+"""What is told how far a read has come: after every batch, and after every file."""
+
+
+def default_workers() -> int:
+    """How many threads read at once unless told: one for each processor, at least two, at most eight."""
+    return max(2, min(_MAX_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4))
+
+
+def read_plan(
+    plan: ScanPlan,
+    schema: Schema,
+    storage: Storage,
+    *,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    workers: int | None = None,
+    progress: OnProgress | None = None,
+    ordered: bool = True,
+    registry: Registry | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a plan in the columns of a schema, which may hold metadata columns.
+
+    Files are read by several threads, and given out in the plan's order unless `ordered` is false. What waits in memory
+    has a limit, so that a slow consumer holds up the threads. Closing the iterator early ends them.
+
+    >>> import floe
+    >>> lake = floe.connect("memory:")
+    >>> lake.create_namespace("db")
+    >>> t = lake.create_table("db.t", "id bigint")
+    >>> list(read_plan(t.scan().plan(), t.schema, t.storage))
+    []
+    """
+    reader = TaskReader(plan.metadata, storage, registry=registry, batch_size=batch_size)
+    workers = default_workers() if workers is None else workers
+    return stream_tasks(
+        _stretches(plan.tasks(), len(plan), workers),
+        lambda task: reader.batches(task, schema),
+        total_files=len(plan),
+        total_bytes=plan.size,
+        workers=workers,
+        progress=progress,
+        ordered=ordered,
+    )
+
+
+def stream_tasks(
+    tasks: Iterable[FileTask],
+    read: Callable[[FileTask], Iterator[pa.RecordBatch]],
+    *,
+    total_files: int,
+    total_bytes: int,
+    workers: int | None = None,
+    progress: OnProgress | None = None,
+    ordered: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """The batches of some tasks, or stretches of them, as `read` gives them."""
+    workers = default_workers() if workers is None else workers
+    if workers < 1:
+        raise InvalidInput(f"at least one thread has to read, found workers={workers}")
+    single = total_files <= 1 and total_bytes <= _STRETCH
+    found = read_in_parallel(read, tasks, workers=1 if single else workers, budget=_WAITING_BYTES, ordered=ordered)
+    return _reported(found, progress, total_files, total_bytes)
+
+
+def _reported(
+    found: Iterator[pa.RecordBatch | Finished[FileTask]],
+    progress: OnProgress | None,
+    total_files: int,
+    total_bytes: int,
+) -> Iterator[pa.RecordBatch]:
+    files = rows = bytes_ = 0
+    try:
+        for one in found:
+            if isinstance(one, Finished):
+                task = one.item
+                files += task.start + task.length >= task.file.file_size_in_bytes
+                bytes_ += task.length
+            else:
+                rows += one.num_rows
+            if progress is not None:
+                progress(Progress(files, total_files, rows, bytes_, total_bytes))
+            if not isinstance(one, Finished):
+                yield one
+    finally:
+        found.close()  # type: ignore[attr-defined]  # it is a generator
+
+
+def _stretches(tasks: Iterable[FileTask], count: int, workers: int) -> Iterator[FileTask]:
+    """The tasks, those of large files in stretches if there are so few files that threads would have nothing to do."""
+    few = count < 4 * workers and workers > 1
+    for task in tasks:
+        if few and task.length > 2 * _STRETCH and task.file.file_format in _SPLITTABLE and task.file.split_offsets:
+            yield from _joined(split_task(task, _STRETCH))
+        else:
+            yield task
+
+
+def _joined(parts: Iterable[FileTask]) -> Iterator[FileTask]:
+    """Neighbouring parts of a file put together up to the size of a stretch; what lies before the first is with it."""
+    held: FileTask | None = None
+    for part in parts:
+        if held is None:
+            held = part.part(0, part.start + part.length)
+        elif held.length + part.length <= _STRETCH:
+            held = held.part(held.start, held.length + part.length)
+        else:
+            yield held
+            held = part
+    if held is not None:
+        yield held
