@@ -16,19 +16,22 @@ table {
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.formats.arrow_types import arrow_type
-from floe.formats.arrow_values import struct_array
+from floe.formats.arrow_conversion import converter
+from floe.formats.arrow_types import arrow_schema
+from floe.formats.arrow_values import constant_array
+from floe.formats.file_columns import file_fields, find_columns
+from floe.formats.projection import rows_without_columns
+from floe.spec.schemas.column_resolution import ColumnSource, FromFile, FromReader
 from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import Field, StructType
 
-__all__ = ["column_at", "narrowed", "with_columns"]
+__all__ = ["column_at", "narrowing", "with_columns"]
 
 
 def with_columns(schema: Schema, added: Iterable[SchemaField]) -> Schema:
@@ -84,19 +87,39 @@ def column_at(schema: Schema, batch: pa.RecordBatch, field_id: int) -> pa.Array:
     return array
 
 
-def narrowed(array: pa.Array, has: Field, wanted: Field) -> pa.Array:
-    """A column as it was wanted, without what was added to its structs.
+def narrowing(has: Schema, wanted: Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """What makes of batches of one schema those of another that is a part of it, at any depth and in any order.
 
     >>> from floe.spec.types import INT
-    >>> has = Field(1, "st", StructType((Field(2, "a", INT), Field(3, "b", INT))))
-    >>> wanted = Field(1, "st", StructType((Field(2, "a", INT),)))
-    >>> narrowed(pa.array([{"a": 1, "b": 2}, None], arrow_type(has.type)), has, wanted).to_pylist()
-    [{'a': 1}, None]
+    >>> has = Schema((Field(1, "st", StructType((Field(2, "a", INT), Field(3, "b", INT)))), Field(4, "c", INT)))
+    >>> wanted = Schema((Field(1, "st", StructType((Field(2, "a", INT),))),))
+    >>> rows = pa.RecordBatch.from_pylist([{"st": {"a": 1, "b": 2}, "c": 3}, {"st": None, "c": 4}], arrow_schema(has))
+    >>> narrowing(has, wanted)(rows).to_pylist()
+    [{'st': {'a': 1}}, {'st': None}]
     """
-    if has is wanted or has == wanted:
-        return array
-    known = np.asarray(array.is_valid()) if array.null_count else None
-    # what was wanted comes first, in its order, and what was added behind it
-    pairs = zip(has.type.fields, wanted.type.fields, strict=False)
-    children = [narrowed(array.field(place), *pair) for place, pair in enumerate(pairs)]
-    return struct_array(arrow_type(wanted.type), children, len(array), known)
+    if has is wanted:
+        return _same
+    stored, target = arrow_schema(has), arrow_schema(wanted)
+    makers = [_maker(source, stored) for source in find_columns(wanted, file_fields(stored))]
+
+    def narrow(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not makers:
+            return rows_without_columns(batch.num_rows)
+        return pa.RecordBatch.from_arrays([make(batch) for make in makers], schema=target)
+
+    return narrow
+
+
+def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+def _maker(source: ColumnSource, stored: pa.Schema) -> Callable[[pa.RecordBatch], pa.Array]:
+    if isinstance(source, FromReader) and source.stored is not None:  # metadata columns are stored here like others
+        source = source.stored
+    if not isinstance(source, FromFile):
+        type_ = source.field.type
+        return lambda batch: constant_array(type_, None, batch.num_rows)
+    place = source.position
+    convert = converter(source, stored.field(place).type)
+    return lambda batch: convert(batch.column(place))

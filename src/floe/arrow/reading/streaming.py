@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -20,10 +20,10 @@ from floe.plan.tasks import FileTask
 from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
 
-__all__ = ["OnProgress", "Progress", "default_workers", "read_plan", "stream_tasks"]
+__all__ = ["WAITING_BYTES", "OnProgress", "Progress", "Tally", "default_workers", "read_plan", "stream_tasks"]
 
 _MAX_WORKERS = 8
-_WAITING_BYTES = 64 * 2**20
+WAITING_BYTES = 64 * 2**20
 """How many bytes of batches wait for the consumer, about."""
 
 _STRETCH = 32 * 2**20
@@ -63,6 +63,40 @@ class Progress:
 
 OnProgress: TypeAlias = Callable[[Progress], object]
 """What is told how far a read has come: after every batch, and after every file."""
+
+
+class Tally:
+    """Counts what was read, and tells it.
+
+    >>> tally = Tally(print)
+    >>> tally.expect(files=2, bytes_=100)
+    >>> tally.given(rows=5)
+    0 of 2 files, 5 rows, 0%
+    """
+
+    def __init__(self, progress: OnProgress | None) -> None:
+        self._progress = progress
+        self._now = Progress(0, 0, 0, 0, 0)
+
+    def expect(self, files: int, bytes_: int) -> None:
+        """More is to be read."""
+        now = self._now
+        self._now = replace(now, total_files=now.total_files + files, total_bytes=now.total_bytes + bytes_)
+
+    def given(self, rows: int) -> None:
+        """Rows are given out."""
+        self._tell(replace(self._now, rows=self._now.rows + rows))
+
+    def finished(self, task: FileTask) -> None:
+        """A file, or a stretch of it, was read to its end."""
+        is_last = task.start + task.length >= task.file.file_size_in_bytes
+        now = self._now
+        self._tell(replace(now, files=now.files + is_last, bytes=now.bytes + task.length))
+
+    def _tell(self, now: Progress) -> None:
+        self._now = now
+        if self._progress is not None:
+            self._progress(now)
 
 
 def default_workers() -> int:
@@ -121,28 +155,19 @@ def stream_tasks(
     if workers < 1:
         raise InvalidInput(f"at least one thread has to read, found workers={workers}")
     single = total_files <= 1 and total_bytes <= _STRETCH
-    found = read_in_parallel(read, tasks, workers=1 if single else workers, budget=_WAITING_BYTES, ordered=ordered)
-    return _reported(found, progress, total_files, total_bytes)
+    found = read_in_parallel(read, tasks, workers=1 if single else workers, budget=WAITING_BYTES, ordered=ordered)
+    tally = Tally(progress)
+    tally.expect(total_files, total_bytes)
+    return _reported(found, tally)
 
 
-def _reported(
-    found: Iterator[pa.RecordBatch | Finished[FileTask]],
-    progress: OnProgress | None,
-    total_files: int,
-    total_bytes: int,
-) -> Iterator[pa.RecordBatch]:
-    files = rows = bytes_ = 0
+def _reported(found: Iterator[pa.RecordBatch | Finished[FileTask]], tally: Tally) -> Iterator[pa.RecordBatch]:
     try:
         for one in found:
             if isinstance(one, Finished):
-                task = one.item
-                files += task.start + task.length >= task.file.file_size_in_bytes
-                bytes_ += task.length
+                tally.finished(one.item)
             else:
-                rows += one.num_rows
-            if progress is not None:
-                progress(Progress(files, total_files, rows, bytes_, total_bytes))
-            if not isinstance(one, Finished):
+                tally.given(one.num_rows)
                 yield one
     finally:
         found.close()  # type: ignore[attr-defined]  # it is a generator

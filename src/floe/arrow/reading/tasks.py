@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from floe.arrow.reading.equality_deletes import EqualityDeletes, KeyColumns, KeySet
-from floe.arrow.reading.extra_columns import narrowed, with_columns
+from floe.arrow.reading.extra_columns import narrowing, with_columns
 from floe.arrow.reading.position_deletes import PositionDeletes
 from floe.errors import FloeError, InvalidMetadata
-from floe.formats.arrow_types import arrow_schema
 from floe.formats.model import DEFAULT_BATCH_SIZE
 from floe.formats.projection import rows_without_columns
 from floe.formats.registry import Registry, default_registry
@@ -128,7 +127,7 @@ class TaskReader:
     ) -> Iterator[pa.RecordBatch]:
         """The rows that are not gone, and of those the ones that `only` hits if there is one."""
         read = _with_extras(schema, gone, only)
-        wanted = arrow_schema(schema)
+        narrow = narrowing(read, schema)
         for batch in self._read(task, read, where, max(gone.key_count, 0 if only is None else only.key_count)):
             keep = gone.left(read, batch)
             if only is not None:
@@ -138,7 +137,7 @@ class TaskReader:
                 keep = hits if keep is None else keep & hits
             if keep is not None and not keep.any():
                 continue
-            made = _as_wanted(batch, read, schema, wanted)
+            made = narrow(batch)
             if keep is not None:
                 made = _filtered(made, keep)
             yield from _cut(made, self._batch_size)
@@ -149,12 +148,12 @@ class TaskReader:
         """All rows, with `_deleted` as it is."""
         place = next(n for n, field in enumerate(schema.fields) if field.id == DELETED.id)
         read = _with_extras(schema, gone, None)
-        wanted = arrow_schema(schema)
+        narrow = narrowing(read, schema)
         for batch in self._read(task, read, where, gone.key_count):
             hits = gone.hits(read, batch)
-            made = _as_wanted(batch, read, schema, wanted)
+            made = narrow(batch)
             if hits is not None:
-                made = made.set_column(place, wanted.field(place), pa.array(hits))
+                made = made.set_column(place, made.schema.field(place), pa.array(hits))
             yield from _cut(made, self._batch_size)
 
     def _read(
@@ -259,17 +258,6 @@ def _with_extras(schema: Schema, gone: _Deletes, only: _Deletes | None) -> Schem
     if any(deletes.positions for deletes in several) and POS.id not in read.by_id:
         read = Schema((*read.fields, POS))
     return read
-
-
-def _as_wanted(batch: pa.RecordBatch, read: Schema, schema: Schema, wanted: pa.Schema) -> pa.RecordBatch:
-    """The wanted columns of a batch that has more."""
-    if read is schema:
-        return batch
-    if not schema.fields:
-        return rows_without_columns(batch.num_rows)
-    pairs = zip(read.fields, schema.fields, strict=False)
-    arrays = [narrowed(batch.column(place), *pair) for place, pair in enumerate(pairs)]
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
 def _filtered(batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
