@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from floe.avro.snapshot_manifests import snapshot_manifests
-from floe.commit.change import Change, KeyedChange, TidyChange, WritingChange
+from floe.commit.change import Change, CreatingChange, KeyedChange, TidyChange, WritingChange
 from floe.commit.outcomes import find_key, names_metadata_file
 from floe.commit.path_set import PathSet
 from floe.commit.pointer import Pointer, Proposal, TableState
@@ -99,21 +99,29 @@ def delete_uncommitted(
 
     Called only when `commit` raised an error other than `CommitStateUnknown`. The table is read anew: if it is not
     that of `table_uuid` any more, or has the changes, or any of its snapshots reaches a file, or anything cannot be
-    read, nothing is deleted.
+    read, nothing is deleted. A table that was to be made, and is not there or is
+    another one, has none of the files.
     """
     if not files:
         return []
     try:
         fresh = pointer.load()
-        if fresh is None or find_key(fresh.metadata, changes) is not None:
+        creating = any(isinstance(change, CreatingChange) for change in changes[:1])
+        if fresh is None and not creating:
             return []
-        if table_uuid is not None and (fresh.metadata.table_uuid or "").lower() != table_uuid.lower():
+        if fresh is not None and find_key(fresh.metadata, changes) is not None:
             return []
-        if reachable_among(fresh.metadata, files, pointer.storage):
+        if fresh is not None and table_uuid is not None and not creating and not _is_table(fresh, table_uuid):
+            return []
+        if fresh is not None and reachable_among(fresh.metadata, files, pointer.storage):
             return []
         return [deletion.location for deletion in pointer.storage.delete_many(files) if deletion.deleted]
     except (FloeError, OSError):
         return []
+
+
+def _is_table(state: TableState, table_uuid: str) -> bool:
+    return (state.metadata.table_uuid or "").lower() == table_uuid.lower()
 
 
 def _needless(changes: Iterable[Change], doubtful: bool) -> list[str]:

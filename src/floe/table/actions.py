@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -19,6 +19,7 @@ from floe.spec.metadata.refs import MAIN_BRANCH
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.environment import Environment
+from floe.storage.protocol import Storage
 
 __all__ = ["Actions", "Builder", "warn_of_lost_changes"]
 
@@ -46,9 +47,31 @@ class Actions(ABC):
     def environment(self) -> Environment:
         """Time, ids and chance."""
 
+    @property
     @abstractmethod
+    def storage(self) -> Storage:
+        """The storage of the table's files."""
+
     def _do(self, change: Change) -> Snapshot | None:
         """Make a change, now or when the transaction ends; the snapshot that it made, if it has made one by now."""
+        return self._do_all([change])
+
+    @abstractmethod
+    def _do_all(self, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        """Make several changes as one; the snapshot is that of the last one that makes any.
+
+        `files` are data files and delete files that were written for them: they are deleted if it is certain that the
+        changes were not made, and stay if there is any doubt.
+        """
+
+    @abstractmethod
+    def _reload(self) -> None:
+        """Look at the table as it is now; in a transaction it stays as it was."""
+
+    @property
+    @abstractmethod
+    def _rows_pending(self) -> bool:
+        """Whether rows were changed that cannot be read yet: in this transaction, before its commit."""
 
     @abstractmethod
     def _begin(self, builder: Builder) -> None:

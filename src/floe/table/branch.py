@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from floe.commit.change import Change
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.environment import Environment
+from floe.storage.protocol import Storage
 from floe.table.actions import Actions, Builder
-from floe.table.file_actions import FileActions
+from floe.table.row_actions import RowActions
 
 __all__ = ["Branch", "Stage"]
 
 
-class _Elsewhere(FileActions):
+class _Elsewhere(RowActions):
     """Changes that another one makes, but elsewhere than on `main`."""
 
     _named_branch = True
@@ -35,8 +38,20 @@ class _Elsewhere(FileActions):
     def _published(self) -> TableMetadata:
         return self._actions._published
 
-    def _do(self, change: Change) -> Snapshot | None:
-        return self._actions._do(change)
+    @property
+    def storage(self) -> Storage:
+        """The storage of the table's files."""
+        return self._actions.storage
+
+    def _do_all(self, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        return self._actions._do_all(changes, files)
+
+    def _reload(self) -> None:
+        self._actions._reload()
+
+    @property
+    def _rows_pending(self) -> bool:
+        return self._actions._rows_pending
 
     def _begin(self, builder: Builder) -> None:
         self._actions._begin(builder)

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -61,7 +62,11 @@ class LakeTransaction:
             ]
         finally:
             self._close()
-        commit_all(works, self._catalog.shared)
+        by_pointer = {id(table._pointer): table for table in self._tables.values()}
+        with ExitStack() as tidy:
+            for work in works:
+                tidy.enter_context(by_pointer[id(work.pointer)]._tidy(work.changes))
+            commit_all(works, self._catalog.shared)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -81,6 +86,8 @@ class LakeTransaction:
     ) -> None:
         if kind is not None:
             self._close()
+            for table in self._tables.values():
+                table._forget()
         elif not self._closed:
             self.commit()
 

@@ -8,15 +8,16 @@ use one object: each call works with one state from its beginning to its end, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 
 from floe.commit.change import BranchChange, Change
+from floe.commit.cleanup import delete_uncommitted
 from floe.commit.loop import commit
 from floe.commit.outcomes import Committed, Landing
 from floe.commit.pointer import Pointer, TableState
-from floe.errors import NoSuchTable
+from floe.errors import CommitStateUnknown, FloeError, NoSuchTable
 from floe.spec.expressions.nodes import Expression
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.snapshots import Snapshot
@@ -31,19 +32,19 @@ from floe.table.branch import Branch, Stage
 from floe.table.cards import Card, table_card
 from floe.table.changes import ChangeScan
 from floe.table.expiry import Expiration
-from floe.table.file_actions import FileActions
 from floe.table.history import HistoryEntry, history_of
 from floe.table.inspect import Inspect
 from floe.table.layout_actions import LayoutActions
 from floe.table.moments import Moment, duration_millis, to_millis
 from floe.table.ref_actions import RefActions
+from floe.table.row_actions import RowActions
 from floe.table.scan import Scan
 from floe.table.transaction import Transaction
 
 __all__ = ["Table", "TableBranch"]
 
 
-class Table(FileActions, LayoutActions, RefActions):
+class Table(RowActions, LayoutActions, RefActions):
     """A table: `lake.table("db.orders")`, or `floe.open("warehouse/db/orders")`.
 
     >>> import floe
@@ -204,12 +205,19 @@ class Table(FileActions, LayoutActions, RefActions):
         since: int | Moment | None = None,
         until: int | Moment | None = None,
         branch: str | None = None,
+        columns: str | Sequence[str] | None = None,
         where: Expression | str | None = None,
+        updates: bool = False,
+        identifiers: str | Sequence[str] | None = None,
+        carry_over: bool = False,
         case_sensitive: bool = True,
     ) -> ChangeScan:
         """What was changed after one snapshot up to and with another: by default all that is known, up to now.
 
-        The ends are snapshot ids, branches or tags, or moments.
+        The ends are snapshot ids, branches or tags, or moments. Changes are rows that were added and rows that were
+        deleted. With `updates`, a row that a commit deletes and adds again under the same identifier is an update; the
+        identifier columns are the schema's, unless others are named. Rows that a rewrite only carried from one file to
+        another are no changes; `carry_over` gives them all the same.
         """
         return ChangeScan(
             self._state,
@@ -218,7 +226,11 @@ class Table(FileActions, LayoutActions, RefActions):
             since=since,
             until=until,
             branch=branch,
+            columns=columns,
             where=where,
+            updates=updates,
+            identifiers=identifiers,
+            carry_over=carry_over,
             case_sensitive=case_sensitive,
         )
 
@@ -262,14 +274,28 @@ class Table(FileActions, LayoutActions, RefActions):
     def _published(self) -> TableMetadata:
         return self.metadata
 
-    def _do(self, change: Change) -> Snapshot | None:
-        done = self._publish([change])
-        if not isinstance(change, BranchChange) or done.landing is Landing.UNCHANGED:
+    def _do_all(self, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        try:
+            done = self._publish(changes)
+        except CommitStateUnknown:
+            raise
+        except FloeError:
+            delete_uncommitted(self._pointer, changes, files, table_uuid=self.uuid)
+            raise
+        change = next((one for one in reversed(changes) if isinstance(one, BranchChange)), None)
+        if change is None or done.landing is Landing.UNCHANGED:
             return None
         made = done.metadata.snapshots_by_id.get(change.snapshot_id)
         ref = done.metadata.refs.get(change.branch or "")
         # A pick may only have moved the branch; the snapshot is then one that was there.
         return done.metadata.snapshots_by_id.get(ref.snapshot_id) if made is None and ref is not None else made
+
+    def _reload(self) -> None:
+        self.refresh()
+
+    @property
+    def _rows_pending(self) -> bool:
+        return False
 
     def _publish(self, changes: Sequence[Change]) -> Committed:
         done = commit(self._pointer, changes, table_uuid=self.uuid)

@@ -15,13 +15,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType, TracebackType
 from typing import Self
 
 from floe.commit.change import Attempt, Change, KeyedChange
+from floe.commit.cleanup import delete_uncommitted
 from floe.commit.pointer import Pointer
-from floe.errors import FloeError, InvalidInput
+from floe.errors import CommitStateUnknown, FloeError, InvalidInput
+from floe.formats.writers.rolling import discard
 from floe.spec.metadata.apply import apply
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
@@ -32,14 +35,14 @@ from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
 from floe.table.actions import Builder, warn_of_lost_changes
 from floe.table.branch import Branch
-from floe.table.file_actions import FileActions
 from floe.table.layout_actions import LayoutActions
 from floe.table.ref_actions import RefActions
+from floe.table.row_actions import RowActions
 
 __all__ = ["PendingTable", "Transaction"]
 
 
-class PendingTable(FileActions, LayoutActions, RefActions):
+class PendingTable(RowActions, LayoutActions, RefActions):
     """A table with changes that are still to be made; it shows the columns and properties that they will make.
 
     Changes of rows are not seen here before the commit. Not for use from several threads.
@@ -49,6 +52,7 @@ class PendingTable(FileActions, LayoutActions, RefActions):
         self._pointer = pointer
         self._base = metadata
         self._pending: list[Change | Builder] = []
+        self._files: list[str] = []
         self._preview: tuple[int, TableMetadata] = (0, metadata)
         self._closed = False
 
@@ -120,14 +124,43 @@ class PendingTable(FileActions, LayoutActions, RefActions):
     def _published(self) -> TableMetadata:
         return self._base
 
-    def _do(self, change: Change) -> Snapshot | None:
-        self._add(change)
+    def _do_all(self, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        before = list(self._pending)
         try:
+            for change in changes:
+                self._add(change)
             self.metadata  # noqa: B018 (so that what cannot be done is said at once)
         except FloeError:
-            self._pending.pop()  # a call that raises has no effect
+            self._pending[:] = before  # a call that raises has no effect
+            discard(self.storage, files)
             raise
+        self._files += files
         return None
+
+    def _reload(self) -> None:
+        pass  # everything in a transaction is made for the table as it was at its beginning
+
+    @property
+    def _rows_pending(self) -> bool:
+        return any(isinstance(item, KeyedChange) for item in self._pending)
+
+    def _forget(self) -> None:
+        """Give up before anything was sent: nobody knows of the files that were written."""
+        self._close()
+        files, self._files = self._files, []
+        discard(self.storage, files)
+
+    @contextmanager
+    def _tidy(self, changes: Sequence[Change]) -> Iterator[None]:
+        """Delete what was written for a commit that fails, if it is certain that it did."""
+        files, self._files = self._files, []
+        try:
+            yield
+        except CommitStateUnknown:
+            raise
+        except FloeError:
+            delete_uncommitted(self._pointer, changes, files, table_uuid=self._base.table_uuid)
+            raise
 
     def _begin(self, builder: Builder) -> None:
         self._add(builder)
@@ -198,11 +231,12 @@ class Transaction(PendingTable):
         finally:
             self._close()
         if changes:
-            self._publish(changes)
+            with self._tidy(changes):
+                self._publish(changes)
 
     def abort(self) -> None:
         """Forget all changes."""
-        self._close()
+        self._forget()
 
     def __enter__(self) -> Self:
         return self
@@ -211,7 +245,7 @@ class Transaction(PendingTable):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._close()
+            self._forget()
         elif not self._closed:
             self.commit()
 
