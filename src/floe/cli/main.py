@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from importlib.abc import MetaPathFinder
 from textwrap import indent
 from typing import Annotated, Any, Final
 
@@ -21,7 +22,7 @@ import typer
 from typer.core import TyperGroup
 
 import floe
-from floe.cli.commands import history, ls, show
+from floe.cli.commands import doctor, head, history, load, ls, scan, show
 from floe.cli.output import complaints
 from floe.errors import FloeError
 
@@ -29,6 +30,14 @@ __all__ = ["app", "main"]
 
 STOPPED: Final = 130
 NOBODY_READS: Final = 141
+
+
+class _NoPandas(MetaPathFinder):
+    """Hides pandas: pyarrow imports it, if it is there, to make arrays; no command needs it, and it is slow."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
 
 class _Commands(TyperGroup):
@@ -47,6 +56,10 @@ class _Commands(TyperGroup):
         except BrokenPipeError:
             _read_no_more()
             raise typer.Exit(NOBODY_READS) from None
+        except Exception as error:
+            if type(error).__module__.startswith(("typer.", "click.")):
+                raise  # a command line that was not understood, or a way to end
+            _complain(ctx, _defect(error))
         else:
             return result
         raise typer.Exit(1)
@@ -61,7 +74,16 @@ app = typer.Typer(
     help="Apache Iceberg tables from the command line.",
     epilog="A table is named as warehouse/db/orders, as lake.db.orders with lake from floe.toml, or with --catalog.",
 )
-for module, command in ((ls, ls.ls), (show, show.show), (history, history.history)):
+COMMANDS: Final = (
+    (ls, ls.ls),
+    (show, show.show),
+    (history, history.history),
+    (head, head.head),
+    (scan, scan.scan),
+    (load, load.load),
+    (doctor, doctor.doctor),
+)
+for module, command in COMMANDS:
     app.command(epilog=f"\b\nExamples:\n{indent(module.EXAMPLES.strip(), '  ')}")(command)
 
 
@@ -86,8 +108,7 @@ def _root(
 
 def main() -> None:
     """What the script `floe` runs."""
-    # pyarrow imports pandas, if there is one, when it makes an array of a list; no command needs it, and it is slow.
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _NoPandas())
     try:
         app(prog_name="floe")
     except KeyboardInterrupt:  # before or after a command's own time
@@ -105,6 +126,15 @@ def _complain(context: typer.Context, error: FloeError) -> None:
         out.line(note)
     if hint:
         out.line(f"{out.paint('hint:', 'cyan bold')} {hint}")
+
+
+def _defect(error: Exception) -> FloeError:
+    """An error that nobody expected, as one that says so."""
+    told = FloeError(
+        f"unexpected {type(error).__name__}: {error}", hint="this is a defect of Floe; --debug shows where it happened"
+    )
+    told.__cause__ = error
+    return told
 
 
 def _read_no_more() -> None:

@@ -12,11 +12,14 @@ __all__ = [
     "AsOf",
     "CatalogOption",
     "CatalogOptions",
+    "Columns",
     "Debug",
     "Json",
+    "Records",
     "Ref",
     "SnapshotId",
     "TableName",
+    "Wide",
     "pairs_of",
 ]
 
@@ -80,6 +83,18 @@ AsOf: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+Columns: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        "-C",
+        metavar="A,B",
+        help="These columns only, in this order; inner ones as a.b.",
+        show_default=False,
+    ),
+]
+Records: TypeAlias = Annotated[bool, typer.Option("--records", "-r", help="One line for each column of a row.")]
+Wide: TypeAlias = Annotated[bool, typer.Option("--wide", "-w", help="Lines as long as they are; nothing is cut.")]
 
 
 def pairs_of(option: str, given: list[str] | None) -> dict[str, str]:

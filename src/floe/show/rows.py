@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final
 
 import pyarrow as pa
@@ -22,6 +23,9 @@ __all__ = ["RowStyle", "row_lines"]
 
 _BLOCK: Final = 200
 """So many rows are made into text at a time; the first block decides the widths."""
+
+_PATIENCE: Final = 0.3
+"""Seconds that the first rows may be waited for."""
 
 _NARROWEST: Final = 12
 _LEAST_VALUE: Final = 24
@@ -55,7 +59,7 @@ def row_lines(schema: Schema, batches: Iterable[pa.RecordBatch], style: RowStyle
     """
     style = style or RowStyle()
     blocks = _blocks(schema, batches)
-    first = next(blocks, None)
+    first = _first_rows(blocks, len(schema.fields))
     titles = [visible(field.name) for field in schema.fields]
     if first is None:
         if not style.records:
@@ -80,6 +84,20 @@ def _blocks(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[_Bloc
         for start in range(0, batch.num_rows, _BLOCK):
             part = batch.slice(start, _BLOCK)
             yield [cell_texts(field.type, part.column(n)) for n, field in enumerate(schema.fields)]
+
+
+def _first_rows(blocks: Iterator[_Block], width: int) -> _Block | None:
+    """The rows that the widths are made for: a block, even if it comes in many small batches; but nobody waits long."""
+    until = monotonic() + _PATIENCE
+    gathered: list[list[str | None]] = [[] for _ in range(width)]
+    found = False
+    for block in blocks:
+        found = True
+        for column, more in zip(gathered, block, strict=True):
+            column.extend(more)
+        if not gathered or len(gathered[0]) >= _BLOCK or monotonic() > until:
+            break
+    return gathered if found else None
 
 
 def _table(

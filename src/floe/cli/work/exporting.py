@@ -1,0 +1,175 @@
+"""Rows for other programs: CSV, JSON, JSON lines and Parquet, written batch by batch.
+
+| type | CSV | JSON |
+|---|---|---|
+| null | nothing; an empty text is `""` | `null` |
+| numbers, booleans | as they are | as they are, decimals with all their digits; `"NaN"`, `"Infinity"` |
+| moments | ISO 8601, `Z` for those with a zone | the same, as text |
+| uuid | its text | its text |
+| bytes | base64 | base64 |
+| struct, list, map, variant | JSON | objects and lists; a map whose keys are no texts is a list of keys and values |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, BinaryIO, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+from pyarrow.parquet import ParquetWriter
+
+from floe.formats.arrow_types import arrow_schema
+from floe.formats.arrow_values import to_values
+from floe.show.variant_values import variant_value
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import ListType, MapType, StructType, Type
+from floe.spec.values import map_items, to_text
+
+__all__ = ["EXPORTERS", "Sink", "export_csv", "export_json", "export_json_lines", "export_parquet"]
+
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
+_MOMENTS: Final = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_TEXTS: Final = frozenset({"date", "time", "uuid", "fixed", "binary", "geometry", "geography"}) | _MOMENTS
+_PLAIN: Final = frozenset({"boolean", "int", "long", "string", "decimal"})
+_AS_IT_IS: Final = _PLAIN | {"float", "double", "date", "time"}
+
+Sink = BinaryIO
+Exporter = Callable[[Schema, Iterable[pa.RecordBatch], Sink], int]
+
+
+def export_csv(schema: Schema, batches: Iterable[pa.RecordBatch], sink: Sink) -> int:
+    """Write rows as CSV with a line of titles; gives the number of rows.
+
+    >>> import io
+    >>> from floe.table.ddl import parse_columns
+    >>> sink = io.BytesIO()
+    >>> rows = pa.record_batch({"id": [1, 2], "tags": [["a"], None]})
+    >>> export_csv(parse_columns("id bigint, tags array<string>"), [rows], sink)
+    2
+    >>> sink.getvalue().decode().splitlines()
+    ['"id","tags"', '1,"[""a""]"', '2,']
+    """
+    names = [field.name for field in schema.fields]
+    count = 0
+    sink.write(_csv(pa.table([pa.array([], pa.string())] * len(names), names), titles=True))
+    for batch in batches:
+        columns = [_csv_column(field.type, batch.column(n)) for n, field in enumerate(schema.fields)]
+        sink.write(_csv(pa.table(columns, names), titles=False))
+        sink.flush()
+        count += batch.num_rows
+    return count
+
+
+def export_json_lines(schema: Schema, batches: Iterable[pa.RecordBatch], sink: Sink) -> int:
+    """Write rows as JSON objects, one on each line; gives the number of rows."""
+    count = 0
+    for batch in batches:
+        sink.write(_ENCODER.encode_lines(_rows(schema, batch)))
+        sink.flush()
+        count += batch.num_rows
+    return count
+
+
+def export_json(schema: Schema, batches: Iterable[pa.RecordBatch], sink: Sink) -> int:
+    """Write rows as one list of JSON objects; gives the number of rows."""
+    count = 0
+    sink.write(b"[")
+    for batch in batches:
+        for row in _rows(schema, batch):
+            sink.write((b",\n" if count else b"\n") + _ENCODER.encode(row))
+            count += 1
+        sink.flush()
+    sink.write(b"\n]\n" if count else b"]\n")
+    return count
+
+
+def export_parquet(schema: Schema, batches: Iterable[pa.RecordBatch], sink: Sink) -> int:
+    """Write rows as one Parquet file; gives the number of rows."""
+    count = 0
+    with ParquetWriter(sink, arrow_schema(schema), compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            count += batch.num_rows
+    return count
+
+
+EXPORTERS: Final[dict[str, Exporter]] = {
+    "csv": export_csv,
+    "json": export_json,
+    "jsonl": export_json_lines,
+    "parquet": export_parquet,
+}
+"""Who writes what."""
+
+
+def _csv(table: pa.Table, *, titles: bool) -> bytes:
+    sink = pa.BufferOutputStream()
+    csv.write_csv(table, sink, csv.WriteOptions(include_header=titles))
+    return bytes(sink.getvalue())
+
+
+def _csv_column(type_: Type, array: pa.Array) -> pa.Array:
+    if type_.kind in _AS_IT_IS:
+        return array
+    if type_.kind in _MOMENTS:
+        return _moments(array)
+    if type_.kind in _TEXTS:
+        texts = [None if value is None else to_text(type_, value) for value in to_values(type_, array)]
+    else:
+        values = _json_values(type_, to_values(type_, array))
+        texts = [None if value is None else _ENCODER.encode(value).decode() for value in values]
+    return pa.array(texts, pa.string())
+
+
+def _moments(array: pa.Array) -> pa.Array:
+    """Moments as ISO 8601; a fraction of a second that is zero is left out."""
+    text = pc.replace_substring(pc.cast(array, pa.string()), " ", "T", max_replacements=1)
+    return pc.replace_substring_regex(text, r"\.0+(Z?)$", r"\1")
+
+
+def _rows(schema: Schema, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    names = [field.name for field in schema.fields]
+    columns = [_json_column(field.type, batch.column(n)) for n, field in enumerate(schema.fields)]
+    if not columns:
+        return [{} for _ in range(batch.num_rows)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _json_column(type_: Type, array: pa.Array) -> Sequence[Any]:
+    if type_.kind in _PLAIN:
+        return list(array.to_pylist())
+    if type_.kind == "date":
+        return list(pc.cast(array, pa.string()).to_pylist())
+    if type_.kind in _MOMENTS:
+        return list(_moments(array).to_pylist())
+    return _json_values(type_, to_values(type_, array))
+
+
+def _json_values(type_: Type, values: Sequence[Any]) -> list[Any]:
+    return [None if value is None else _json_value(type_, value) for value in values]
+
+
+def _json_value(type_: Type, value: Any) -> Any:
+    if value is None or type_.kind in _PLAIN:
+        return value
+    if type_.kind in _MOMENTS:
+        return to_text(type_, value).replace("+00:00", "Z")
+    if type_.kind in ("float", "double"):
+        # the text of a float has no digits that only a double has
+        return float(to_text(type_, value)) if math.isfinite(value) else to_text(type_, value)
+    if type_.kind == "variant":
+        return variant_value(value)
+    if isinstance(type_, StructType):
+        return {field.name: _json_value(field.type, value.get(field.name)) for field in type_.fields}
+    if isinstance(type_, ListType):
+        return _json_values(type_.element, value)
+    if isinstance(type_, MapType):
+        pairs = [(_json_value(type_.key, k), _json_value(type_.value, v)) for k, v in map_items(value)]
+        if type_.key.kind == "string":
+            return dict(pairs)
+        return [{"key": key, "value": item} for key, item in pairs]
+    return to_text(type_, value)

@@ -1,0 +1,199 @@
+"""CSV and JSON lines as Arrow batches: with the types of a table's columns where they are known, or with inferred ones.
+
+What Arrow reads as a type on its own it reads; the rest (times with a zone, UUIDs, bytes, nested values in CSV) is read
+as text, and converted as `floe.spec.values` does it. An empty field of a CSV file is null; `""` is an empty text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain, islice
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyarrow import csv
+from pyarrow import json as arrow_json
+
+from floe.errors import CorruptFile, InvalidInput, InvalidValue
+from floe.formats.arrow_types import arrow_schema, arrow_type
+from floe.formats.arrow_values import to_array
+from floe.formats.rows import rows_to_batch
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import ListType, StructType, Type
+from floe.spec.values import convert, parse_text
+
+__all__ = ["TextOptions", "open_csv", "open_json_lines"]
+
+_BLOCK: Final = 4 * 2**20
+_ROWS: Final = 8192
+_READ_BY_CSV: Final = frozenset(
+    {"boolean", "int", "long", "float", "double", "decimal", "string", "date", "time", "timestamp", "timestamptz"}
+)
+_READ_BY_JSON: Final = frozenset({"boolean", "int", "long", "float", "double", "string"})
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How text is written: what stands between fields, what means null, and whether the first line has titles."""
+
+    delimiter: str = ","
+    nulls: tuple[str, ...] = ("",)
+    titles: bool = True
+
+
+Opened = tuple[pa.Schema, Iterator[pa.RecordBatch]]
+
+
+def open_csv(name: str, stream: Any, columns: Schema | None, options: TextOptions) -> Opened:
+    """The batches of a CSV file.
+
+    >>> from floe.table.ddl import parse_columns
+    >>> text = pa.BufferReader(b"id,ts" + bytes([10]) + b"1,2024-05-17T10:00:00Z")
+    >>> _, batches = open_csv("a.csv", text, parse_columns("id int, ts timestamptz"), TextOptions())
+    >>> next(batches).schema.types
+    [DataType(int32), TimestampType(timestamp[us, tz=UTC])]
+    """
+    by_name = {} if columns is None else {field.name: field.type for field in columns.fields}
+    if not options.titles and not by_name:
+        raise InvalidInput("a file without titles does not name its columns", hint="name them with --schema")
+    try:
+        reader = csv.open_csv(
+            stream,
+            csv.ReadOptions(block_size=_BLOCK, column_names=None if options.titles else list(by_name)),
+            csv.ParseOptions(delimiter=options.delimiter, newlines_in_values=True),
+            csv.ConvertOptions(
+                column_types={
+                    name: arrow_type(type_) if type_.kind in _READ_BY_CSV else pa.string()
+                    for name, type_ in by_name.items()
+                },
+                null_values=list(options.nulls),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise _unreadable(error, name, known=columns is not None) from None
+    texts = {name: type_ for name, type_ in by_name.items() if type_.kind not in _READ_BY_CSV}
+    schema = _resolved(reader.schema, texts)
+    return schema, _csv_batches(name, reader, schema, texts, known=columns is not None)
+
+
+def open_json_lines(name: str, stream: Any, columns: Schema | None, options: TextOptions) -> Opened:
+    """The batches of a file with a JSON object on each line (or of one list of objects)."""
+    if columns is not None and not all(_json_can(field.type) for field in columns.fields):
+        return arrow_schema(columns), _json_rows(name, stream, columns)
+    explicit = None if columns is None else pa.schema([(f.name, arrow_type(f.type)) for f in columns.fields])
+    try:
+        reader = arrow_json.open_json(
+            stream,
+            arrow_json.ReadOptions(block_size=_BLOCK),
+            arrow_json.ParseOptions(explicit_schema=explicit, newlines_in_values=True),
+        )
+    except pa.ArrowInvalid as error:
+        raise _unreadable(error, name, known=columns is not None) from None
+    schema = _resolved(reader.schema, {})
+    return schema, _csv_batches(name, reader, schema, {}, known=columns is not None)
+
+
+def _resolved(schema: pa.Schema, texts: dict[str, Type]) -> pa.Schema:
+    """The columns as they will be: texts of a type as that type, and those that have no value as texts."""
+
+    def type_of(field: pa.Field) -> pa.DataType:
+        if field.name in texts:
+            return arrow_type(texts[field.name])
+        return pa.string() if pa.types.is_null(field.type) else field.type
+
+    return pa.schema([(field.name, type_of(field)) for field in schema])
+
+
+def _csv_batches(
+    name: str, reader: Any, schema: pa.Schema, texts: dict[str, Type], *, known: bool
+) -> Iterator[pa.RecordBatch]:
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except pa.ArrowInvalid as error:
+            raise _unreadable(error, name, known=known) from None
+        columns = [
+            _from_text(texts[field.name], column, field.name, name)
+            if field.name in texts
+            else column.cast(schema.field(field.name).type)
+            for field, column in zip(batch.schema, batch.columns, strict=True)
+        ]
+        yield pa.record_batch(columns, schema=schema)
+
+
+def _from_text(type_: Type, column: pa.Array, name: str, file: str) -> pa.Array:
+    read = _reader(type_)
+    try:
+        return to_array(type_, [None if text is None else read(text) for text in column.to_pylist()])
+    except InvalidValue as error:
+        raise error.with_context(column=name, file=file) from None
+
+
+def _reader(type_: Type) -> Callable[[str], Any]:
+    if not type_.is_nested:
+        return lambda text: parse_text(type_, text)
+
+    def read(text: str) -> Any:
+        try:
+            return convert(type_, json.loads(text, parse_float=Decimal))
+        except json.JSONDecodeError as error:
+            raise InvalidValue(f"{text!r:.80} is no JSON, as which nested values are written: {error}") from None
+
+    return read
+
+
+def _json_can(type_: Type) -> bool:
+    """Whether Arrow's reader of JSON makes values of the type exactly."""
+    if isinstance(type_, StructType | ListType):
+        return all(_json_can(child.type) for child in type_.fields)
+    return type_.kind in _READ_BY_JSON
+
+
+def _json_rows(name: str, stream: Any, columns: Schema) -> Iterator[pa.RecordBatch]:
+    """Row by row, for columns whose values JSON has no form for: texts and numbers mean exactly one value, or fail."""
+    decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
+    types = {field.name: field.type for field in columns.fields}
+
+    def row_of(number: int, line: bytes) -> dict[str, Any]:
+        try:
+            row = decode(line)
+        except msgspec.DecodeError as error:
+            raise CorruptFile(f"line {number} is no JSON object: {error}", file=name) from None
+        for column, value in row.items():
+            if column not in types:
+                raise InvalidInput(
+                    f"line {number} has a column {column!r:.80} that the table has not",
+                    hint="add it to the table first (--merge-schema takes other files)",
+                    file=name,
+                )
+            try:
+                row[column] = None if value is None else convert(types[column], value)
+            except InvalidValue as error:
+                raise error.with_context(line=number, column=column, file=name) from None
+        return row
+
+    numbered = ((n, line) for n, line in enumerate(_lines(stream), 1) if line.strip())
+    rows = (row_of(number, line) for number, line in numbered)
+    while block := list(islice(rows, _ROWS)):
+        yield rows_to_batch(columns, block)
+
+
+def _lines(stream: Any) -> Iterator[bytes]:
+    rest = b""
+    while block := stream.read(_BLOCK):
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+    yield from chain([rest] if rest else [])
+
+
+def _unreadable(error: Exception, name: str, *, known: bool) -> CorruptFile | InvalidInput:
+    hint = "check the file" if known else "say what the columns are with --schema 'id bigint, name string, …'"
+    return CorruptFile(f"the file cannot be read: {str(error)[:300]}", hint=hint, file=name)
