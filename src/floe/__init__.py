@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from floe import errors, spec
     from floe.spec.expressions.dsl import col
+    from floe.spark.session import attach, spark
     from floe.spec.schemas.schema import Schema
     from floe.table.connecting import connect, open
     from floe.table.lake import Lake
@@ -24,16 +25,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Lake", "Schema", "Table", "__version__", "col", "connect", "errors", "open", "spec"]
+__all__ = ["Lake", "Schema", "Table", "__version__", "attach", "col", "connect", "errors", "open", "spark", "spec"]
 
 _HOMES = {
     "Lake": "floe.table.lake",
     "Schema": "floe.spec.schemas.schema",
     "Table": "floe.table.table",
+    "attach": "floe.spark.session",
     "col": "floe.spec.expressions.dsl",
     "connect": "floe.table.connecting",
     "errors": "floe.errors",
     "open": "floe.table.connecting",
+    "spark": "floe.spark.session",
     "spec": "floe.spec",
 }
 """Where each public name lives; a home that ends in the name itself is the module."""

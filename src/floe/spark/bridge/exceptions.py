@@ -1,0 +1,115 @@
+"""Errors on their way to the JVM, where they become what Spark itself would raise, with our message.
+
+A Java proxy may only throw what the interface's method declares, and what is never checked. So the errors that Spark's
+catalog methods declare (no such table, …) are raised as themselves by those who know the name, and everything else
+becomes one of the three that PySpark gives to users as a class of its own:
+
+| ours | Spark's |
+|---|---|
+| `InvalidInput`, `NotFound`, `AlreadyExists` | `SparkIllegalArgumentException` |
+| `UnsupportedFeature` | `SparkUnsupportedOperationException` |
+| everything else | `SparkRuntimeException` |
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+from floe.errors import (
+    AlreadyExists,
+    FloeError,
+    InvalidInput,
+    NamespaceAlreadyExists,
+    NamespaceNotEmpty,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchView,
+    NotFound,
+    TableAlreadyExists,
+    UnsupportedFeature,
+    ViewAlreadyExists,
+)
+
+if TYPE_CHECKING:
+    from floe.spark.bridge.jvm import Jvm
+
+__all__ = ["JavaError", "declared_error", "to_java"]
+
+_ANALYSIS = "catalyst.analysis."
+_PRIVATE = 2
+
+
+class JavaError(Py4JJavaError):  # type: ignore[misc]
+    """An error that is a Java exception already."""
+
+
+class _Expected(logging.Filter):
+    """Keeps py4j from logging the traceback of errors that are on their way to the user anyway."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], JavaError))
+
+
+for _logger in ("py4j.clientserver", "py4j.java_gateway"):
+    logging.getLogger(_logger).addFilter(_Expected())
+
+
+def to_java(jvm: Jvm, error: Exception) -> Exception:
+    """The error to raise out of a proxy's method."""
+    if isinstance(error, Py4JJavaError):
+        return JavaError("", error.java_exception)
+    if isinstance(error, UnsupportedFeature | NotImplementedError):
+        return JavaError("", _spark_exception(jvm, "SparkUnsupportedOperationException", str(error)))
+    if isinstance(error, InvalidInput | NotFound | AlreadyExists):
+        return JavaError("", _spark_exception(jvm, "SparkIllegalArgumentException", str(error)))
+    message = str(error) if isinstance(error, FloeError) else f"{type(error).__name__}: {error}"
+    return JavaError("", _spark_exception(jvm, "SparkRuntimeException", message))
+
+
+def declared_error(jvm: Jvm, error: FloeError, name: Sequence[str]) -> JavaError | None:
+    """The exception that Spark's catalog methods declare for an error, with the name that it is about."""
+    match error:
+        case NoSuchTable():
+            found = jvm.sql(_ANALYSIS + "NoSuchTableException")(jvm.identifier(name))
+        case NoSuchView():
+            found = jvm.sql(_ANALYSIS + "NoSuchViewException")(jvm.identifier(name))
+        case NoSuchNamespace():
+            found = jvm.sql(_ANALYSIS + "NoSuchNamespaceException")(jvm.strings(name))
+        case TableAlreadyExists():
+            found = jvm.sql(_ANALYSIS + "TableAlreadyExistsException")(jvm.identifier(name))
+        case ViewAlreadyExists():
+            found = jvm.sql(_ANALYSIS + "ViewAlreadyExistsException")(jvm.identifier(name))
+        case NamespaceAlreadyExists():
+            found = jvm.sql(_ANALYSIS + "NamespaceAlreadyExistsException")(jvm.strings(name))
+        case NamespaceNotEmpty():
+            found = jvm.sql(_ANALYSIS + "NonEmptyNamespaceException")(jvm.strings(name), str(error), jvm.none)
+        case _:
+            return None
+    return JavaError("", found)
+
+
+def _spark_exception(jvm: Jvm, name: str, message: str) -> Any:
+    """An exception of Spark's own with our message: the constructor is private, as Spark's are of its error classes."""
+    for constructor in jvm.reflected(f"org.apache.spark.{name}").getDeclaredConstructors():
+        types = [parameter.getName() for parameter in constructor.getParameterTypes()]
+        if constructor.getModifiers() & _PRIVATE and types[0] == "java.lang.String":
+            constructor.setAccessible(True)
+            rest = [_nothing(jvm, type_) for type_ in types[1:]]
+            return constructor.newInstance(jvm.array("java.lang.Object", [message, *rest]))
+    return jvm.named("java.lang.RuntimeException")(message)
+
+
+def _nothing(jvm: Jvm, type_: str) -> Any:
+    match type_:
+        case "scala.Option":
+            return jvm.none
+        case "scala.collection.immutable.Map":
+            return jvm.scala_map({})
+        case "[Lorg.apache.spark.QueryContext;":
+            return jvm.array("org.apache.spark.QueryContext", [])
+        case _:
+            return None

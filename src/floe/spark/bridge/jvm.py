@@ -1,0 +1,256 @@
+"""The JVM behind a Spark session: its classes, and values that go there and come back.
+
+A call of the JVM costs a tenth of a millisecond to a few, so what has many parts goes as JSON, in one call.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+from py4j.java_collections import JavaArray  # type: ignore[import-untyped]
+from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+
+from floe.errors import UnsupportedFeature
+from floe.spark.bridge.proxies import Proxy
+
+__all__ = ["Jvm", "jvm_of"]
+
+_SQL: Final = "org.apache.spark.sql."
+_STRINGS: Final = "[Ljava.lang.String;"
+_STRINGS_OF_STRINGS: Final = "[[Ljava.lang.String;"
+
+
+class Jvm:
+    """The JVM of a Spark session; there is one for each gateway, made by `jvm_of`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.gateway: Any = spark.sparkContext._gateway
+        self.context: Any = spark.sparkContext
+        ensure_callback_server_started(self.gateway)  # type: ignore[no-untyped-call]
+        for owner in (self.gateway, getattr(self.gateway, "_callback_server", None)):
+            parameters = getattr(owner, "python_parameters", None) or getattr(owner, "_python_parameters", None)
+            if parameters is not None:
+                parameters.propagate_java_exceptions = True  # so that ours arrive as the exceptions that they are
+        self._classes: dict[str, Any] = {}
+        self.remembered: dict[Any, Any] = {}
+        """What others keep for as long as the JVM lives."""
+
+        self.version: tuple[int, int] = _version(spark.version)
+        """Spark's version, such as (4, 1)."""
+
+    # classes -----------------------------------------------------------------------------------------------------
+
+    def named(self, name: str) -> Any:
+        """A Java class, for its constructor and static methods; without a round trip."""
+        found = self._classes.get(name)
+        if found is None:
+            found = self._classes[name] = JavaClass(name, self.gateway._gateway_client)
+        return found
+
+    def sql(self, name: str) -> Any:
+        """A class of `org.apache.spark.sql`."""
+        return self.named(_SQL + name)
+
+    def reflected(self, name: str) -> Any:
+        """The `java.lang.Class` of a name."""
+        return self.named("java.lang.Class").forName(name)
+
+    def has_class(self, name: str) -> bool:
+        """Whether this Spark has a class."""
+        try:
+            self.reflected(name)
+        except Exception:
+            return False
+        return True
+
+    def module(self, name: str) -> Any:
+        """A Scala object."""
+        key = name + "$"
+        found = self._classes.get(key)
+        if found is None:
+            found = self._classes[key] = self.reflected(key).getField("MODULE$").get(None)
+        return found
+
+    def constant(self, name: str, constant: str) -> Any:
+        """A constant of a Java enum, nested ones with `$`."""
+        key = f"{name}.{constant}"
+        found = self._classes.get(key)
+        if found is None:
+            found = self._classes[key] = self.named("java.lang.Enum").valueOf(self.reflected(name), constant)
+        return found
+
+    @cached_property
+    def none(self) -> Any:
+        """Scala's `None`."""
+        return self.module("scala.None")
+
+    def some(self, value: Any) -> Any:
+        """Scala's `Some`."""
+        return self.named("scala.Some")(value)
+
+    # values there ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _mapper(self) -> Any:
+        return self.named("com.fasterxml.jackson.databind.ObjectMapper")()
+
+    def array(self, class_name: str, items: Sequence[Any]) -> Any:
+        """A Java array of a class."""
+        found = self.gateway.new_array(self.named(class_name), len(items))
+        for place, item in enumerate(items):
+            if isinstance(item, Proxy):
+                self.named("java.lang.reflect.Array").set(found, place, item)  # py4j's own way loses proxies
+            else:
+                found[place] = item
+        return found
+
+    def strings(self, items: Iterable[str]) -> Any:
+        """A `String[]`."""
+        return self._mapper.readValue(json.dumps(list(items)), self.reflected(_STRINGS))
+
+    def string_lists(self, items: Iterable[Sequence[str]]) -> Any:
+        """A `String[][]`."""
+        return self._mapper.readValue(json.dumps([list(item) for item in items]), self.reflected(_STRINGS_OF_STRINGS))
+
+    def map(self, items: Mapping[str, str]) -> Any:
+        """A `java.util.Map` of strings that remembers their order."""
+        return self._mapper.readValue(json.dumps(dict(items)), self.reflected("java.util.LinkedHashMap"))
+
+    def set(self, items: Iterable[Any]) -> Any:
+        """A `java.util.Set`."""
+        found = self.named("java.util.HashSet")()
+        for item in items:
+            found.add(item)
+        return found
+
+    def seq(self, items: Iterable[Any]) -> Any:
+        """A Scala sequence."""
+        found = self.named("java.util.ArrayList")()
+        for item in items:
+            found.add(item)
+        return self.named("org.apache.spark.api.python.PythonUtils").toSeq(found)
+
+    def scala_map(self, items: Mapping[str, str]) -> Any:
+        """A Scala map of strings."""
+        return self.named("org.apache.spark.api.python.PythonUtils").toScalaMap(self.map(items))
+
+    def optional_long(self, value: int | None) -> Any:
+        """A `java.util.OptionalLong`."""
+        kind = self.named("java.util.OptionalLong")
+        return kind.empty() if value is None else kind.of(value)
+
+    def data_type(self, spark_type: Any) -> Any:
+        """A Spark type of its JSON; a struct is a schema."""
+        return self.sql("types.DataType").fromJson(json.dumps(spark_type))
+
+    def identifier(self, name: Sequence[str]) -> Any:
+        """An `Identifier` of namespace and name."""
+        return self.sql("connector.catalog.Identifier").of(self.strings(name[:-1]), name[-1])
+
+    def identifiers(self, names: Sequence[Sequence[str]]) -> Any:
+        """An `Identifier[]`."""
+        return self.array(_SQL + "connector.catalog.Identifier", [self.identifier(name) for name in names])
+
+    def columns(self, spark_schema: Any) -> Any:
+        """A `Column[]` of a schema's JSON."""
+        util = self.module(_SQL + "connector.catalog.CatalogV2Util")
+        schema = self.data_type(spark_schema)
+        if "structTypeToV2Columns$default$2" in self._methods(util):  # newer ones can keep ids of columns
+            return util.structTypeToV2Columns(schema, False)
+        return util.structTypeToV2Columns(schema)
+
+    def _methods(self, found: Any) -> frozenset[str]:
+        """The names of an object's methods."""
+        key = f"methods of {found.getClass().getName()}"
+        known = self._classes.get(key)
+        if known is None:
+            known = self._classes[key] = frozenset(method.getName() for method in found.getClass().getMethods())
+        return known
+
+    # values here -------------------------------------------------------------------------------------------------
+
+    def read_strings(self, array: Any) -> tuple[str, ...]:
+        """The parts of a `String[]`."""
+        return tuple(json.loads(self._mapper.writeValueAsString(array)))
+
+    def read_map(self, found: Any) -> dict[str, str]:
+        """The entries of a `java.util.Map` of strings."""
+        entries: dict[str, str] = json.loads(self._mapper.writeValueAsString(found))
+        return entries
+
+    def read_identifier(self, identifier: Any) -> tuple[str, ...]:
+        """Namespace and name of an `Identifier`."""
+        return (*self.read_strings(identifier.namespace()), identifier.name())
+
+    def read_columns(self, columns: Any) -> Any:
+        """The JSON of the schema that a `Column[]` makes, with comments and defaults in its metadata."""
+        if not isinstance(columns, JavaArray):
+            return self.read_data_type(columns)  # older methods of Spark give a `StructType`
+        util = self.module(_SQL + "connector.catalog.CatalogV2Util")
+        return json.loads(util.v2ColumnsToStructType(columns).json())
+
+    def read_data_type(self, data_type: Any) -> Any:
+        """The JSON of a Spark type."""
+        return json.loads(data_type.json())
+
+    def simple_name(self, found: Any) -> str:
+        """The name of an object's class without its package."""
+        name: str = found.getClass().getName()
+        return name.rpartition(".")[2].rpartition("$")[2]
+
+    # sessions ----------------------------------------------------------------------------------------------------
+
+    def active_session(self) -> Any:
+        """The JVM's session that is at work now."""
+        return self.sql("classic.SparkSession").active()
+
+    def setting(self, name: str, default: str = "") -> str:
+        """A setting of the session that is at work now."""
+        found: str = self.active_session().conf().get(name, default)
+        return found
+
+    @property
+    def is_case_sensitive(self) -> bool:
+        """Whether names are told apart by case."""
+        return self.setting("spark.sql.caseSensitive", "false").lower() == "true"
+
+    def register_catalog(self, spark: SparkSession, name: str, catalog: Proxy) -> None:
+        """Make an object the catalog of that name in a session."""
+        manager = spark._jsparkSession.sessionState().catalogManager()
+        kind = manager.getClass()
+        while "catalogs" not in (names := {field.getName() for field in kind.getDeclaredFields()}):
+            kind = kind.getSuperclass()
+            if kind is None:
+                raise UnsupportedFeature(f"this Spark keeps its catalogs in a way that Floe does not know: {names}")
+        field = kind.getDeclaredField("catalogs")
+        field.setAccessible(True)
+        field.get(manager).put(name, catalog)
+
+    def data_frame(self, spark: SparkSession, plan: Any) -> DataFrame:
+        """The data frame of a logical plan."""
+        return DataFrame(self.module(_SQL + "classic.Dataset").ofRows(spark._jsparkSession, plan), spark)
+
+
+_lock = threading.Lock()
+_known: dict[int, Jvm] = {}
+
+
+def jvm_of(spark: SparkSession) -> Jvm:
+    """The JVM of a session; sessions of one Spark context share it."""
+    gateway = spark.sparkContext._gateway
+    with _lock:
+        found = _known.get(id(gateway))
+        if found is None or found.gateway is not gateway or found.context is not spark.sparkContext:
+            found = _known[id(gateway)] = Jvm(spark)
+        return found
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, minor = text.split(".")[:2]
+    return int(major), int(minor)

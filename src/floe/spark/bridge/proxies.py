@@ -1,0 +1,82 @@
+"""Python objects that the JVM takes for its own: each implements whole Java interfaces.
+
+A Java proxy forwards every call to Python, also those of methods that have a default in Java, so a class that stands
+for an interface (`floe.spark.bridge.interfaces`) has all of its methods. What a method raises becomes the Java
+exception that fits (`floe.spark.bridge.exceptions`).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from floe.spark.bridge.exceptions import to_java
+
+if TYPE_CHECKING:
+    from floe.spark.bridge.jvm import Jvm
+
+__all__ = ["Proxy"]
+
+_numbers = itertools.count(1)
+_proxies: weakref.WeakValueDictionary[str, Proxy] = weakref.WeakValueDictionary()
+
+
+class Proxy:
+    """An object that the JVM can call.
+
+    A subclass that sets `interface` stands for that Java interface. The names of its methods are Java's. Two proxies
+    are equal to the JVM if they have equal keys, for its caches and for finding parts of a plan that are the same.
+    """
+
+    interface: ClassVar[str]
+    Java: ClassVar[type]
+
+    def __init__(self, jvm: Jvm) -> None:
+        self.jvm = jvm
+        self._handle = f"{type(self).__name__} #{next(_numbers)}"
+        _proxies[self._handle] = self
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        interfaces = [base for base in cls.__mro__ if "interface" in vars(base)]
+        names = {name for base in interfaces for name in vars(base) if not name.startswith("_")}
+        cls.Java = type("Java", (), {"implements": [vars(base)["interface"] for base in interfaces]})
+        for name, value in list(vars(cls).items()):
+            if name in names and callable(value):
+                setattr(cls, name, _answering(value))
+
+    def key(self) -> Any:
+        """What makes this object equal to others."""
+        return self._handle
+
+    def hashCode(self) -> int:
+        """Equal objects have equal ones."""
+        return hash(self.key()) & 0x7FFFFFFF
+
+    def equals(self, other: Any) -> bool:
+        """Whether the JVM may take one for the other."""
+        found = other if isinstance(other, Proxy) else proxy_of(other)
+        return found is self or (type(found) is type(self) and found.key() == self.key())
+
+    def toString(self) -> str:
+        """A name that finds the object again."""
+        return self._handle
+
+
+def proxy_of(found: Any) -> Any:
+    """The Python object behind a proxy that came back from the JVM; None for anything else."""
+    return None if found is None else _proxies.get(str(found.toString()))
+
+
+def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def answer(self: Proxy, *arguments: Any) -> Any:
+        try:
+            return method(self, *arguments)
+        except Exception as error:
+            raise to_java(self.jvm, error) from None
+
+    return answer

@@ -1,0 +1,1 @@
+"""A lake as a catalog of Spark: namespaces, tables, views."""

@@ -1,0 +1,254 @@
+"""A lake as a catalog of Spark: `lake.db.t` in SQL is `lake.table("db.t")` in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from floe.catalog.protocol import Capability
+from floe.errors import FloeError, InvalidInput, NoSuchNamespace, NoSuchTable
+from floe.spark.bridge.exceptions import declared_error
+from floe.spark.bridge.interfaces import StagingTableCatalog, SupportsNamespaces
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.catalog.alterations import alter
+from floe.spark.definitions import LOCATION, NewTable, new_table
+from floe.spark.names import AsOf, Selected, readings, version_as_of
+from floe.spark.tables.table import SparkTable, metadata_or_data_table
+from floe.spec.types import Type
+from floe.spec.values.conversion import convert
+from floe.table.lake import Lake
+from floe.table.table import Table
+
+__all__ = ["SparkCatalog"]
+
+_SPARKS_OWN = frozenset({"owner"})
+"""Properties that Spark gives to every new namespace."""
+
+
+class SparkCatalog(StagingTableCatalog, SupportsNamespaces):
+    """The catalog of a lake in Spark sessions."""
+
+    def __init__(self, jvm: Jvm, name: str, lake: Lake) -> None:
+        super().__init__(jvm)
+        self._name = name
+        self.lake = lake
+
+    def name(self) -> str:
+        """The catalog's name in the session."""
+        return self._name
+
+    def capabilities(self) -> Any:
+        """Columns may have defaults."""
+        kind = "org.apache.spark.sql.connector.catalog.TableCatalogCapability"
+        return self.jvm.set([self.jvm.constant(kind, "SUPPORT_COLUMN_DEFAULT_VALUE")])
+
+    # namespaces --------------------------------------------------------------------------------------------------
+
+    def listNamespaces(self, *parent: Any) -> Any:
+        """The outermost namespaces, or those below one."""
+        above = self.jvm.read_strings(parent[0]) if parent else ()
+        with self._telling(above):
+            return self.jvm.string_lists(self.lake.catalog.namespaces(above))
+
+    def namespaceExists(self, namespace: Any) -> bool:
+        """Whether there is such a namespace."""
+        name = self.jvm.read_strings(namespace)
+        return not name or self.lake.namespace_exists(name)
+
+    def loadNamespaceMetadata(self, namespace: Any) -> Any:
+        """The properties of a namespace."""
+        name = self.jvm.read_strings(namespace)
+        with self._telling(name):
+            return self.jvm.map(self.lake.namespace_properties(name))
+
+    def createNamespace(self, namespace: Any, properties: Any) -> None:
+        """Make a namespace."""
+        name, given = self.jvm.read_strings(namespace), self.jvm.read_map(properties)
+        if Capability.NAMESPACE_PROPERTIES not in self.lake.capabilities:
+            given = {key: value for key, value in given.items() if key not in _SPARKS_OWN}
+        with self._telling(name):
+            self.lake.create_namespace(name, given or None)
+
+    def alterNamespace(self, namespace: Any, changes: Any) -> None:
+        """Change the properties of a namespace."""
+        name = self.jvm.read_strings(namespace)
+        given, removed = {}, []
+        for change in changes:
+            if self.jvm.simple_name(change) == "SetProperty":
+                given[change.property()] = change.value()
+            else:
+                removed.append(change.property())
+        with self._telling(name):
+            self.lake.update_namespace(name, given, remove=removed)
+
+    def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
+        """Remove a namespace, with what is in it if that was asked for."""
+        name = self.jvm.read_strings(namespace)
+        if not self.lake.namespace_exists(name):
+            return False
+        with self._telling(name):
+            self.lake.drop_namespace(name, cascade=cascade)
+        return True
+
+    # tables ------------------------------------------------------------------------------------------------------
+
+    def listTables(self, namespace: Any) -> Any:
+        """The tables of a namespace."""
+        name = self.jvm.read_strings(namespace)
+        with self._telling(name):
+            return self.jvm.identifiers(self.lake.catalog.tables(name))
+
+    def tableExists(self, identifier: Any) -> bool:
+        """Whether there is such a table, or a metadata table or state of one."""
+        return self._find(self.jvm.read_identifier(identifier)) is not None
+
+    def loadTable(self, identifier: Any, *how: Any) -> Any:
+        """A table, perhaps as of a version or a time, perhaps for writing."""
+        name = self.jvm.read_identifier(identifier)
+        found = self._find(name)
+        if found is None:
+            raise self._error(NoSuchTable("there is no such table"), name)
+        selected, table = found
+        as_of = self._as_of(*how)
+        if not as_of.is_now:
+            if not selected.as_of.is_now:
+                raise InvalidInput(
+                    f"the name says {selected.as_of} already, so there can be no AS OF too", table=".".join(name)
+                )
+            selected = Selected(selected.table, as_of, None, selected.metadata_table)
+        return metadata_or_data_table(self.jvm, (self._name, *name), table, selected)
+
+    def createTable(self, identifier: Any, *definition: Any) -> Any:
+        """Make a table."""
+        name = self.jvm.read_identifier(identifier)
+        with self._telling_of_table(name):
+            table = self.lake.create_table(name, **self._definition(name, definition).arguments())
+        return self._table(name, table)
+
+    def createTableLike(self, identifier: Any, info: Any, source: Any) -> Any:
+        """Make a table like another."""
+        return self.createTable(identifier, info)
+
+    def alterTable(self, identifier: Any, changes: Any) -> Any:
+        """Change a table."""
+        name = self.jvm.read_identifier(identifier)
+        with self._telling_of_table(name):
+            table = self.lake.table(name)
+            alter(self.jvm, table, changes, self.evaluate)
+        return self._table(name, table)
+
+    def dropTable(self, identifier: Any) -> bool:
+        """Remove a table; its files stay."""
+        return self._drop(identifier, purge=False)
+
+    def purgeTable(self, identifier: Any) -> bool:
+        """Remove a table with its files."""
+        return self._drop(identifier, purge=True)
+
+    def _drop(self, identifier: Any, *, purge: bool) -> bool:
+        name = self.jvm.read_identifier(identifier)
+        try:
+            self.lake.drop_table(name, purge=purge)
+        except (NoSuchTable, NoSuchNamespace):
+            return False
+        return True
+
+    def renameTable(self, old: Any, new: Any) -> None:
+        """Give a table another name."""
+        before, after = self.jvm.read_identifier(old), self.jvm.read_identifier(new)
+        if len(after) == 1:
+            after = (*before[:-1], *after)
+        try:
+            self.lake.rename_table(before, after)
+        except NoSuchTable as error:
+            raise self._error(error, before) from None
+        except FloeError as error:
+            raise self._error(error, after) from None
+
+    # the insides -------------------------------------------------------------------------------------------------
+
+    def _table(self, name: Sequence[str], table: Table) -> SparkTable:
+        return SparkTable(self.jvm, (self._name, *name), table, Selected(tuple(name)))
+
+    def _find(self, name: tuple[str, ...]) -> tuple[Selected, Table] | None:
+        """The first meaning of a name for which there is a table."""
+        for reading in readings(name):
+            try:
+                return reading, self.lake.table(reading.table)
+            except (NoSuchTable, NoSuchNamespace):
+                continue
+            except InvalidInput:
+                if reading.table == name:
+                    raise
+        return None
+
+    def _as_of(self, *how: Any) -> AsOf:
+        """What the further arguments of `loadTable` say: a version, microseconds, privileges, or a context of these."""
+        for found in how:
+            if isinstance(found, str):
+                return version_as_of(found)
+            if isinstance(found, int):
+                return AsOf(timestamp_ms=found // 1000)
+            if self.jvm.simple_name(found) == "TableContext":
+                travel = found.timeTravel()
+                if travel.isPresent():
+                    return self._travelled(travel.get())
+        return AsOf()
+
+    def _travelled(self, travel: Any) -> AsOf:
+        kind = self.jvm.simple_name(travel)
+        if "Version" in kind:
+            return version_as_of(travel.version())
+        return AsOf(timestamp_ms=travel.timestamp() // 1000)
+
+    def _definition(self, name: Sequence[str], given: Sequence[Any]) -> NewTable:
+        """What CREATE TABLE says; the shape of the arguments differs between versions of Spark."""
+        if len(given) == 1:
+            columns, partitions, properties = given[0].columns(), given[0].partitions(), given[0].properties()
+        else:
+            columns, partitions, properties = given
+        known = self.jvm.read_map(properties)
+        if known.get(LOCATION, "").rstrip("/") == self.lake.catalog.default_location(tuple(name)).rstrip("/"):
+            del known[LOCATION]
+        return new_table(
+            self.jvm.read_columns(columns),
+            [transform.toString() for transform in partitions],
+            known,
+            self.evaluate,
+            case_sensitive=self.jvm.is_case_sensitive,
+        )
+
+    def evaluate(self, sql: str, type_: Type) -> Any:
+        """The value of a SQL expression, as a value of a column's type: Spark computes it."""
+        spark = SparkSession(self.jvm.context, self.jvm.active_session())
+        match type_.kind:
+            case "timestamptz":
+                return spark.sql(f"SELECT unix_micros(CAST({sql} AS TIMESTAMP))").collect()[0][0]
+            case "timestamp" | "date":
+                name = "TIMESTAMP_NTZ" if type_.kind == "timestamp" else "DATE"
+                return convert(type_, spark.sql(f"SELECT CAST(CAST({sql} AS {name}) AS STRING)").collect()[0][0])
+            case _:
+                return convert(type_, spark.sql(f"SELECT {sql}").collect()[0][0])
+
+    @contextmanager
+    def _telling(self, name: Sequence[str]) -> Iterator[None]:
+        """Errors about this namespace are told as Spark's own."""
+        try:
+            yield
+        except FloeError as error:
+            raise declared_error(self.jvm, error, name) or error from None
+
+    @contextmanager
+    def _telling_of_table(self, name: Sequence[str]) -> Iterator[None]:
+        """Errors about this table, or its namespace, are told as Spark's own."""
+        try:
+            yield
+        except FloeError as error:
+            raise self._error(error, name) from None
+
+    def _error(self, error: FloeError, name: Sequence[str]) -> Exception:
+        about = name[:-1] if isinstance(error, NoSuchNamespace) else name
+        return declared_error(self.jvm, error, about) or error

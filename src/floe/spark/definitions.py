@@ -1,0 +1,149 @@
+"""What CREATE TABLE says, as a table's definition; and a table's properties as SHOW CREATE TABLE tells them.
+
+SHOW CREATE TABLE gives a statement that makes the same table again, so what it shows as a property (`sort-order`,
+`identifier-fields`, `format-version`) is taken as what it is by CREATE TABLE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from floe.errors import InvalidInput
+from floe.spark.columns import CURRENT_DEFAULT, SparkType, table_schema
+from floe.spec.metadata.properties import FORMAT_VERSION
+from floe.spec.partitioning.building import build_spec
+from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.schemas.schema import Schema
+from floe.spec.sorting import SortOrder, build_order
+from floe.spec.types import Field, Type
+from floe.table.table import Table
+from floe.table.terms import sort_terms
+
+__all__ = ["NewTable", "new_table", "shown_properties", "split_terms"]
+
+SORT_ORDER: Final = "sort-order"
+IDENTIFIER_FIELDS: Final = "identifier-fields"
+PROVIDER: Final = "provider"
+LOCATION: Final = "location"
+
+_FILE_FORMATS: Final = ("parquet", "orc", "avro")
+_NOT_STORED: Final = frozenset(
+    {
+        PROVIDER, LOCATION, "external", "is_managed_location", "table_type", "collation", "format", FORMAT_VERSION,
+        SORT_ORDER, IDENTIFIER_FIELDS, "current-snapshot-id",
+    }
+)  # fmt: skip
+"""What Spark says with properties, and what only SHOW CREATE TABLE has."""
+
+Evaluate = Callable[[str, Type], Any]
+"""Gives the value of a SQL expression, as a value of a column's type."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """What is needed to make a table."""
+
+    schema: Schema
+    spec: PartitionSpec
+    sort_order: SortOrder
+    properties: Mapping[str, str]
+    format_version: int | None
+    location: str | None
+
+    def arguments(self) -> dict[str, Any]:
+        """What the methods of a lake take."""
+        return {
+            "schema": self.schema,
+            "partition_by": self.spec,
+            "sort_by": self.sort_order,
+            "properties": self.properties,
+            "format_version": self.format_version,
+            "location": self.location,
+        }
+
+
+def new_table(
+    spark_schema: SparkType,
+    partitioning: Sequence[str],
+    properties: Mapping[str, str],
+    evaluate: Evaluate,
+    *,
+    case_sensitive: bool = False,
+) -> NewTable:
+    """The table that CREATE TABLE describes.
+
+    >>> made = new_table(
+    ...     {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": False, "metadata": {}}]},
+    ...     ["bucket(4, id)"],
+    ...     {"provider": "iceberg", "format-version": "3", "owner": "me"},
+    ...     evaluate=lambda sql, type_: None,
+    ... )
+    >>> print(made.spec, made.format_version, dict(made.properties))
+    [1000: id_bucket: bucket[4](1)] 3 {'owner': 'me'}
+    """
+    own = {key: value for key, value in properties.items() if key not in _NOT_STORED}
+    provider = properties.get(PROVIDER, "iceberg").lower()
+    if provider in _FILE_FORMATS:
+        own.setdefault("write.format.default", provider)
+    elif provider not in ("iceberg", "floe"):
+        raise InvalidInput(
+            f"a table of this catalog is USING iceberg, found {provider}",
+            hint="leave out USING, or name a file format: parquet, orc, avro",
+        )
+    schema = _with_keys(_with_defaults(table_schema(spark_schema), spark_schema, evaluate), properties)
+    version = properties.get(FORMAT_VERSION)
+    if version is not None and not version.isdigit():
+        raise InvalidInput(f"the format version is a number, found {version!r}")
+    return NewTable(
+        schema,
+        build_spec(schema, partitioning, case_sensitive=case_sensitive),
+        build_order(schema, split_terms(properties.get(SORT_ORDER, "")), case_sensitive=case_sensitive),
+        own,
+        None if version is None else int(version),
+        properties.get(LOCATION),
+    )
+
+
+def _with_defaults(schema: Schema, spark: SparkType, evaluate: Evaluate) -> Schema:
+    """Spark takes defaults of columns, not of fields within them."""
+    fields: list[Field] = []
+    for field, described in zip(schema.fields, spark["fields"], strict=True):
+        sql = described.get("metadata", {}).get(CURRENT_DEFAULT)
+        value = None if sql is None else evaluate(sql, field.type)
+        fields.append(field if value is None else replace(field, initial_default=value, write_default=value))
+    return replace(schema, fields=tuple(fields))
+
+
+def _with_keys(schema: Schema, properties: Mapping[str, str]) -> Schema:
+    names = properties.get(IDENTIFIER_FIELDS, "").strip().strip("[]")
+    ids = tuple(schema.resolve(name).field.id for name in split_terms(names))
+    return replace(schema, identifier_field_ids=ids) if ids else schema
+
+
+def split_terms(text: str) -> list[str]:
+    """The terms of a list: commas within parentheses belong to a term.
+
+    >>> split_terms("bucket(16, id) desc, ts")
+    ['bucket(16, id) desc', 'ts']
+    """
+    return [term.strip() for term in re.split(r",(?![^(]*\))", text) if term.strip()]
+
+
+def shown_properties(table: Table) -> dict[str, str]:
+    """The properties that Spark shows: the table's own, and what else there is to know about it."""
+    metadata = table.metadata
+    shown = {
+        PROVIDER: "iceberg",
+        LOCATION: table.location,
+        "format": f"iceberg/{metadata.properties.get('write.format.default', 'parquet')}",
+        FORMAT_VERSION: str(metadata.format_version),
+        "current-snapshot-id": "none" if table.current_snapshot is None else str(table.current_snapshot.snapshot_id),
+    }
+    if table.schema.identifier_field_ids:
+        shown[IDENTIFIER_FIELDS] = f"[{','.join(table.schema.identifier_names)}]"
+    if not table.sort_order.is_unsorted:
+        shown[SORT_ORDER] = ", ".join(sort_terms(table.sort_order, table.schema))
+    return {**shown, **dict(metadata.properties)}

@@ -1,0 +1,1 @@
+"""Reads: what is pushed down, which files are read, and who reads them."""

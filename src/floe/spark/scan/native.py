@@ -1,0 +1,224 @@
+"""Parquet files read by Spark's own vectorised reader, by field id; and when that is exact.
+
+The reader's columns need not have the names of the query's. A column keeps its name where no file can have another
+column of that name (then Spark may also leave out row groups by it), and has a name that no file has otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from floe.plan.scan_plan import ScanPlan
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.columns import EXISTS_DEFAULT, SparkField, spark_field, spark_type
+from floe.spark.literals import spark_literal
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.schemas.metadata_columns import FILE, POS, SPEC_ID, is_metadata_column
+from floe.spec.schemas.name_mapping import NAME_MAPPING_PROPERTY
+from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_fields import walk_fields
+from floe.spec.types import DecimalType, Field, ListType, MapType, StructType, Type
+
+__all__ = ["NativeColumns", "native_columns", "reader_factory", "why_not_native"]
+
+FIELD_ID: Final = "parquet.field.id"
+ROW_INDEX: Final = "_tmp_metadata_row_index"
+"""The column that Spark's reader fills with the place of the row in its file."""
+
+_CONSTANTS: Final = {FILE.id: str, SPEC_ID.id: int}
+_NOT_EXACT: Final = frozenset({"uuid", "variant", "unknown"})
+_PACKAGE: Final = "org.apache.spark.sql.execution.datasources."
+_SETTINGS: Final = {
+    "parquet.read.support.class": _PACKAGE + "parquet.ParquetReadSupport",
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.int96AsTimestamp": "true",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.legacy.parquet.nanosAsLong": "false",
+    "spark.sql.parquet.variant.annotation.logicalType.ignore": "false",
+    "spark.sql.caseSensitive": "true",
+}
+
+
+# whether it is exact ----------------------------------------------------------------------------------------------
+
+
+def why_not_native(plan: ScanPlan, wanted: Schema, formats: Iterable[str]) -> str | None:
+    """Why the files of a plan cannot be read exactly by Spark's reader; None if they can."""
+    if other := sorted(set(formats) - {"parquet"}):
+        return f"{' and '.join(other)} files"
+    if plan.has_deletes:
+        return "row-level deletes"
+    return _why_not_columns(plan.metadata, wanted)
+
+
+def _why_not_columns(metadata: TableMetadata, wanted: Schema) -> str | None:
+    if NAME_MAPPING_PROPERTY in metadata.properties:
+        return "files without field ids"
+    for field in wanted.fields:
+        if is_metadata_column(field.id):
+            if field.id not in _CONSTANTS and field.id != POS.id:
+                return f"the column {field.name}"
+        elif field.initial_default is not None and field.type.is_nested:
+            return f"the default of {field.name}"
+    for entry in walk_fields(wanted.fields):
+        field = entry.field
+        if is_metadata_column(field.id):
+            continue
+        if field.type.kind in _NOT_EXACT:
+            return f"the type of {entry.name}"
+        if entry.ancestors and field.initial_default is not None:
+            return f"the default of {entry.name}"
+        for schema in metadata.schemas:
+            before = schema.find(field.id)
+            if before is None:
+                continue
+            if not _same_or_widened(before.type, field.type):
+                return f"{entry.name}, which was {before.type}"
+            if isinstance(field.type, StructType) and not _shares_a_leaf(before.type, field.type):
+                return f"{entry.name}, of which old files have nothing that is asked for"
+    return None
+
+
+def _same_or_widened(old: Type, new: Type) -> bool:
+    """Whether Spark's reader knows how to read the old type as the new one."""
+    if old.is_nested or new.is_nested:
+        return old.kind == new.kind
+    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
+        return old.scale == new.scale and old.precision <= new.precision
+    return old == new or (old.kind, new.kind) in {("int", "long"), ("float", "double")}
+
+
+def _shares_a_leaf(old: Type, new: Type) -> bool:
+    """Whether a struct has a field now that it had before: otherwise Spark cannot tell null from empty."""
+    ids = {entry.field.id for entry in walk_fields(old.fields)}
+    return any(entry.field.id in ids for entry in walk_fields(new.fields) if not entry.field.type.is_nested)
+
+
+# the reader's columns ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NativeColumns:
+    """The columns that the reader makes: first those of the files, then those that are the same in all of a file."""
+
+    data: tuple[Field, ...]
+    constants: tuple[Field, ...]
+    own_names: frozenset[int]
+    """The ids of the columns that have their own names in all files."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All columns, in the order in which they come."""
+        return (*self.data, *self.constants)
+
+    @property
+    def kinds(self) -> tuple[type, ...]:
+        """Of each constant what it is."""
+        return tuple(_CONSTANTS[field.id] for field in self.constants)
+
+    def reader_schema(self) -> Any:
+        """The columns of the files as Spark's reader is to read them."""
+        return {"type": "struct", "fields": [self._reader_field(field) for field in self.data]}
+
+    def constants_schema(self) -> Any:
+        """The columns that are the same in all rows of a file."""
+        return {"type": "struct", "fields": [spark_field(field) for field in self.constants]}
+
+    def _reader_field(self, field: Field) -> SparkField:
+        if field.id == POS.id:
+            return {"name": ROW_INDEX, "type": "long", "nullable": True, "metadata": {}}
+        name = field.name if field.id in self.own_names else f"floe-{field.id}"
+        made = _with_ids(field, name)
+        if field.initial_default is not None:
+            made["metadata"][EXISTS_DEFAULT] = spark_literal(field.type, field.initial_default)
+        return made
+
+
+def native_columns(metadata: TableMetadata, wanted: Schema) -> NativeColumns:
+    """How the wanted columns are read."""
+    constants = tuple(field for field in wanted.fields if field.id in _CONSTANTS)
+    data = tuple(field for field in wanted.fields if field.id not in _CONSTANTS)
+    return NativeColumns(data, constants, frozenset(_with_own_names(metadata, data)))
+
+
+def _with_own_names(metadata: TableMetadata, fields: Sequence[Field]) -> Iterator[int]:
+    """The columns that were never called otherwise, and whose names no other column ever had."""
+    names: dict[int, set[str]] = {}
+    ids: dict[str, set[int]] = {}
+    for schema in metadata.schemas:
+        for field in schema.fields:
+            names.setdefault(field.id, set()).add(field.name)
+            ids.setdefault(field.name.lower(), set()).add(field.id)
+    for field in fields:
+        if names.get(field.id, {field.name}) == {field.name} and ids.get(field.name.lower(), {field.id}) == {field.id}:
+            yield field.id
+
+
+def _with_ids(field: Field, name: str) -> SparkField:
+    return {
+        "name": name,
+        "type": _type_with_ids(field.type),
+        "nullable": True,
+        "metadata": {FIELD_ID: field.id},
+    }
+
+
+def _type_with_ids(type_: Type) -> Any:
+    match type_:
+        case StructType():
+            return {"type": "struct", "fields": [_with_ids(field, field.name) for field in type_.fields]}
+        case ListType():
+            return {"type": "array", "elementType": _type_with_ids(type_.element), "containsNull": True}
+        case MapType():
+            return {
+                "type": "map",
+                "keyType": _type_with_ids(type_.key),
+                "valueType": _type_with_ids(type_.value),
+                "valueContainsNull": True,
+            }
+        case _:
+            return spark_type(type_)
+
+
+# the reader -------------------------------------------------------------------------------------------------------
+
+
+def reader_factory(jvm: Jvm, columns: NativeColumns, predicates: Sequence[Any]) -> Any:
+    """What makes Spark's Parquet readers in executors; the predicates are for leaving out row groups."""
+    session = jvm.active_session()
+    settings = session.sessionState().conf()
+    schema = jvm.data_type(columns.reader_schema())
+    hadoop = session.sessionState().newHadoopConf()
+    text = schema.json()
+    for name, value in {
+        **_SETTINGS,
+        "org.apache.spark.sql.parquet.row.requested_schema": text,
+        "org.apache.spark.sql.parquet.row.attributes": text,
+        "spark.sql.session.timeZone": jvm.setting("spark.sql.session.timeZone"),
+    }.items():
+        hadoop.set(name, value)
+    shipped = jvm.named("org.apache.spark.util.SerializableConfiguration")(hadoop)
+    options = jvm.named(_PACKAGE + "parquet.ParquetOptions")(
+        jvm.scala_map({"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}), settings
+    )
+    return jvm.named(_PACKAGE + "v2.parquet.ParquetPartitionReaderFactory")(
+        settings,
+        jvm.context._jsc.broadcast(shipped),
+        schema,
+        schema,
+        jvm.data_type(columns.constants_schema()),
+        _source_filters(jvm, predicates),
+        jvm.none,
+        options,
+    )
+
+
+def _source_filters(jvm: Jvm, predicates: Sequence[Any]) -> Any:
+    """The predicates as the older kind of filters, which the reader takes; those without such a form are left out."""
+    utils = jvm.module("org.apache.spark.sql.internal.connector.PredicateUtils")
+    made = [found.get() for found in map(utils.toV1, predicates) if found.isDefined()]
+    return jvm.array("org.apache.spark.sql.sources.Filter", made)

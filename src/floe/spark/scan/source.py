@@ -1,0 +1,77 @@
+"""What a read reads: a table at one state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from floe.plan.scan import plan_scan
+from floe.plan.scan_plan import ScanPlan
+from floe.plan.snapshots import choose_snapshot
+from floe.spark.names import AsOf
+from floe.spec.expressions.nodes import Expression
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.schemas.schema import Schema
+from floe.storage.protocol import Storage
+from floe.table.table import Table
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table, as of some state, in the columns of that state."""
+
+    name: str
+    table: Table
+    as_of: AsOf
+    schema: Schema
+    split_size: int | None = None
+
+    @property
+    def key(self) -> Any:
+        """What makes two sources the same."""
+        return (self.table.uuid, self.table.metadata_location, self.as_of)
+
+    @property
+    def storage(self) -> Storage:
+        """The storage of the table's files."""
+        return self.table.storage
+
+    @cached_property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that is read; None while the table has none."""
+        return choose_snapshot(
+            self.table.metadata,
+            snapshot=self.as_of.snapshot_id,
+            ref=self.as_of.ref,
+            as_of_ms=self.as_of.timestamp_ms,
+        )
+
+    @cached_property
+    def shipped_metadata(self) -> TableMetadata:
+        """What a reader in an executor needs to know of the table: not its history."""
+        return replace(
+            self.table.metadata,
+            snapshots=(),
+            refs={},
+            snapshot_log=(),
+            metadata_log=(),
+            current_snapshot_id=None,
+            statistics=(),
+            partition_statistics=(),
+        )
+
+    def plan(self, where: Expression, *, metrics: Collection[int] | None = ()) -> ScanPlan:
+        """The files that may hold rows which pass a filter."""
+        return plan_scan(
+            self.table.metadata,
+            self.storage,
+            snapshot=self.snapshot,
+            schema=self.schema,
+            where=where,
+            metrics=metrics,
+        )

@@ -1,0 +1,93 @@
+"""What runs in Spark's Python workers to read files that Spark itself cannot read exactly: the Arrow reader.
+
+An object of `ReadTasks` is pickled and sent to the executors, where `floe` must be installed.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from floe.arrow.reading.tasks import TaskReader
+from floe.plan.tasks import FileTask
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import Field, ListType, MapType, StructType, Type
+from floe.storage.protocol import Storage
+
+__all__ = ["ReadTasks", "for_spark", "pickled_tasks"]
+
+
+_VARIANT = [pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False, {"variant": "true"})]
+"""What Spark takes for a variant."""
+
+
+def pickled_tasks(tasks: Iterable[FileTask]) -> bytes:
+    """Tasks as an executor gets them."""
+    return pickle.dumps(tuple(tasks), protocol=pickle.HIGHEST_PROTOCOL)
+
+
+@dataclass(frozen=True)
+class ReadTasks:
+    """Reads pickled tasks, and gives the rows as Spark wants them."""
+
+    metadata: TableMetadata
+    storage: Storage
+    schema: Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the tasks that come, one partition after the other."""
+        reader = TaskReader(self.metadata, self.storage)
+        for batch in batches:
+            for one in batch.column(0).to_pylist():
+                for task in pickle.loads(one):
+                    for rows in reader.batches(task, self.schema):
+                        yield for_spark(rows, self.schema.fields)
+
+
+def for_spark(batch: pa.RecordBatch, fields: tuple[Field, ...]) -> pa.RecordBatch:
+    """A batch with the types that Spark has for the columns."""
+    arrays = [_converted(array, field.type) for array, field in zip(batch.columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
+
+
+def _converted(array: pa.Array, type_: Type) -> pa.Array:
+    match type_:
+        case StructType() if _differs(type_):
+            children = [_converted(array.field(place), field.type) for place, field in enumerate(type_.fields)]
+            names = [field.name for field in type_.fields]
+            return pa.StructArray.from_arrays(children, names=names, mask=array.is_null())
+        case ListType() if _differs(type_):
+            values = _converted(array.values, type_.element)
+            return pa.ListArray.from_arrays(_offsets(array), values, mask=_nulls(array))
+        case MapType() if _differs(type_):
+            keys, items = _converted(array.keys, type_.key), _converted(array.items, type_.value)
+            return pa.MapArray.from_arrays(_offsets(array), keys, items, mask=_nulls(array))
+        case _ if type_.kind == "uuid":
+            return pa.array(
+                [None if one is None else str(uuid.UUID(bytes=one)) for one in array.to_pylist()], pa.string()
+            )
+        case _ if type_.kind == "fixed":
+            return array.cast(pa.binary())
+        case _ if type_.kind == "variant":
+            parts = [array.field(field.name) for field in _VARIANT]
+            return pa.StructArray.from_arrays(parts, fields=_VARIANT, mask=array.is_null())
+        case _:
+            return array
+
+
+def _differs(type_: Type) -> bool:
+    """Whether Spark has another type for something in a type."""
+    return any(field.type.kind in ("uuid", "fixed", "variant") or _differs(field.type) for field in type_.fields)
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    return array.offsets
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None

@@ -1,0 +1,104 @@
+"""Spark sessions with lakes as catalogs: `floe.spark` makes one, `floe.attach` adds catalogs to one that is there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from floe.errors import InvalidInput
+from floe.spark.bridge.jvm import jvm_of
+from floe.spark.catalog.catalog import SparkCatalog
+from floe.spark.requirements import check_environment, check_session
+from floe.table.connecting import connect
+from floe.table.lake import Lake
+
+__all__ = ["FloeSession", "attach", "spark"]
+
+Where = str | os.PathLike[str] | Lake | Mapping[str, Any]
+"""What a catalog is: where `floe.connect` finds it, a lake, or `connect`'s options with `uri` among them."""
+
+_DEFAULTS: Final = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",  # the Arrow writer is fast if it is fed well
+    "spark.sql.sources.v2.bucketing.enabled": "true",
+}
+
+
+class FloeSession(SparkSession):
+    """A Spark session that has lakes as catalogs; made by `floe.spark` and `floe.attach`."""
+
+    _floe_catalogs: dict[str, Lake]
+
+    @property
+    def lakes(self) -> Mapping[str, Lake]:
+        """The lakes by the names of their catalogs."""
+        return dict(self._floe_catalogs)
+
+    def newSession(self) -> SparkSession:
+        """Another session with its own settings and temporary views, and the same catalogs."""
+        return _attached(super().newSession(), self._floe_catalogs)
+
+
+def spark(
+    catalogs: Mapping[str, Where] | None = None, *, conf: Mapping[str, Any] | None = None, **more: Where
+) -> FloeSession:
+    """A Spark session in which each of the lakes is a catalog of that name.
+
+    `floe.spark(lake="warehouse")` is short for `floe.spark({"lake": "warehouse"})`. Each lake is given as for
+    `floe.connect`. `conf` are Spark's own settings. If there is a session already, it is that one.
+    """
+    lakes = _lakes(catalogs, more)
+    check_environment()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder
+    for name, value in {**_DEFAULTS, **(conf or {})}.items():
+        builder = builder.config(name, _text(value))
+    return _attached(builder.getOrCreate(), lakes)
+
+
+def attach(session: SparkSession, catalogs: Mapping[str, Where] | None = None, **more: Where) -> FloeSession:
+    """Add lakes to a session that exists, as catalogs.
+
+    Gives the same object, which can then do all that a session of `floe.spark` can.
+    """
+    lakes = _lakes(catalogs, more)
+    check_session(session)
+    return _attached(session, lakes)
+
+
+def _attached(session: SparkSession, lakes: Mapping[str, Lake]) -> FloeSession:
+    jvm = jvm_of(session)
+    for name, lake in lakes.items():
+        jvm.register_catalog(session, name, SparkCatalog(jvm, name, lake))
+    known = {**getattr(session, "_floe_catalogs", {}), **lakes}
+    session.__class__ = FloeSession
+    assert isinstance(session, FloeSession)
+    session._floe_catalogs = known
+    return session
+
+
+def _lakes(catalogs: Mapping[str, Where] | None, more: Mapping[str, Where]) -> dict[str, Lake]:
+    given = {**(catalogs or {}), **more}
+    if not given:
+        raise InvalidInput("no catalog is given", hint='name one: floe.spark(lake="warehouse")')
+    return {name: _lake(name, where) for name, where in given.items()}
+
+
+def _lake(name: str, where: Where) -> Lake:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise InvalidInput(f"a catalog's name is a word such as lake, found {name!r}")
+    if name == "spark_catalog":
+        raise InvalidInput("spark_catalog is Spark's own catalog", hint="choose another name, such as lake")
+    if isinstance(where, Lake):
+        return where
+    if isinstance(where, Mapping):
+        options = dict(where)
+        return connect(options.pop("uri", None), **{"name": name, **options})
+    return connect(where, name=name)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
