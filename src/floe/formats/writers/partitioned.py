@@ -13,12 +13,13 @@ written as whole files. When they are too many for memory, each file is sorted b
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
@@ -26,7 +27,7 @@ from floe.errors import InvalidInput
 from floe.formats.conforming import Conformer
 from floe.formats.writers.rolling import RollingWriter, leave_nothing
 from floe.formats.writers.sorting import can_sort, sort_batch
-from floe.formats.writers.splitting import Splitter
+from floe.formats.writers.splitting import Part, Splitter
 from floe.formats.writers.target import WriteTarget
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.partition_spec import PartitionSpec
@@ -34,6 +35,8 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import UNSORTED, SortOrder
 
 __all__ = ["ClusteredWriter", "FanoutWriter", "RowWriter"]
+
+T = TypeVar("T")
 
 _MEMORY = 512 * 1024 * 1024
 _OPEN_FILES = 200
@@ -173,25 +176,33 @@ class FanoutWriter(RowWriter):
         self._held = 0
         self._small: list[pa.RecordBatch] = []
         self._small_rows = 0
+        self._splits: deque[tuple[float, Future[list[Part]]]] = deque()
         self._workers = _Workers(os.cpu_count() or 1 if workers is None else workers)
 
     def _add(self, batch: pa.RecordBatch) -> None:
         self._small.append(batch)  # batches of few rows are split together
         self._small_rows += batch.num_rows
         if self._small_rows >= _ROWS_AT_ONCE // 2:
-            self._distribute_small()
+            self._split_small()
+            while len(self._splits) > self._workers.count:  # so many batches are split at a time
+                self._distribute(*self._splits.popleft())
 
-    def _distribute_small(self) -> None:
+    def _split_small(self) -> None:
         small, self._small, self._small_rows = self._small, [], 0
         if small:
-            self._distribute(_joined(small))
+            batch = _joined(small)
+            per_row = batch.nbytes / max(batch.num_rows, 1)
+            self._splits.append((per_row, self._workers.submit(partial(self._parts, batch))))
 
-    def _distribute(self, batch: pa.RecordBatch) -> None:
-        for part in self._split(batch):
+    def _parts(self, batch: pa.RecordBatch) -> list[Part]:
+        return list(self._split(batch))
+
+    def _distribute(self, per_row: float, parts: Future[list[Part]]) -> None:
+        for part in parts.result():
             partition = self._partitions.get(part.key)
             if partition is None:
                 partition = self._partitions[part.key] = _Partition(self._files_of(part.values))
-            size = part.rows.nbytes
+            size = int(part.rows.num_rows * per_row)
             partition.waiting.append(part.rows)
             partition.waiting_bytes += size
             self._held += size
@@ -248,10 +259,12 @@ class FanoutWriter(RowWriter):
 
     def close(self) -> list[DataFile]:
         """Write what waits, and finish all files; they come in the order in which their partitions first came."""
-        self._distribute_small()
-        partitions = list(self._partitions.values())
-        if self._count_memory() < _WORTH_THREADS:
+        if not self._splits and sum(batch.nbytes for batch in self._small) < _WORTH_THREADS:
             self._workers.rest()
+        self._split_small()
+        while self._splits:
+            self._distribute(*self._splits.popleft())
+        partitions = list(self._partitions.values())
         try:
             for partition in partitions:
                 self._finish_work(partition)
@@ -271,6 +284,7 @@ class FanoutWriter(RowWriter):
         """Throw away everything; gives the files that could not be deleted."""
         self._workers.stop()
         self._small = []
+        self._splits.clear()
         return [left for partition in self._partitions.values() for left in partition.files.abort()]
 
 
@@ -328,23 +342,22 @@ class _Workers:
     """A few threads, made when the first work comes; or none, and work is done at once."""
 
     def __init__(self, count: int) -> None:
-        self._count = count
+        self.count = count
         self._pool: ThreadPoolExecutor | None = None
 
-    def submit(self, work: Callable[[], None]) -> Future[None]:
-        if self._count > 1:
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        if self.count > 1:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="floe-write")
+                self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="floe-write")
             return self._pool.submit(work)
-        done: Future[None] = Future()
-        work()
-        done.set_result(None)
+        done: Future[T] = Future()
+        done.set_result(work())
         return done
 
     def rest(self) -> None:
         """Make no threads for what is left to do."""
         if self._pool is None:
-            self._count = 1
+            self.count = 1
 
     def stop(self) -> None:
         """Wait for what is being done, and begin nothing more."""

@@ -87,6 +87,7 @@ class RollingWriter:
         self._model = target.registry.model(self._format, "arrow")
         self._bytes = target.file_bytes if is_data else target.delete_file_bytes
         self._file: FileAppender[Any] | None = None
+        self._gathering: Gathering | None = None  # the same file, if it gathers rows
         self._ratio: float | None = None
         self._done: list[DataFile] = []
         self.locations: list[str] = []
@@ -100,7 +101,7 @@ class RollingWriter:
     @property
     def gathered_bytes(self) -> int:
         """How many bytes of Arrow data wait in memory to be encoded."""
-        return self._file.gathered_bytes if isinstance(self._file, Gathering) else 0
+        return 0 if self._gathering is None else self._gathering.gathered_bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows, in as many files as they take."""
@@ -110,7 +111,7 @@ class RollingWriter:
         start = 0
         while start < batch.num_rows:
             file = self._open() if self._file is None else self._file
-            room = (self._bytes - self._size(file)) / max(per_row * self._guess(file), 1e-3)
+            room = (self._bytes - self._size(file)) / max(per_row * self._guess(), 1e-3)
             part = batch.slice(start, max(int(room) + 1, _ROWS_AT_LEAST))
             file.write(part)
             start += part.num_rows
@@ -119,17 +120,17 @@ class RollingWriter:
 
     def flush(self) -> None:
         """Write what is gathered in memory."""
-        file = self._file
-        if file is not None and isinstance(file, Gathering):
-            file.flush()
+        if self._gathering is not None:
+            self._gathering.flush()
 
     def end_file(self) -> None:
         """Close the file that is open; more rows go to another one."""
         file, self._file = self._file, None
+        gathering, self._gathering = self._gathering, None
         if file is not None:
             self._done.append(file.close())
-            if isinstance(file, Gathering):
-                self._ratio = file.size_ratio
+        if gathering is not None:
+            self._ratio = gathering.size_ratio
 
     def close(self) -> list[DataFile]:
         """Close the last file; all of them."""
@@ -138,7 +139,7 @@ class RollingWriter:
 
     def abort(self) -> list[str]:
         """Throw away everything; gives the files that could not be deleted."""
-        file, self._file = self._file, None
+        file, self._file, self._gathering = self._file, None, None
         if file is not None:
             file.abort()
         left = discard(self._target.storage, self.locations)
@@ -164,24 +165,25 @@ class RollingWriter:
                 encryption=target.encryption,
             )
         )
-        if isinstance(file, Gathering):
-            file.size_ratio = self._ratio
+        self._gathering = file if isinstance(file, Gathering) else None
+        if self._gathering is not None:
+            self._gathering.size_ratio = self._ratio
         self._file = file
         return file
 
-    def _guess(self, file: FileAppender[Any]) -> float:
-        return file.size_ratio if isinstance(file, Gathering) and file.size_ratio is not None else 1.0
+    def _guess(self) -> float:
+        ratio = None if self._gathering is None else self._gathering.size_ratio
+        return 1.0 if ratio is None else ratio
 
     def _size(self, file: FileAppender[Any]) -> float:
-        if isinstance(file, Gathering) and file.size_ratio is None:
-            return max(file.length, file.gathered_bytes)
+        if self._gathering is not None and self._gathering.size_ratio is None:
+            return max(file.length, self._gathering.gathered_bytes)
         return file.length
 
     def _is_full(self, file: FileAppender[Any]) -> bool:
         if self._size(file) < self._bytes * _FULL:
             return False
-        if isinstance(file, Gathering) and file.gathered_bytes:
-            file.flush()  # now its size is known
+        self.flush()  # now its size is known
         return file.length >= self._bytes * _FULL
 
 
