@@ -1,0 +1,1 @@
+"""The statements of Iceberg that Spark's parser does not know."""
