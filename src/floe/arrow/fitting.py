@@ -35,7 +35,7 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_fields import with_children
 from floe.spec.types import TIMESTAMP, TIMESTAMPTZ, DecimalType, Field, FixedType, Type
 
-__all__ = ["Fitting", "merged_schema"]
+__all__ = ["Fitting", "merged_schema", "schema_for"]
 
 _NEWEST = 3
 _MOST_PROBLEMS = 20
@@ -293,6 +293,37 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     return array.cast(wanted)
 
 
+# schemas of data ------------------------------------------------------------------------------------------------------
+
+
+def schema_for(incoming: pa.Schema, *, format_version: int) -> Schema:
+    """The columns of a new table for data; before format version 3, nanoseconds are taken as microseconds.
+
+    >>> print(schema_for(pa.schema({"at": pa.timestamp("ns", "UTC")}), format_version=2))
+    table {
+      1: at: optional timestamptz
+    }
+    """
+    return Schema(tuple(_known(field, format_version, (field.name,)) for field in schema_from_arrow(incoming).fields))
+
+
+def _known(field: Field, version: int, path: tuple[str, ...]) -> Field:
+    """The field with a type that tables of a format version have."""
+    if field.type.is_nested:
+        children = tuple(_known(child, version, (*path, child.name)) for child in field.type.fields)
+        return replace(field, type=with_children(field.type, children))
+    if version >= _NEWEST:
+        return field
+    if field.type.kind == "unknown":
+        column = ".".join(path)
+        raise IncompatibleChange(
+            f"the new column {column} has only nulls, so its type is not known",
+            hint="cast it, or leave it out",
+            column=column,
+        )
+    return replace(field, type=_COARSER.get(field.type.kind, field.type))
+
+
 # merging --------------------------------------------------------------------------------------------------------------
 
 
@@ -336,14 +367,4 @@ def _taken(theirs: Field, ours: Field | None, version: int, path: tuple[str, ...
         if not widens and (_fits(theirs.type, ours.type) or theirs.type.kind == "unknown"):
             return replace(theirs, type=ours.type, required=required, doc=None)
         return replace(theirs, required=required, doc=None)
-    type_ = theirs.type
-    if version < _NEWEST:
-        type_ = _COARSER.get(type_.kind, type_)
-        if type_.kind == "unknown":
-            column = ".".join(path)
-            raise IncompatibleChange(
-                f"the new column {column} has only nulls, so its type is not known",
-                hint="cast it, or leave it out",
-                column=column,
-            )
-    return replace(theirs, type=type_, required=False, doc=None)
+    return replace(_known(theirs, version, path), required=False, doc=None)

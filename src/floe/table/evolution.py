@@ -20,11 +20,14 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from floe.arrow.fitting import schema_for
+from floe.arrow.incoming import is_data, reader_of
 from floe.commit.change import Change
 from floe.commit.operations.schema_update import UpdateSchema, schema_update_of
 from floe.commit.operations.sort_order import UpdateSortOrder
 from floe.commit.operations.spec_update import UpdateSpec, spec_update_of
 from floe.formats.arrow_types import schema_from_arrow
+from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.evolution import ColumnName
 from floe.spec.schemas.schema import Schema
@@ -188,15 +191,19 @@ def sort_change(actions: Actions, order: Iterable[str] | SortOrder, *, case_sens
     return UpdateSortOrder.of(order, metadata)
 
 
-def as_schema(schema: Schema | pa.Schema | str) -> Schema:
-    """A schema, given as one, as Arrow's, or as the text of its columns.
+def as_schema(schema: Any, *, format_version: int = LATEST_FORMAT_VERSION) -> Schema:
+    """A schema, given as one, as Arrow's, as the text of its columns, or as data whose columns are meant.
 
     >>> as_schema("id bigint").fields == as_schema(pa.schema({"id": pa.int64()})).fields
     True
     """
     if isinstance(schema, Schema):
         return schema
-    return schema_from_arrow(schema) if isinstance(schema, pa.Schema) else parse_columns(schema)
+    if isinstance(schema, pa.Schema):
+        return schema_from_arrow(schema)
+    if is_data(schema):
+        return schema_for(reader_of(schema).schema, format_version=format_version)
+    return parse_columns(schema)
 
 
 def _as_type(type_: Type | str) -> Type:

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
+from floe.arrow.incoming import reader_of
 from floe.catalog.identifiers import (
     Identifier,
     Namespace,
@@ -180,8 +181,9 @@ class Lake:
     def create_table(
         self,
         name: Name,
-        schema: Schema | pa.Schema | str,
+        schema: Schema | pa.Schema | str | Any = None,
         *,
+        data: Any = None,
         partition_by: str | Iterable[str] | PartitionSpec = (),
         sort_by: str | Iterable[str] | SortOrder = (),
         format_version: int | None = None,
@@ -191,10 +193,17 @@ class Lake:
     ) -> Table:
         """Make a table.
 
-        The columns are text (`"id bigint not null, ts timestamptz"`, see `floe.table.ddl`) or a schema; partitioning
-        and order are terms such as `"day(ts)"` and `"ts desc"`. The format version is 2 unless told otherwise. With
-        `if_not_exists`, a table that is there is given as it is.
+        The columns are text (`"id bigint not null, ts timestamptz"`, see `floe.table.ddl`), a schema, or those of an
+        Arrow table or frame; partitioning and order are terms such as `"day(ts)"` and `"ts desc"`. The format version
+        is 2 unless told otherwise. With `if_not_exists`, a table that is there is given as it is.
+
+        With `data` the table comes with these rows, in one commit; then no columns need be told.
         """
+        if data is not None:
+            if if_not_exists and self.table_exists(name):
+                return self.table(name)
+            options = {"partition_by": partition_by, "sort_by": sort_by, "properties": properties, "location": location}
+            return self._create_with(data, name, schema, format_version=format_version, **options)
         identifier = parse_identifier(name)
         definition = _definition(schema, partition_by, sort_by, format_version, properties)
         _check_version(definition)
@@ -213,15 +222,22 @@ class Lake:
     def create_or_replace_table(
         self,
         name: Name,
-        schema: Schema | pa.Schema | str,
+        schema: Schema | pa.Schema | str | Any = None,
         *,
+        data: Any = None,
         partition_by: str | Iterable[str] | PartitionSpec = (),
         sort_by: str | Iterable[str] | SortOrder = (),
         format_version: int | None = None,
         properties: Mapping[str, Any] | None = None,
         location: str | None = None,
     ) -> Table:
-        """Make a table, or put an empty one in the place of the one that is there, whose history is kept."""
+        """Make a table, or put another in the place of the one that is there, whose history is kept.
+
+        It is empty, or comes with the rows of `data`.
+        """
+        if data is not None:
+            options = {"partition_by": partition_by, "sort_by": sort_by, "properties": properties, "location": location}
+            return self._create_with(data, name, schema, format_version=format_version, or_replace=True, **options)
         identifier = parse_identifier(name)
         definition = _definition(schema, partition_by, sort_by, format_version, properties)
         pointer = self._catalog.pointer(identifier)
@@ -236,7 +252,7 @@ class Lake:
     def replace_table(
         self,
         name: Name,
-        schema: Schema | pa.Schema | str,
+        schema: Schema | pa.Schema | str | Any,
         *,
         partition_by: str | Iterable[str] | PartitionSpec = (),
         sort_by: str | Iterable[str] | SortOrder = (),
@@ -259,7 +275,7 @@ class Lake:
     def create_table_transaction(
         self,
         name: Name,
-        schema: Schema | pa.Schema | str,
+        schema: Schema | pa.Schema | str | Any,
         *,
         partition_by: str | Iterable[str] | PartitionSpec = (),
         sort_by: str | Iterable[str] | SortOrder = (),
@@ -286,6 +302,13 @@ class Lake:
             return CreateTransaction(pointer, state, replacing)
         _check_version(definition)
         return CreateTransaction(pointer, state, CreateTable(definition, place, self._new_uuid()))
+
+    def _create_with(self, data: Any, name: Name, schema: Any, **options: Any) -> Table:
+        """A new table that comes with rows."""
+        reader = reader_of(data, None if schema is None else as_schema(schema))
+        with self.create_table_transaction(name, reader if schema is None else schema, **options) as transaction:
+            transaction.append(reader)
+        return transaction.table
 
     def rename_table(self, name: Name, new_name: Name) -> Table:
         """Give a table another name, perhaps in another namespace; its files stay where they are."""
@@ -347,7 +370,7 @@ class Lake:
         name: Name,
         sql: str | Mapping[str, str],
         *,
-        schema: Schema | pa.Schema | str,
+        schema: Schema | pa.Schema | str | Any,
         dialect: str = "spark",
         default_namespace: Name | None = None,
         properties: Mapping[str, str] | None = None,
@@ -469,13 +492,16 @@ def _told_after(done: str) -> Iterator[None]:
 
 
 def _definition(
-    schema: Schema | pa.Schema | str,
+    schema: Schema | pa.Schema | str | Any,
     partition_by: str | Iterable[str] | PartitionSpec,
     sort_by: str | Iterable[str] | SortOrder,
     format_version: int | None,
     properties: Mapping[str, Any] | None,
 ) -> TableDefinition:
-    columns = as_schema(schema)
+    if schema is None:
+        raise InvalidInput("a table needs columns", hint="give text such as 'id bigint, note string', or a schema")
+    asked = format_version or (properties or {}).get(FORMAT_VERSION) or DEFAULT_FORMAT_VERSION
+    columns = as_schema(schema, format_version=int(asked) if str(asked).isdigit() else DEFAULT_FORMAT_VERSION)
     if not isinstance(partition_by, PartitionSpec):
         partition_by = build_spec(columns, _terms("partition_by", partition_by))
     if not isinstance(sort_by, SortOrder):
