@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floe.arrow.fitting import Fitting, merged_schema
+from floe.arrow.importing import data_files_at, import_files
 from floe.arrow.incoming import reader_of
 from floe.arrow.reading.tasks import TaskReader
 from floe.arrow.replacing import Concerned, concerned_files, rows_that_stay
@@ -36,6 +37,7 @@ from floe.commit.footprint import BLIND, Isolation
 from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.commit.operations.file_change import as_filter
 from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.properties import UpdateProperties
 from floe.commit.operations.replace_partitions import ReplacePartitions
 from floe.commit.operations.schema_update import UpdateSchema, schema_update_of
 from floe.commit.operations.snapshot_change import SnapshotOptions
@@ -63,6 +65,7 @@ from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.transforms import Identity, Void
 from floe.spec.schemas.metadata_columns import with_row_lineage
+from floe.spec.schemas.name_mapping import NAME_MAPPING_PROPERTY, format_name_mapping
 from floe.table.file_actions import FileActions
 
 __all__ = ["RowActions"]
@@ -164,6 +167,37 @@ class RowActions(FileActions):
             return self._commit_rows(incoming, files, ReplacePartitions(files, **own))
         # files of another partitioning hold rows of the same partitions, beside others
         return self._replace(incoming, target, files, _in_partitions(files, target), None, own)
+
+    def add_files(
+        self,
+        locations: str | Iterable[str],
+        *,
+        partition: Mapping[str, Any] | None = None,
+        allow_extra_columns: bool = False,
+        check_duplicates: bool = True,
+        summary: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
+        """Add Parquet, ORC and Avro files that are there already, as they are; a folder stands for all files below it.
+
+        The columns must be the table's, by field id or by name. Each file is of one partition, which is told by
+        `partition` (`{"day": "2024-02-29"}`), by folders of a Hive table, by the footer, or by reading the columns.
+        With `check_duplicates` all manifests are read, and files that the table has already are refused.
+
+        The files belong to the table from then on: when it expires them, they are deleted.
+        """
+        given = [locations] if isinstance(locations, str) else list(locations)
+        target = self._write_target(self.metadata)
+        imported = import_files(
+            target, data_files_at(target, given), partition=partition, allow_extra_columns=allow_extra_columns
+        )
+        if not imported.files:
+            return None
+        changes: list[Change] = []
+        if imported.name_mapping is not None:
+            changes.append(UpdateProperties({NAME_MAPPING_PROPERTY: format_name_mapping(imported.name_mapping)}))
+        options = self._options(summary)
+        changes.append(MergeAppend(imported.files, check_duplicates=check_duplicates, **options))
+        return self._do_all(changes)
 
     # what they share ---------------------------------------------------------------------------------------------
 

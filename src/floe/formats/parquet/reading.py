@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ from floe.formats.parquet.row_groups import TestedColumn, in_split, matching, ru
 from floe.formats.projection import Projection, rows_without_columns
 from floe.spec.schemas.schema_fields import MAX_TYPE_DEPTH
 
-__all__ = ["read_parquet"]
+__all__ = ["leaf_at", "open_parquet", "read_parquet"]
 
 _OPTIONS = {
     "pre_buffer": True,  # the pages of a run are fetched together
@@ -31,11 +32,15 @@ def read_parquet(request: ReadRequest) -> Iterator[pa.RecordBatch]:
     with plain_storage_to_read(request).open_read(request.location) as stream:
         try:
             with _readable():
-                file = pq.ParquetFile(stream, **known_options(pq.ParquetFile.__init__, _OPTIONS))
-                opened = _File(request, file)
+                opened = _File(request, open_parquet(stream))
             yield from opened.batches()
         except FloeError as error:
             raise error.with_context(file=request.location) from None
+
+
+def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
+    """Pyarrow's reader of a file, with the options under which files are read here."""
+    return pq.ParquetFile(stream, **known_options(pq.ParquetFile.__init__, _OPTIONS))
 
 
 @contextmanager
@@ -114,7 +119,7 @@ class _File:
         found = []
         for field_id, (path, column) in self.projection.tested_columns().items():
             if column.stored is not None and column.kind != "variant":
-                leaf, type_ = _leaf_at(list(self.schema), path)
+                leaf, type_ = leaf_at(list(self.schema), path)
                 if self.file.schema.column(leaf).physical_type != "INT96":  # its order is not that of the moments
                     found.append(TestedColumn(field_id, leaf, column.stored, type_))
         return found
@@ -142,7 +147,7 @@ def _selected_leaves(fields: Sequence[pa.Field], selection: Selection, start: in
         start += count
 
 
-def _leaf_at(fields: Sequence[pa.Field], path: Sequence[int]) -> tuple[int, pa.DataType]:
+def leaf_at(fields: Sequence[pa.Field], path: Sequence[int]) -> tuple[int, pa.DataType]:
     """The place of the column of values at the end of a path through structs, and its type."""
     leaf = 0
     for depth, place in enumerate(path):

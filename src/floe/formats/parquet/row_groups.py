@@ -16,7 +16,7 @@ from floe.spec.pruning.metrics_filter import compile_might_match
 from floe.spec.types import DecimalType, Type
 from floe.spec.values.exact_numbers import decimal_from_unscaled
 
-__all__ = ["TestedColumn", "in_split", "matching", "runs", "start_of"]
+__all__ = ["GroupFacts", "TestedColumn", "facts_of", "in_split", "matching", "runs", "start_of"]
 
 _MAX_RUN_BYTES = 32 * 1024 * 1024
 """Row groups are read together up to this size, so that small ones cost little and large ones are not all in memory."""
@@ -81,7 +81,9 @@ class TestedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class GroupFacts:
+    """Counts and bounds of columns in a row group, by field id, as the metrics of a file are told."""
+
     record_count: int
     value_counts: Mapping[int, int]
     null_value_counts: Mapping[int, int]
@@ -97,10 +99,11 @@ def matching(
     if not columns:
         return list(groups)
     might_match = compile_might_match(where)
-    return [n for n in groups if might_match(_facts(metadata.row_group(n), columns))]
+    return [n for n in groups if might_match(facts_of(metadata.row_group(n), columns))]
 
 
-def _facts(group: pq.RowGroupMetaData, columns: Sequence[TestedColumn]) -> _Facts:
+def facts_of(group: pq.RowGroupMetaData, columns: Sequence[TestedColumn]) -> GroupFacts:
+    """What the statistics in the footer say of some columns of a row group."""
     values: dict[int, int] = {}
     nulls: dict[int, int] = {}
     lower: dict[int, bytes] = {}
@@ -118,7 +121,7 @@ def _facts(group: pq.RowGroupMetaData, columns: Sequence[TestedColumn]) -> _Fact
                 bound = _bound(column, raw)
                 if bound is not None:
                     bounds[column.field_id] = bound
-    return _Facts(group.num_rows, values, nulls, None, lower, upper)
+    return GroupFacts(group.num_rows, values, nulls, None, lower, upper)
 
 
 def _bound(column: TestedColumn, raw: Any) -> bytes | None:
