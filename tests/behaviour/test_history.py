@@ -313,7 +313,7 @@ def test_what_is_there_already_is_not_picked(orders: Table) -> None:
 
 def test_a_delete_is_not_picked_onto_something_else(orders: Table) -> None:
     append(orders, "a")
-    picked = orders.branch("audit", create=True).delete("day = '2024-05-17'")
+    picked = orders.branch("audit", create=True).delete("day = '2024-05-17'").snapshot
     assert picked is not None
     orders.append_files([data_file(orders, "c", day=DAY + 1)])
     with pytest.raises(errors.FloeError):

@@ -97,7 +97,7 @@ def merge_append(maker: Maker) -> None:
     """Small manifests are merged again and again; with deletes between them too."""
     for first in range(0, 18, 3):
         maker.append(first, 3)
-    maker.saw(maker.table.delete("part = 'a'"), [row for row in maker.rows if row["part"] != "a"])
+    maker.saw(maker.table.delete("part = 'a'").snapshot, [row for row in maker.rows if row["part"] != "a"])
     for first in range(18, 24, 3):
         maker.append(first, 3)
 
@@ -192,8 +192,8 @@ def delete_files(maker: Maker) -> None:
     gone = maker.files("part = 'b'")[:1]
     ids = {row["id"] for row in maker.holds(gone[0])}
     maker.saw(maker.table.delete_files([gone[0].file_path]), maker.without(ids))
-    maker.saw(maker.table.delete("part = 'a'"), [row for row in maker.rows if row["part"] != "a"])
-    maker.saw(maker.table.delete("true"), [])
+    maker.saw(maker.table.delete("part = 'a'").snapshot, [row for row in maker.rows if row["part"] != "a"])
+    maker.saw(maker.table.delete("true").snapshot, [])
     maker.append(50, 2)
 
 
@@ -217,7 +217,7 @@ def rewrite_manifests(maker: Maker) -> None:
         maker.append(first, 4, fast=True)
     maker.saw(maker.table.rewrite_manifests())
     maker.append(12, 4)
-    maker.saw(maker.table.delete("part = 'b'"), [row for row in maker.rows if row["part"] != "b"])
+    maker.saw(maker.table.delete("part = 'b'").snapshot, [row for row in maker.rows if row["part"] != "b"])
     maker.saw(maker.table.rewrite_manifests())
 
 
@@ -290,7 +290,7 @@ def expire(maker: Maker) -> None:
     for first in (0, 4, 8):
         maker.append(first, 4)
     maker.table.create_tag("kept", snapshot=maker.table.snapshots[1].snapshot_id)
-    maker.saw(maker.table.delete("part = 'a'"), [row for row in maker.rows if row["part"] != "a"])
+    maker.saw(maker.table.delete("part = 'a'").snapshot, [row for row in maker.rows if row["part"] != "a"])
     maker.append(12, 4)
     before = {snapshot.snapshot_id for snapshot in maker.table.snapshots}
     maker.table.expire(older_than=dt.datetime(2200, 1, 1, tzinfo=dt.UTC), retain_last=1).apply()
@@ -333,7 +333,7 @@ def spec_evolution(maker: Maker) -> None:
     maker.append(16, 8)
     maker.table.update_spec().rename_field("when", "at_day").add_field("part").commit()
     maker.append(24, 8)
-    maker.saw(maker.table.delete("part = 'a'"), [row for row in maker.rows if row["part"] != "a"])
+    maker.saw(maker.table.delete("part = 'a'").snapshot, [row for row in maker.rows if row["part"] != "a"])
 
 
 @operation("part", versions=(2, 3))
@@ -403,7 +403,7 @@ def upgrade(maker: Maker) -> None:
             maker.delete_positions({1, 4})
         maker.table.upgrade(version)
         maker.append(10 * version, 4)
-        maker.saw(maker.table.delete("part = 'b'"), [row for row in maker.rows if row["part"] != "b"])
+        maker.saw(maker.table.delete("part = 'b'").snapshot, [row for row in maker.rows if row["part"] != "b"])
     kept = [row for row in maker.rows if row["id"] % 4 == 3]
     maker.saw(maker.table.rewrite_manifests())
     assert kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias, TypeVar
 
@@ -123,6 +123,15 @@ class Planner:
         everywhere = [spec.spec_id for spec in self.metadata.partition_specs if spec.is_unpartitioned]
         newest_first = sorted(self.metadata.schemas, key=lambda schema: -schema.schema_id)
         return DeleteIndex(chunks, everywhere, [self.metadata.schema, *newest_first])
+
+    def every_delete(self, manifests: Sequence[ManifestFile]) -> DeleteIndex | None:
+        """The deletes of all rows of the files that the filter keeps; None for none.
+
+        Deletes by value are not left out for what they delete, as long as they may reach a file.
+        """
+        data, deletes = ([m for m in manifests if m.content == content] for content in ManifestContent)
+        near = self.deletes_that_matter(deletes, self.filters.manifests_kept(data))
+        return replace(self, where=None).index(near)
 
     def _choices(self, manifests: Sequence[ManifestFile], index: DeleteIndex | None, which: Entries) -> list[Choice]:
         helpful = () if index is None else index.columns

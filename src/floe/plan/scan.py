@@ -32,13 +32,15 @@ def plan_scan(
     metrics: Collection[int] | None = (),
     workers: int | None = None,
     clock: Clock | None = None,
+    all_deletes: bool = False,
 ) -> ScanPlan:
     """The files of a snapshot that may hold rows passing `where`; an empty plan for no snapshot.
 
     `schema` is the one that the read uses, by default the table's current one, or that of the snapshot if it is not the
     current one. `metrics` are the ids of columns whose metrics the files of the plan keep, and None is all columns; a
     plan that nobody asks for metrics stays small. `workers` is how many threads read manifests; by default that depends
-    on their number, and 1 reads everything in this thread.
+    on their number, and 1 reads everything in this thread. `all_deletes` keeps the deletes of rows that do not pass
+    too: for whoever reads the chosen files as a whole, to write them anew.
 
     >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
     >>> from floe.storage.memory import MemoryStorage
@@ -59,4 +61,5 @@ def plan_scan(
         is_past = snapshot is not None and snapshot.snapshot_id != metadata.current_snapshot_id
         schema = metadata.schema_for(snapshot) if snapshot is not None and is_past else metadata.schema
     planner = Planner(metadata, storage, schema, where, case_sensitive, metrics, workers, clock)
-    return planner.plan([] if snapshot is None else manifests_of_snapshot(snapshot, storage))
+    manifests = [] if snapshot is None else manifests_of_snapshot(snapshot, storage)
+    return planner.plan(manifests, index=planner.every_delete(manifests) if all_deletes else None)

@@ -10,12 +10,12 @@ from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
 from floe.table.actions import Actions, Builder
-from floe.table.row_actions import RowActions
+from floe.table.row_changes import RowChanges
 
 __all__ = ["Branch", "Stage"]
 
 
-class _Elsewhere(RowActions):
+class _Elsewhere(RowChanges):
     """Changes that another one makes, but elsewhere than on `main`."""
 
     _named_branch = True

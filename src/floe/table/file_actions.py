@@ -21,7 +21,7 @@ from floe.commit.operations.rewrite_files import RewriteFiles
 from floe.commit.operations.rewrite_manifests import RewriteManifests
 from floe.commit.operations.row_delta import RowDelta
 from floe.commit.operations.snapshot_change import SnapshotOptions
-from floe.errors import InvalidExpression, InvalidInput
+from floe.errors import InvalidInput
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.snapshots import Snapshot
@@ -109,18 +109,6 @@ class FileActions(Actions):
                 **self._options(summary),
             )
         )
-
-    def delete(self, where: Expression | str, *, summary: Mapping[str, str] | None = None) -> Snapshot | None:
-        """Delete the rows that a filter selects, by removing whole files.
-
-        A file of which only some rows pass is an error: it would have to be written anew.
-        """
-        chosen = as_filter(where)
-        if chosen is None:
-            raise InvalidExpression(
-                "a filter is text or an expression, found None", hint="write 'true' to delete all rows"
-            )
-        return self._do(DeleteFiles(where=chosen, **self._options(summary)))
 
     def row_delta(
         self,

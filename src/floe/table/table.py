@@ -37,14 +37,14 @@ from floe.table.inspect import Inspect
 from floe.table.layout_actions import LayoutActions
 from floe.table.moments import Moment, duration_millis, to_millis
 from floe.table.ref_actions import RefActions
-from floe.table.row_actions import RowActions
+from floe.table.row_changes import RowChanges
 from floe.table.scan import Scan
 from floe.table.transaction import Transaction
 
 __all__ = ["Table", "TableBranch"]
 
 
-class Table(RowActions, LayoutActions, RefActions):
+class Table(RowChanges, LayoutActions, RefActions):
     """A table: `lake.table("db.orders")`, or `floe.open("warehouse/db/orders")`.
 
     >>> import floe

@@ -37,12 +37,12 @@ from floe.table.actions import Builder, warn_of_lost_changes
 from floe.table.branch import Branch
 from floe.table.layout_actions import LayoutActions
 from floe.table.ref_actions import RefActions
-from floe.table.row_actions import RowActions
+from floe.table.row_changes import RowChanges
 
 __all__ = ["PendingTable", "Transaction"]
 
 
-class PendingTable(RowActions, LayoutActions, RefActions):
+class PendingTable(RowChanges, LayoutActions, RefActions):
     """A table with changes that are still to be made; it shows the columns and properties that they will make.
 
     Changes of rows are not seen here before the commit. Not for use from several threads.

@@ -1,0 +1,190 @@
+"""What a statement is made on: the state of a table, how it wants its rows changed, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from floe.arrow.reading.tasks import TaskReader
+from floe.arrow.values.compiling import Scope
+from floe.commit.change import Change
+from floe.commit.footprint import Isolation, Reads
+from floe.commit.operations.snapshot_change import SnapshotOptions
+from floe.errors import FloeError, InvalidUpdate
+from floe.formats.position_deletes import read_position_deletes
+from floe.formats.writers.target import WriteTarget
+from floe.plan.scan import plan_scan
+from floe.plan.scan_plan import ScanPlan
+from floe.spec.expressions.nodes import Expression
+from floe.spec.manifests.entries import DataFile
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.schemas.metadata_columns import with_row_lineage
+from floe.spec.schemas.schema import Schema
+
+__all__ = ["SOURCE", "TARGET", "Base", "Counts", "Made", "Mode", "file_paths"]
+
+TARGET, SOURCE = "t", "s"
+"""The names that statements have for the table and for the source of a MERGE."""
+
+E = TypeVar("E", bound=Enum)
+
+_MOST_POSITIONS = 10_000_000
+"""Larger delete files of others are not looked into to tell rows apart."""
+
+
+class Mode(Enum):
+    """How rows are changed: by writing their files anew, or by deletes that readers apply."""
+
+    COPY_ON_WRITE = "copy-on-write"
+    MERGE_ON_READ = "merge-on-read"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many rows a statement changed."""
+
+    deleted: int = 0
+    updated: int = 0
+    inserted: int = 0
+    copied: int = 0
+    """Rows that were only written anew, because others of their files changed."""
+
+    unchanged: int = 0
+    """Rows of an upsert that were there already, just so."""
+
+    def summary(self, statement: str) -> dict[str, str]:
+        """What the snapshot's summary tells of them.
+
+        >>> Counts(deleted=3).summary("delete")
+        {'floe.statement': 'delete', 'floe.rows-deleted': '3'}
+        """
+        told = {"deleted": self.deleted, "updated": self.updated, "inserted": self.inserted, "copied": self.copied}
+        return {"floe.statement": statement} | {f"floe.rows-{name}": str(n) for name, n in told.items() if n}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a statement comes to: a change to commit, if there is any, and the files that were written for it."""
+
+    change: Change | None
+    counts: Counts = Counts()
+    files: tuple[DataFile, ...] = ()
+    by_metadata: bool = False
+    """Whether whole files are removed by a filter, which the commit applies to what it finds then."""
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """The state that a statement reads, and where it writes.
+
+    `metadata` may have changes of the same transaction in it, but `head` is the branch's newest snapshot as it was
+    published. `schema_id` is the schema of the table whose names filters use, if it has one already.
+    """
+
+    metadata: TableMetadata
+    head: Snapshot | None
+    target: WriteTarget
+    options: SnapshotOptions = field(default_factory=SnapshotOptions)
+    schema_id: int | None = None
+    rows_pending: bool = False
+    """Whether rows were changed before in the same transaction, which nobody can read yet."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the table."""
+        return self.metadata.schema
+
+    @property
+    def tracks_rows(self) -> bool:
+        """Whether rows have ids, which they keep when they are moved (spec: Row Lineage)."""
+        return self.metadata.format_version > 2
+
+    @property
+    def stored_schema(self) -> Schema:
+        """The columns of rows that are moved."""
+        return with_row_lineage(self.schema) if self.tracks_rows else self.schema
+
+    @cached_property
+    def reader(self) -> TaskReader:
+        """What reads the table's files."""
+        return TaskReader(self.metadata, self.target.storage, registry=self.target.registry)
+
+    @cached_property
+    def _now_us(self) -> int:
+        return self.target.environment.clock.now_ms() * 1000
+
+    def scope(self, source: Schema | None = None) -> Scope:
+        """The columns that a statement may name: the table's as `t`, and the source's as `s`."""
+        relations = {TARGET: self.schema} | ({} if source is None else {SOURCE: source})
+        aliases = {"target": TARGET} | ({} if source is None else {"source": SOURCE})
+        return Scope(relations, aliases, self._now_us)
+
+    def plan(self, where: Expression) -> ScanPlan:
+        """The files with rows that may pass a filter, with all of their deletes: rows that do not pass are copied."""
+        return plan_scan(
+            self.metadata, self.target.storage, snapshot=self.head, schema=self.schema, where=where, all_deletes=True
+        )
+
+    def mode(self, statement: str) -> Mode:
+        """How the table wants a kind of statement done (`write.delete.mode` and so on)."""
+        found = self._property(f"write.{statement}.mode", Mode, Mode.COPY_ON_WRITE)
+        return found if self.metadata.format_version > 1 else Mode.COPY_ON_WRITE
+
+    def isolation(self, statement: str) -> Isolation:
+        """How strictly a kind of statement is kept apart from others (`write.delete.isolation-level` and so on)."""
+        kind = "merge" if statement == "upsert" else statement
+        return self._property(f"write.{kind}.isolation-level", Isolation, Isolation.SERIALIZABLE)
+
+    def _property(self, name: str, kind: type[E], default: E) -> E:
+        text = self.target.properties.get(name)
+        if text is None:
+            return default
+        try:
+            return kind(text.strip().lower())
+        except ValueError:
+            known = " or ".join(str(one.value) for one in kind)
+            raise InvalidUpdate(f"{text[:80]!r} is no value of {name}", hint=f"use {known}", property=name) from None
+
+    def reads(self, filter_: Expression, files: Iterable[str] = (), *, row_wise: bool) -> Reads:
+        """What a change rests on: the rows that pass a filter, and the files whose rows it copied."""
+        return Reads(
+            None if self.head is None else self.head.snapshot_id,
+            filter=filter_,
+            files=frozenset(files),
+            row_wise=row_wise,
+            schema_id=self.schema_id,
+        )
+
+    def snapshot_options(self, statement: str, counts: Counts) -> SnapshotOptions:
+        """The options of the change that a statement makes."""
+        made = self.options.copy()
+        made["isolation"] = self.isolation(statement)
+        made["summary"] = {**counts.summary(statement), **self.options.get("summary", {})}
+        made["read_positions"] = self._read_positions
+        return made
+
+    def _read_positions(self, delete: DataFile, path: str) -> BitMap64 | None:
+        """The rows of a data file that a position delete file of somebody else deletes."""
+        if delete.record_count > _MOST_POSITIONS:
+            return None
+        found = BitMap64()
+        try:
+            for batch in read_position_deletes(self.target.registry, self.target.storage, delete):
+                mine = batch.filter(pc.equal(batch.column(0), path)).column(1)
+                found |= BitMap64(mine.to_numpy().astype(np.uint64))
+        except FloeError:
+            return None
+        return found
+
+
+def file_paths(files: Sequence[DataFile]) -> list[str]:
+    """Where some files are."""
+    return [file.file_path for file in files]

@@ -1,0 +1,311 @@
+"""MERGE: rows of a source beside rows of a table, with a list of clauses that say what becomes of each.
+
+Clauses are asked in order, and the first whose condition is true applies. A row of the table that several rows of the
+source would change is an error; to be deleted by several is none. The table is read file by file, only the files that
+may hold matching rows, and of these first the columns that conditions need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from floe.arrow.changing.assignments import Columns, inserted_columns, updated_columns
+from floe.arrow.changing.base import SOURCE, TARGET, Base, Counts, Made, Mode
+from floe.arrow.changing.copy_on_write import copy_on_write
+from floe.arrow.changing.deciding import columns_for
+from floe.arrow.changing.matching import Matching, take_apart
+from floe.arrow.changing.merge_on_read import merge_on_read
+from floe.arrow.changing.pending import refuse_pending_rows
+from floe.arrow.changing.source import Source
+from floe.arrow.changing.touched import Positions, Touched
+from floe.arrow.values.compiling import Compiled, Rows, Scope
+from floe.arrow.values.filters import filter_of
+from floe.arrow.values.rows import Mask
+from floe.errors import InvalidInput
+from floe.plan.tasks import FileTask
+from floe.spec.expressions.nodes import TRUE, Expression, or_
+from floe.spec.schemas.schema import Schema
+
+__all__ = ["Clause", "Match", "Then", "merge"]
+
+STATEMENT = "merge"
+
+_ROWS_AT_ONCE = 262_144
+_KEEP = -1
+
+
+class Match(Enum):
+    """Which rows a clause is for."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not matched"
+    NOT_MATCHED_BY_SOURCE = "not matched by source"
+
+
+class Then(Enum):
+    """What a clause does."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+    INSERT = "insert"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A clause as a user wrote it; `values` of None are all columns that the source has under the same names."""
+
+    when: Match
+    then: Then
+    values: Mapping[str, Any] | None = None
+    condition: Any = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Step:
+    """A clause, compiled."""
+
+    then: Then
+    condition: Compiled | None
+    columns: Columns = ()
+
+
+_SEES = {Match.MATCHED: (TARGET, SOURCE), Match.NOT_MATCHED: (SOURCE,), Match.NOT_MATCHED_BY_SOURCE: (TARGET,)}
+"""The relations that values and conditions of a clause may name."""
+
+
+def merge(base: Base, source: Source, on: Any, clauses: Sequence[Clause], *, statement: str = STATEMENT) -> Made:
+    """The change that a MERGE makes."""
+    refuse_pending_rows(base)
+    if not clauses:
+        raise InvalidInput("a MERGE without a clause does nothing", hint="add when_matched_update_all(), for example")
+    scope = base.scope(source.schema)
+    matching = take_apart(scope.condition(_on(on)), source)
+    steps = {when: _compiled(base, source, scope, [c for c in clauses if c.when is when]) for when in Match}
+    return _Merge(base, source, matching, steps).made(statement)
+
+
+def _on(given: Any) -> Any:
+    """The ON condition; a list of names says that columns of these names are equal."""
+    if isinstance(given, list | tuple):
+        if not given:
+            raise InvalidInput("a MERGE needs columns to match by", hint='write on=["id"], for example')
+        return " and ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in given)
+    return given
+
+
+def _quoted(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"the name of a column is text, found {name!r:.80}")
+    return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))
+
+
+def _compiled(base: Base, source: Source, scope: Scope, clauses: Sequence[Clause]) -> list[_Step]:
+    steps: list[_Step] = []
+    for clause in clauses:
+        if steps and steps[-1].condition is None:
+            raise InvalidInput(
+                f"a clause WHEN {clause.when.value.upper()} comes after one without condition, and is never reached",
+                hint="put the clause without condition last",
+            )
+        seen = scope.only(*_SEES[clause.when])
+        condition = None if clause.condition is None else seen.condition(clause.condition)
+        steps.append(_Step(clause.then, condition, _columns(base, source, seen, clause)))
+    return steps
+
+
+def _columns(base: Base, source: Source, scope: Scope, clause: Clause) -> Columns:
+    if clause.then is Then.DELETE:
+        return ()
+    values = clause.values
+    if values is None:
+        known = {field.name for field in source.schema.fields}
+        values = {field.name: f"s.{_quoted_name(field.name)}" for field in base.schema.fields if field.name in known}
+        if not values:
+            raise InvalidInput(
+                "the source has no column of the table", hint=f"its columns are {', '.join(sorted(known))}"
+            )
+    if clause.then is Then.INSERT:
+        return inserted_columns(base.schema, values, scope)
+    return updated_columns(base.schema, TARGET, values, scope)
+
+
+def _quoted_name(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+class _Merge:
+    """One run of a MERGE."""
+
+    def __init__(self, base: Base, source: Source, matching: Matching, steps: Mapping[Match, list[_Step]]) -> None:
+        self.base, self.source, self.matching = base, source, matching
+        self.matched, self.inserts, self.unmatched = (steps[when] for when in Match)
+        self.seen: Mask = np.zeros(len(source), np.bool_)
+        """The source rows that some row of the table matches."""
+
+    def made(self, statement: str) -> Made:
+        where = self._filter()
+        plan = self.base.plan(where)
+        self.matching.check_size(plan.record_count)
+        files = [touched for task in plan.tasks() if (touched := self._decide(task)) is not None]
+        counts = Counts(
+            deleted=sum(len(touched.deleted) for touched in files),
+            updated=sum(len(touched.updated) for touched in files),
+        )
+        chosen = self._chosen_inserts()
+        counts = Counts(counts.deleted, counts.updated, inserted=sum(len(rows) for rows, _ in chosen))
+        if not files and not counts.inserted:
+            return Made(None, counts)
+        make = copy_on_write if self.base.mode(STATEMENT) is Mode.COPY_ON_WRITE else merge_on_read
+        return make(
+            self.base,
+            statement,
+            files,
+            counts,
+            read=where,
+            row_wise=False,
+            assign=self._assign,
+            inserted=self._inserted(chosen),
+        )
+
+    def _filter(self) -> Expression:
+        """Which rows of the table have to be looked at: those that may match, and those that are changed if not."""
+        if not self.unmatched:
+            return self.matching.filter
+        conditions = [
+            TRUE if step.condition is None else filter_of(step.condition, TARGET).filter for step in self.unmatched
+        ]
+        return or_(self.matching.filter, *conditions)
+
+    # rows of the table --------------------------------------------------------------------------------------------
+
+    def _decide(self, task: FileTask) -> Touched | None:
+        conditions = [step.condition for step in (*self.matched, *self.unmatched) if step.condition is not None]
+        schema = columns_for(self.base.schema, TARGET, [*self.matching.target_values, *conditions])
+        found = [self._decide_rows(rows) for rows in self._chunks(task, schema)]
+        if not found:
+            return None
+        deleted, updated, clause, source = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        if not len(deleted) and not len(updated):
+            return None
+        order = np.argsort(updated)
+        return Touched(task, np.sort(deleted), updated[order], clause[order], source[order])
+
+    def _chunks(self, task: FileTask, schema: Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, many at a time: keys of the source are looked up anew for each chunk."""
+        size = max(_ROWS_AT_ONCE, min(len(self.source), 8 * _ROWS_AT_ONCE))
+        waiting: list[pa.RecordBatch] = []
+        count = 0
+        for batch in self.base.reader.batches(task, schema):
+            waiting.append(batch)
+            count += batch.num_rows
+            if count >= size:
+                yield pa.concat_batches(waiting)
+                waiting, count = [], 0
+        if waiting:
+            yield pa.concat_batches(waiting)
+
+    def _decide_rows(self, rows: pa.RecordBatch) -> tuple[Positions, Positions, Positions, Positions]:
+        """Positions to delete, and positions to change with the clauses and source rows that do it."""
+        action = np.full(rows.num_rows, _KEEP)
+        by = np.full(rows.num_rows, -1)
+        steps = [*self.matched, *self.unmatched]
+        has_match = np.zeros(rows.num_rows, np.bool_)
+        for targets, sources in self.matching.pairs(rows):
+            has_match[targets] = True
+            self.seen[sources] = True
+            chosen = self._choose(self.matched, rows, targets, sources)
+            self._check_once(targets, sources, chosen)
+            hit = chosen >= 0
+            action[targets[hit]] = chosen[hit]
+            by[targets[hit]] = sources[hit]
+        if self.unmatched:
+            left = np.flatnonzero(~has_match)
+            chosen = self._choose(self.unmatched, rows, left, None)
+            action[left] = np.where(chosen >= 0, chosen + len(self.matched), _KEEP)
+        positions = np.asarray(rows.column(rows.num_columns - 1), np.int64)
+        deletes = np.array([step.then is Then.DELETE for step in steps] + [False])[action]
+        updates = np.array([step.then is Then.UPDATE for step in steps] + [False])[action]
+        return positions[deletes], positions[updates], action[updates], by[updates]
+
+    def _choose(
+        self, steps: Sequence[_Step], rows: pa.RecordBatch, targets: Positions, sources: Positions | None
+    ) -> Positions:
+        """For each pair (or table row alone) the first clause whose condition is true; -1 for none."""
+        found = np.full(len(targets), _KEEP)
+        for number, step in enumerate(steps):
+            left = np.flatnonzero(found == _KEEP)
+            if not len(left):
+                break
+            if step.condition is None:
+                found[left] = number
+                continue
+            relations = {TARGET: rows.take(pa.array(targets[left]))}
+            if sources is not None:
+                relations[SOURCE] = self.source.take(sources[left])
+            found[left[step.condition.mask(Rows(len(left), relations))]] = number
+        return found
+
+    def _check_once(self, targets: Positions, sources: Positions, chosen: Positions) -> None:
+        """Raise if a row of the table is changed by several rows of the source, unless all of them delete it."""
+        hit = np.flatnonzero(chosen >= 0)
+        rows, counts = np.unique(targets[hit], return_counts=True)
+        several = rows[counts > 1]
+        if not len(several):
+            return
+        updates = np.array([step.then is Then.UPDATE for step in self.matched])[chosen[hit]]
+        changed = np.intersect1d(several, targets[hit][updates])
+        if len(changed):
+            own = hit[targets[hit] == changed[0]]
+            shown = " and ".join(str(one)[:200] for one in self.source.take(sources[own[:2]]).to_pylist())
+            raise InvalidInput(
+                f"{len(own)} rows of the source match one row of the table, which can be changed once only: {shown}",
+                hint="leave one of them in the source, or match by more columns",
+            )
+
+    def _assign(self, rows: pa.RecordBatch, clause: Positions, source: Positions) -> list[pa.Array]:
+        """The columns of changed rows, clause by clause, in the order of the rows."""
+        steps = [*self.matched, *self.unmatched]
+        parts: list[list[pa.Array]] = []
+        places: list[Positions] = []
+        for number in np.unique(clause):
+            mine = np.flatnonzero(clause == number)
+            relations = {TARGET: rows.take(pa.array(mine))}
+            if number < len(self.matched):
+                relations[SOURCE] = self.source.take(source[mine])
+            given = Rows(len(mine), relations)
+            parts.append([column.array(given) for column in steps[number].columns])
+            places.append(mine)
+        if len(parts) == 1:
+            return parts[0]
+        order = pa.array(np.argsort(np.concatenate(places)))
+        return [pa.concat_arrays(columns).take(order) for columns in zip(*parts, strict=True)]
+
+    # rows of the source -------------------------------------------------------------------------------------------
+
+    def _chosen_inserts(self) -> list[tuple[Positions, _Step]]:
+        """The source rows that nothing matches, by the clause that inserts them."""
+        left = np.flatnonzero(~self.seen)
+        found = []
+        for step in self.inserts:
+            if not len(left):
+                break
+            mask = np.ones(len(left), np.bool_)
+            if step.condition is not None:
+                mask = step.condition.mask(Rows(len(left), {SOURCE: self.source.take(left)}))
+            found.append((left[mask], step))
+            left = left[~mask]
+        return found
+
+    def _inserted(self, chosen: Sequence[tuple[Positions, _Step]]) -> Iterator[pa.RecordBatch]:
+        names = [field.name for field in self.base.schema.fields]
+        for rows, step in chosen:
+            for begin in range(0, len(rows), _ROWS_AT_ONCE):
+                part = rows[begin : begin + _ROWS_AT_ONCE]
+                given = Rows(len(part), {SOURCE: self.source.take(part)})
+                yield pa.RecordBatch.from_arrays([column.array(given) for column in step.columns], names)
