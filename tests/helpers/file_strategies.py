@@ -1,8 +1,8 @@
 """Hypothesis strategies for data files: schemas with rows, evolutions of them, and what must then be read."""
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -40,12 +40,23 @@ PROMOTIONS: dict[Type, Type] = {INT: LONG, FLOAT: DOUBLE, DecimalType(9, 2): Dec
 LATEST_DAY = 100_000_000  # further out, a day has no timestamp
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """What evolutions may do."""
+
+    promotions: Mapping[Type, Type]
+    defaults: bool = True
+
+
+EVERYTHING = Allowed(PROMOTIONS)
+
+
 @st.composite
-def evolved(draw: Any, fields: tuple[Field, ...], new_ids: Any) -> tuple[Field, ...]:
+def evolved(draw: Any, fields: tuple[Field, ...], new_ids: Any, allowed: Allowed = EVERYTHING) -> tuple[Field, ...]:
     """The fields after some changes: renamed, reordered, dropped, promoted, made optional, with new ones."""
-    changed = [draw(evolved_field(field, new_ids)) for field in fields if draw(st.integers(0, 3))]
+    changed = [draw(evolved_field(field, new_ids, allowed)) for field in fields if draw(st.integers(0, 3))]
     for _ in range(draw(st.integers(0, 1))):
-        default = draw(st.none() | st.integers(0, 9))
+        default = draw(st.none() | st.integers(0, 9)) if allowed.defaults else None
         required = default is not None and draw(st.booleans())
         field_id = next(new_ids)
         changed.append(Field(field_id, f"new {field_id}", INT, required, initial_default=default))
@@ -55,16 +66,16 @@ def evolved(draw: Any, fields: tuple[Field, ...], new_ids: Any) -> tuple[Field, 
 
 
 @st.composite
-def evolved_field(draw: Any, field: Field, new_ids: Any) -> Field:
+def evolved_field(draw: Any, field: Field, new_ids: Any, allowed: Allowed) -> Field:
     type_ = field.type
     if type_.kind == "struct":
-        type_ = StructType(draw(evolved(type_.fields, new_ids)))
+        type_ = StructType(draw(evolved(type_.fields, new_ids, allowed)))
     elif type_.kind == "list":
-        type_ = with_children(type_, (draw(evolved_field(type_.fields[0], new_ids)),))
+        type_ = with_children(type_, (draw(evolved_field(type_.fields[0], new_ids, allowed)),))
     elif type_.kind == "map":
-        type_ = with_children(type_, (type_.fields[0], draw(evolved_field(type_.fields[1], new_ids))))
+        type_ = with_children(type_, (type_.fields[0], draw(evolved_field(type_.fields[1], new_ids, allowed))))
     elif draw(st.booleans()):
-        type_ = PROMOTIONS.get(type_, type_)
+        type_ = allowed.promotions.get(type_, type_)
     name = field.name if draw(st.booleans()) else f"{field.name} {field.id}"
     return replace(field, name=name, type=type_, required=field.required and draw(st.booleans()))
 

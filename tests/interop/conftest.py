@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from helpers.java_catalogs import JavaCatalogs
+from helpers.java_files import JavaFiles
 
 ICEBERG = ("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.11.0")
 DRIVERS = (("org.xerial", "sqlite-jdbc", "3.50.3.0"), ("org.postgresql", "postgresql", "42.7.7"))
@@ -109,3 +110,9 @@ def java_catalogs(
     """Catalogs that are open in Floe, in Java and in Spark at the same time."""
     with JavaCatalogs(tmp_path_factory.mktemp("shared"), java_tables, spark) as catalogs:
         yield catalogs
+
+
+@pytest.fixture(scope="session")
+def java_files(spark: Any) -> JavaFiles:
+    """Single data files as Java reads and writes them, by java/org/apache/iceberg/data/FloeDataFiles.java."""
+    return JavaFiles(spark._jvm.org.apache.iceberg.data.FloeDataFiles)
