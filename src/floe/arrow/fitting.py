@@ -178,6 +178,8 @@ class _Fitter:
             return []
         if pa.types.is_time64(value_type(given)) and field.type.kind == "time":
             return []
+        if pa.types.is_decimal(value_type(given)) and field.type.kind == "decimal":
+            return []
         if theirs is not None and (_fits(theirs, field.type) or theirs.kind == "unknown"):
             if theirs.kind == "unknown" and field.required:
                 return [_Problem(column, "has only nulls, and is required", f"give values for {column}")]

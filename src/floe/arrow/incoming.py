@@ -73,7 +73,15 @@ def is_data(given: Any) -> bool:
     """
     if isinstance(given, str | bytes | Schema | pa.Schema) or hasattr(given, "__arrow_c_schema__"):
         return hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
-    return _is_frame(given) or isinstance(given, Mapping | Sequence) or hasattr(given, "scanner")
+    if isinstance(given, type):
+        return False
+    return (
+        _is_frame(given)
+        or _from(given, "polars")
+        or isinstance(given, Mapping | Sequence)
+        or hasattr(given, "scanner")
+        or hasattr(given, "to_reader")
+    )
 
 
 def _is_frame(given: Any) -> bool:
