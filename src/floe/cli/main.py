@@ -22,7 +22,8 @@ import typer
 from typer.core import TyperGroup
 
 import floe
-from floe.cli.commands import doctor, head, history, load, ls, scan, show
+from floe.cli.advice import to_type
+from floe.cli.commands import demo, doctor, head, history, load, ls, scan, show
 from floe.cli.output import complaints
 from floe.errors import FloeError
 
@@ -82,6 +83,7 @@ COMMANDS: Final = (
     (scan, scan.scan),
     (load, load.load),
     (doctor, doctor.doctor),
+    (demo, demo.demo),
 )
 for module, command in COMMANDS:
     app.command(epilog=f"\b\nExamples:\n{indent(module.EXAMPLES.strip(), '  ')}")(command)
@@ -125,7 +127,7 @@ def _complain(context: typer.Context, error: FloeError) -> None:
     for note in getattr(error, "__notes__", ()):
         out.line(note)
     if hint:
-        out.line(f"{out.paint('hint:', 'cyan bold')} {hint}")
+        out.line(f"{out.paint('hint:', 'cyan bold')} {to_type(hint)}")
 
 
 def _defect(error: Exception) -> FloeError:

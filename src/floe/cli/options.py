@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -20,6 +20,7 @@ __all__ = [
     "SnapshotId",
     "TableName",
     "Wide",
+    "catalog_options",
     "pairs_of",
 ]
 
@@ -38,7 +39,7 @@ TableName: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
-        help="A table: warehouse/db/orders (a folder, or a metadata file), lake.db.orders (lake of floe.toml), or "
+        help="A table: warehouse/db/orders (a folder, or a metadata file), lake.db.orders (lake of floe.toml), or"
         " db.orders of --catalog or of the default catalog.",
         autocompletion=_names,
         show_default=False,
@@ -60,7 +61,8 @@ CatalogOptions: TypeAlias = Annotated[
         "--option",
         "-O",
         metavar="KEY=VALUE",
-        help="An option of the catalog or its storage, such as warehouse=s3://bucket/wh or s3.region=eu-west-1.",
+        help="An option of the catalog or its storage, such as warehouse=s3://bucket/wh, s3.region=eu-west-1, or "
+        "prefixes=/old=/new for a table that was moved.",
         show_default=False,
     ),
 ]
@@ -110,3 +112,25 @@ def pairs_of(option: str, given: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"expected KEY=VALUE, found {text!r}", param_hint=option)
         pairs[key.strip()] = value
     return pairs
+
+
+def catalog_options(given: list[str] | None) -> dict[str, Any]:
+    """Options of a catalog and its storage, in the types that `floe.connect` takes.
+
+    >>> catalog_options(["warehouse=wh", "prefixes=/old=/new", "durable=false"])
+    {'warehouse': 'wh', 'durable': False, 'prefixes': {'/old': '/new'}}
+    """
+    options: dict[str, Any] = {}
+    for key, value in pairs_of("--option", [text for text in given or () if not text.startswith("prefixes=")]).items():
+        if key == "max_read_bytes" and value.isdigit():
+            options[key] = int(value)
+        elif key == "roots":
+            options[key] = value.split(",")
+        elif key == "durable":
+            options[key] = value.lower() != "false"
+        else:
+            options[key] = value
+    moved = [text.removeprefix("prefixes=") for text in given or () if text.startswith("prefixes=")]
+    if moved:
+        options["prefixes"] = pairs_of("--option prefixes", moved)
+    return options

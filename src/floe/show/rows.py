@@ -2,7 +2,7 @@
 
 The first rows decide how wide the columns are, so that printing begins at once. On a terminal the longest texts are cut
 until lines fit; where that would leave too little of them, each row is shown as a record, one line for each column.
-Numbers are never cut.
+Numbers and moments are never cut.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ __all__ = ["RowStyle", "row_lines"]
 
 _BLOCK: Final = 200
 """So many rows are made into text at a time; the first block decides the widths."""
+
+_LONG: Final = frozenset({"string", "binary", "fixed", "struct", "list", "map", "variant", "geometry", "geography"})
+"""The kinds of types whose values may be cut."""
 
 _PATIENCE: Final = 0.3
 """Seconds that the first rows may be waited for."""
@@ -67,12 +70,13 @@ def row_lines(schema: Schema, batches: Iterable[pa.RecordBatch], style: RowStyle
         return
     natural = [max(text_width(title), *map(_cell_width, column)) for title, column in zip(titles, first, strict=True)]
     is_number = [field.type.kind in NUMBERS for field in schema.fields]
-    widths = fitted_widths(natural, style.width, [not number for number in is_number], _NARROWEST)
+    may_be_cut = [field.type.kind in _LONG for field in schema.fields]
+    widths = fitted_widths(natural, style.width, may_be_cut, _NARROWEST)
     fits = style.width is None or sum(widths) + len(GAP) * (len(widths) - 1) <= style.width
     if style.records or (style.records is None and not fits):
         yield from _records(titles, first, blocks, style)
     else:
-        yield from _table(titles, widths, is_number, first, blocks, style)
+        yield from _table(titles, widths, is_number, may_be_cut, first, blocks, style)
 
 
 _Block = Sequence[Sequence[str | None]]
@@ -104,6 +108,7 @@ def _table(
     titles: Sequence[str],
     widths: Sequence[int],
     is_number: Sequence[bool],
+    may_be_cut: Sequence[bool],
     first: _Block,
     others: Iterator[_Block],
     style: RowStyle,
@@ -116,8 +121,8 @@ def _table(
     yield paint(GAP.join(heads).rstrip(), "bold")
     for block in _chain(first, others):
         columns = [
-            [_cell(text, width, right, paint, may_cut=style.width is not None) for text in column]
-            for column, width, right in zip(block, widths, is_number, strict=True)
+            [_cell(text, width, right, paint, may_cut=style.width is not None and cuttable) for text in column]
+            for column, width, right, cuttable in zip(block, widths, is_number, may_be_cut, strict=True)
         ]
         for cells in zip(*columns, strict=True):
             yield GAP.join(cells).rstrip()
@@ -153,7 +158,7 @@ def _cell_width(text: str | None) -> int:
 def _cell(text: str | None, width: int, right: bool, paint: Paint, *, may_cut: bool) -> str:
     if text is None:
         return paint(padded(NULL, width, right=right), "dim italic")
-    return padded(cut(text, width) if may_cut and not right else text, width, right=right)
+    return padded(cut(text, width) if may_cut else text, width, right=right)
 
 
 def _wrapped(text: str, room: int | None) -> list[str]:

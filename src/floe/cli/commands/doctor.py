@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from floe.cli import work
-from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, pairs_of
+from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, catalog_options
 
 __all__ = ["EXAMPLES", "doctor"]
 
@@ -36,4 +36,4 @@ def doctor(
     Without a name it checks the installation and the settings. Nothing is changed. The exit code is 1 if there is an
     error.
     """
-    work.diagnosis.examine(place, catalog, pairs_of("--option", option), full=full, as_json=json)
+    work.diagnosis.examine(place, catalog, catalog_options(option), full=full, as_json=json)

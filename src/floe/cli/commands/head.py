@@ -19,7 +19,7 @@ from floe.cli.options import (
     SnapshotId,
     TableName,
     Wide,
-    pairs_of,
+    catalog_options,
 )
 
 __all__ = ["EXAMPLES", "head"]
@@ -52,7 +52,7 @@ def head(
     chosen = work.reading.scan_of(
         table,
         catalog,
-        pairs_of("--option", option),
+        catalog_options(option),
         columns=columns or (),
         snapshot=snapshot,
         ref=ref,

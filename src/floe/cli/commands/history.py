@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from floe.cli import work
-from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, TableName, pairs_of
+from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, TableName, catalog_options
 
 __all__ = ["EXAMPLES", "history"]
 
@@ -38,4 +38,4 @@ def history(
 
     Times are local; JSON has them in UTC.
     """
-    work.snapshots.show_history(table, catalog, pairs_of("--option", option), ref=ref, limit=limit, as_json=json)
+    work.snapshots.show_history(table, catalog, catalog_options(option), ref=ref, limit=limit, as_json=json)

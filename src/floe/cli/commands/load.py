@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from floe.cli import work
-from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, TableName, pairs_of
+from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, TableName, catalog_options, pairs_of
 
 __all__ = ["EXAMPLES", "FileFormat", "Mode", "load"]
 
@@ -54,7 +54,7 @@ def load(
     mode: Annotated[Mode, typer.Option("--mode", "-m", help="What becomes of the rows that are there.")] = Mode.append,
     on: Annotated[
         list[str] | None,
-        typer.Option("--on", metavar="A,B", help="The key columns of an upsert.", show_default=False),
+        typer.Option("--on", metavar="A,B", help="The key of an upsert; default: the table's key.", show_default=False),
     ] = None,
     where: Annotated[
         str | None,
@@ -110,8 +110,8 @@ def load(
 
     Columns are matched by name. On any error the table is as it was.
     """
-    if (mode is Mode.upsert) != bool(on):
-        raise typer.BadParameter("--mode upsert and --on belong together", param_hint="--on")
+    if on and mode is not Mode.upsert:
+        raise typer.BadParameter("--on belongs to --mode upsert", param_hint="--on")
     if where is not None and mode is not Mode.overwrite:
         raise typer.BadParameter("--where belongs to --mode overwrite", param_hint="--where")
     if merge_schema and mode is Mode.upsert:
@@ -132,7 +132,7 @@ def load(
         asked,
         table,
         catalog,
-        pairs_of("--option", option),
+        catalog_options(option),
         create=create,
         layout=layout,
         consent=yes,

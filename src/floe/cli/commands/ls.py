@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from floe.cli import work
-from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, pairs_of
+from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, catalog_options
 
 __all__ = ["EXAMPLES", "ls"]
 
@@ -37,4 +37,4 @@ def ls(
     debug: Debug = False,
 ) -> None:
     """List the namespaces, tables and views of a catalog."""
-    work.listing.list_place(place, catalog, pairs_of("--option", option), long=long, as_json=json)
+    work.listing.list_place(place, catalog, catalog_options(option), long=long, as_json=json)

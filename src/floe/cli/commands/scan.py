@@ -20,7 +20,7 @@ from floe.cli.options import (
     SnapshotId,
     TableName,
     Wide,
-    pairs_of,
+    catalog_options,
 )
 
 __all__ = ["EXAMPLES", "Format", "scan"]
@@ -85,7 +85,7 @@ def scan(
     chosen = work.reading.scan_of(
         table,
         catalog,
-        pairs_of("--option", option),
+        catalog_options(option),
         rows_where=where,
         columns=columns or (),
         snapshot=snapshot,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from floe.cli import work
-from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, TableName, pairs_of
+from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, TableName, catalog_options
 
 __all__ = ["EXAMPLES", "show"]
 
@@ -25,4 +25,4 @@ def show(
 
     Columns, partitioning, order, snapshot, branches and tags, sizes and properties, told from its metadata alone.
     """
-    work.showing.show_table(table, catalog, pairs_of("--option", option), as_json=json)
+    work.showing.show_table(table, catalog, catalog_options(option), as_json=json)

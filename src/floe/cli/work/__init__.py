@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from floe.cli.work import completion as completion
+    from floe.cli.work import demonstration as demonstration
     from floe.cli.work import diagnosis as diagnosis
     from floe.cli.work import listing as listing
     from floe.cli.work import loading as loading
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from floe.cli.work import showing as showing
     from floe.cli.work import snapshots as snapshots
 
-_MODULES = ("completion", "diagnosis", "listing", "loading", "reading", "showing", "snapshots")
+_MODULES = ("completion", "demonstration", "diagnosis", "listing", "loading", "reading", "showing", "snapshots")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -6,7 +6,7 @@
 | numbers, booleans | as they are | as they are, decimals with all their digits; `"NaN"`, `"Infinity"` |
 | moments | ISO 8601, `Z` for those with a zone | the same, as text |
 | uuid | its text | its text |
-| bytes | base64 | base64 |
+| bytes | hexadecimal digits | hexadecimal digits, as in the format's own JSON (spec: JSON single-value serialization) |
 | struct, list, map, variant | JSON | objects and lists; a map whose keys are no texts is a list of keys and values |
 """
 
@@ -33,9 +33,10 @@ __all__ = ["EXPORTERS", "Sink", "export_csv", "export_json", "export_json_lines"
 
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 _MOMENTS: Final = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
-_TEXTS: Final = frozenset({"date", "time", "uuid", "fixed", "binary", "geometry", "geography"}) | _MOMENTS
+_TEXTS: Final = frozenset({"date", "time", "uuid", "geometry", "geography"}) | _MOMENTS
+_BYTES: Final = frozenset({"binary", "fixed"})
 _PLAIN: Final = frozenset({"boolean", "int", "long", "string", "decimal"})
-_AS_IT_IS: Final = _PLAIN | {"float", "double", "date", "time"}
+_AS_IT_IS: Final = _PLAIN | {"float", "double", "date"}
 
 Sink = BinaryIO
 Exporter = Callable[[Schema, Iterable[pa.RecordBatch], Sink], int]
@@ -115,9 +116,11 @@ def _csv(table: pa.Table, *, titles: bool) -> bytes:
 def _csv_column(type_: Type, array: pa.Array) -> pa.Array:
     if type_.kind in _AS_IT_IS:
         return array
-    if type_.kind in _MOMENTS:
+    if type_.kind in _MOMENTS or type_.kind == "time":
         return _moments(array)
-    if type_.kind in _TEXTS:
+    if type_.kind in _BYTES:
+        texts = [None if value is None else value.hex() for value in to_values(type_, array)]
+    elif type_.kind in _TEXTS:
         texts = [None if value is None else to_text(type_, value) for value in to_values(type_, array)]
     else:
         values = _json_values(type_, to_values(type_, array))
@@ -161,6 +164,8 @@ def _json_value(type_: Type, value: Any) -> Any:
     if type_.kind in ("float", "double"):
         # the text of a float has no digits that only a double has
         return float(to_text(type_, value)) if math.isfinite(value) else to_text(type_, value)
+    if type_.kind in _BYTES:
+        return value.hex()
     if type_.kind == "variant":
         return variant_value(value)
     if isinstance(type_, StructType):

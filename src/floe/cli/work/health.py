@@ -49,17 +49,7 @@ def check_table(table: Table, *, full: bool = False) -> Iterator[Finding]:
         return
     try:
         manifests = table.inspect.all_manifests() if full else table.inspect.manifests()
-        files = (table.inspect.all_files if full else table.inspect.files)(
-            columns=[
-                "content",
-                "file_path",
-                "partition",
-                "spec_id",
-                "record_count",
-                "file_size_in_bytes",
-                "lower_bounds",
-            ]
-        )
+        files = (table.inspect.all_files if full else table.inspect.files)(columns=_columns(table))
     except FloeError as error:
         yield Finding(ERROR, "manifests", error.message + _context(error), error.hint)
         return
@@ -71,6 +61,12 @@ def check_table(table: Table, *, full: bool = False) -> Iterator[Finding]:
         yield from _deletes(files)
         yield from _bounds(files)
     yield from _orphans(table, files if full else None)
+
+
+def _columns(table: Table) -> list[str]:
+    """What is looked at of each file; a table that never was partitioned has no column for partitions."""
+    named = ["content", "file_path", "spec_id", "record_count", "file_size_in_bytes", "lower_bounds"]
+    return [*named, "partition"] if any(spec.fields for spec in table.metadata.partition_specs) else named
 
 
 def _metadata(table: Table) -> Iterator[Finding]:
@@ -209,10 +205,8 @@ def _small_files(table: Table, files: pa.Table) -> Iterator[Finding]:
     small = data.filter(pc.less(data["file_size_in_bytes"], target // 8))
     if not small.num_rows:
         return
-    parts = {
-        (spec, str(value))
-        for spec, value in zip(small["spec_id"].to_pylist(), small["partition"].to_pylist(), strict=True)
-    }
+    values = small["partition"].to_pylist() if "partition" in small.column_names else [None] * small.num_rows
+    parts = {(spec, str(value)) for spec, value in zip(small["spec_id"].to_pylist(), values, strict=True)}
     to_spare = small.num_rows - len(parts)
     if to_spare >= _MANY_SMALL:
         text = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Final
@@ -85,7 +85,7 @@ def load(
         incoming = _Incoming(asked, files, _declared(layout))
         if (layout.format_version or 0) < _NANOSECONDS_FROM:
             incoming.without_nanoseconds()
-        with _namespace(target, consent=consent), incoming.reading() as reader:
+        with incoming.reading() as reader, _namespace(target, consent=consent):
             made = _create(target, incoming, reader, layout)
         snapshot = made.current_snapshot
     else:
@@ -96,7 +96,7 @@ def load(
                 table=table.name,
             )
         incoming = _Incoming(asked, files, table.schema)
-        with incoming.reading() as reader, _advice_for_the_command():
+        with incoming.reading() as reader:
             snapshot = _write(table, asked, reader)
     _tell(name, table is None, asked.mode, len(files), incoming.rows, snapshot, perf_counter() - begun, as_json)
 
@@ -124,19 +124,21 @@ class _Incoming:
         self._first = self._open(files[0])
         self._sizes = [self._first.size]
         schemas = [self._first.schema]
-        for name in files[1:]:
-            source = self._open(name)
-            schemas.append(source.schema)
-            self._sizes.append(source.size)
-        self.schema = _one_schema(schemas, files)
-        self.exact = columns is not None
+        with self._closing():
+            for name in files[1:]:
+                source = self._open(name)
+                source.close()
+                schemas.append(source.schema)
+                self._sizes.append(source.size)
+            self.schema = _one_schema(schemas, files)
         self.rows = 0
 
     @contextmanager
     def reading(self) -> Iterator[pa.RecordBatchReader]:
         """The stream, with a progress bar while it is read."""
-        with progress_bar("loading", sys.stderr) as advance:
+        with self._closing(), progress_bar("loading", sys.stderr) as advance:
             yield pa.RecordBatchReader.from_batches(self.schema, self._batches(advance))
+        self._first.close()
 
     def without_nanoseconds(self) -> None:
         """Take timestamps as microseconds; those that are finer fail when they come."""
@@ -145,15 +147,25 @@ class _Incoming:
     def _open(self, name: str) -> Source:
         return open_source(name, self._asked.format_, self._columns, self._asked.text)
 
+    @contextmanager
+    def _closing(self) -> Iterator[None]:
+        """What is still open is closed if something fails."""
+        try:
+            yield
+        except BaseException:
+            self._first.close()
+            raise
+
     def _batches(self, advance: Advance | None) -> Iterator[pa.RecordBatch]:
         before, total = 0, sum(self._sizes)
         for number, name in enumerate(self._files):
             source = self._open(name) if number else self._first
-            for batch in _guarded(source):
-                self.rows += batch.num_rows
-                yield _aligned(batch, self.schema, name)
-                if advance is not None:
-                    advance(before + min(source.done(), source.size), total, self.rows)
+            with closing(source):
+                for batch in _guarded(source):
+                    self.rows += batch.num_rows
+                    yield _aligned(batch, self.schema, name)
+                    if advance is not None:
+                        advance(before + min(source.done(), source.size), total, self.rows)
             before += source.size
 
 
@@ -215,19 +227,8 @@ def _write(table: Table, asked: Load, reader: pa.RecordBatchReader) -> Snapshot 
     if asked.mode == "overwrite-partitions":
         return table.overwrite_partitions(reader, merge_schema=asked.merge_schema)
     if asked.mode == "upsert":
-        table.upsert(reader, on=column_list(asked.on))  # type: ignore[attr-defined]
-        return table.current_snapshot
+        return table.upsert(reader, on=column_list(asked.on) or None).snapshot
     return table.append(reader, merge_schema=asked.merge_schema)
-
-
-@contextmanager
-def _advice_for_the_command() -> Iterator[None]:
-    """Errors that tell programmers what to write tell here what to type."""
-    try:
-        yield
-    except FloeError as error:
-        error.hint = error.hint and error.hint.replace("pass merge_schema=True", "use --merge-schema")
-        raise
 
 
 def _create(target: NameIn, incoming: _Incoming, reader: pa.RecordBatchReader, layout: Layout) -> Table:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final, TextIO
 
@@ -18,6 +19,7 @@ from floe.cli.work.exporting import EXPORTERS
 from floe.errors import InvalidInput
 from floe.show.progress import progress_bar
 from floe.show.rows import RowStyle, row_lines
+from floe.spec.schemas.schema import Schema
 from floe.storage.opening import open_storage
 from floe.storage.protocol import FileWriter
 from floe.table.amounts import many
@@ -25,12 +27,35 @@ from floe.table.moments import duration_millis, to_millis
 from floe.table.scan import Scan
 from floe.table.table import Table
 
-__all__ = ["column_list", "explain", "print_count", "print_rows", "scan_of"]
+__all__ = ["Rows", "column_list", "explain", "print_count", "print_rows", "scan_of"]
 
 _BY_SUFFIX: Final = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _AN_AGE: Final = re.compile(r"\s*\d+\s*[A-Za-z]")
 _FIRST_BATCH: Final = 1000
 """Rows of a batch that a person waits for."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is to be read, with its columns in the order in which they were asked for."""
+
+    scan: Scan
+    schema: Schema
+
+    @staticmethod
+    def of(scan: Scan, columns: Sequence[str]) -> Rows:
+        """The rows of a scan; a column that is named by one of its fields stands where that field was first named."""
+        fields = {field.name: field for field in scan.schema.fields}
+        asked = [name if name in fields else name.partition(".")[0] for name in columns]
+        order = dict.fromkeys([*(name for name in asked if name in fields), *fields])
+        return Rows(scan, Schema(tuple(fields[name] for name in order)))
+
+    @contextmanager
+    def batches(self, **options: Any) -> Iterator[Iterator[pa.RecordBatch]]:
+        """The batches, as `Scan.to_batches` reads them."""
+        names = [field.name for field in self.schema.fields]
+        with self.scan.to_batches(**options) as batches:
+            yield (batch.select(names) for batch in batches)
 
 
 def scan_of(
@@ -44,22 +69,23 @@ def scan_of(
     ref: str | None = None,
     as_of: str | None = None,
     limit: int | None = None,
-) -> Scan:
-    """The scan that the options ask for."""
+) -> Rows:
+    """The rows that the options ask for."""
     found = find_table(name, Where(catalog, options))
     table = Table(found.pointer, found.state)
+    wanted = column_list(columns)
     scan = table.scan(
-        columns=column_list(columns) or None,
+        columns=wanted or None,
         where=rows_where,
         snapshot=snapshot,
         ref=ref,
         as_of=None if as_of is None else _moment(as_of, table),
     )
-    return scan if limit is None else scan.limit(limit)
+    return Rows.of(scan if limit is None else scan.limit(limit), wanted)
 
 
 def print_rows(
-    scan: Scan, *, format_: str | None = None, to: str | None = None, records: bool = False, wide: bool = False
+    rows: Rows, *, format_: str | None = None, to: str | None = None, records: bool = False, wide: bool = False
 ) -> None:
     """Print the rows of a scan, or write them to a file, which is there when all rows are in it."""
     chosen = format_ or _format_of(to)
@@ -67,36 +93,36 @@ def print_rows(
         out = results()
         if chosen == "table":
             style = RowStyle(out.paint, None if wide else out.width, records or (False if wide else None))
-            count = _write_table(scan, out.stream, style)
+            count = _write_table(rows, out.stream, style)
             out.lines([out.paint(many(count, "row"), "dim")] if out.is_terminal else [])
             return
         if chosen == "parquet" and out.is_terminal:
             raise InvalidInput("a Parquet file is not for a terminal", hint="write it to a file with -o rows.parquet")
         sys.stdout.flush()
-        _export(scan, chosen, sys.stdout.buffer)
+        _export(rows, chosen, sys.stdout.buffer)
         return
     begun = perf_counter()
     with open_storage(to).open_write(to, overwrite=True) as file:
         count = (
-            _write_table(scan, file, RowStyle(records=records)) if chosen == "table" else _export(scan, chosen, file)
+            _write_table(rows, file, RowStyle(records=records)) if chosen == "table" else _export(rows, chosen, file)
         )
     complaints().line(f"{many(count, 'row')} written to {to} in {perf_counter() - begun:.1f} s")
 
 
-def print_count(scan: Scan, *, as_json: bool = False) -> None:
+def print_count(rows: Rows, *, as_json: bool = False) -> None:
     """Print how many rows there are."""
     out = results()
     with _progress("counting") as progress:
-        count = scan.count(progress=progress)
+        count = rows.scan.count(progress=progress)
     if as_json:
         out.json({"rows": count})
     else:
         out.line(f"{count:,}" if out.is_terminal else str(count))
 
 
-def explain(scan: Scan, *, as_json: bool = False) -> None:
+def explain(rows: Rows, *, as_json: bool = False) -> None:
     """Print what would be read and why."""
-    out = results()
+    out, scan = results(), rows.scan
     if not as_json:
         out.line(scan.explain())
         return
@@ -125,7 +151,7 @@ def column_list(given: Sequence[str]) -> list[str]:
     return [name.strip() for text in given for name in text.split(",") if name.strip()]
 
 
-def _write_table(scan: Scan, sink: TextIO | FileWriter, style: RowStyle) -> int:
+def _write_table(rows: Rows, sink: TextIO | FileWriter, style: RowStyle) -> int:
     count = 0
 
     def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -134,8 +160,8 @@ def _write_table(scan: Scan, sink: TextIO | FileWriter, style: RowStyle) -> int:
             count += batch.num_rows
             yield batch
 
-    with scan.to_batches(batch_size=_FIRST_BATCH) as batches:
-        for line in row_lines(scan.schema, counted(batches), style):
+    with rows.batches(batch_size=_FIRST_BATCH) as batches:
+        for line in row_lines(rows.schema, counted(batches), style):
             if isinstance(sink, FileWriter):
                 sink.write(f"{line}\n".encode())
             else:
@@ -143,9 +169,9 @@ def _write_table(scan: Scan, sink: TextIO | FileWriter, style: RowStyle) -> int:
     return count
 
 
-def _export(scan: Scan, format_: str, sink: Any) -> int:
-    with _progress("reading") as progress, scan.to_batches(progress=progress) as batches:
-        return EXPORTERS[format_](scan.schema, batches, sink)
+def _export(rows: Rows, format_: str, sink: Any) -> int:
+    with _progress("reading") as progress, rows.batches(progress=progress) as batches:
+        return EXPORTERS[format_](rows.schema, batches, sink)
 
 
 @contextmanager

@@ -146,8 +146,10 @@ def _print(out: Output, events: Sequence[Event], now_ms: int) -> None:
         Column("added", right=True, style="green", may_be_cut=False),
         Column("removed", right=True, style="red", may_be_cut=False),
         Column("rows", right=True, may_be_cut=False),
+        Column("main", may_be_cut=False),
         Column("refs", style="cyan"),
     ]
+    all_current = all(event.in_current for event in events)
     rows = []
     for event in events:
         is_new = event.what != "rollback"
@@ -161,7 +163,8 @@ def _print(out: Output, events: Sequence[Event], now_ms: int) -> None:
                 f"+{event.added:,}" if is_new and event.added else "",
                 _removed(event) if is_new else "",
                 "" if total is None else f"{total:,}",
-                ", ".join([*event.refs, *(() if event.in_current else ("(not in main)",))]),
+                "" if all_current else "yes" if event.in_current else "no",
+                ", ".join(event.refs),
             ]
         )
     shown = [n for n in range(len(columns)) if any(row[n] for row in rows)]

@@ -18,7 +18,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, TypeAlias, cast
 
 import pyarrow as pa
@@ -41,6 +41,7 @@ __all__ = ["FORMATS", "STDIN", "Source", "find_files", "format_of", "open_source
 
 STDIN: Final = "-"
 FORMATS: Final = ("parquet", "orc", "avro", "csv", "jsonl")
+_TEXTS: Final = ("csv", "jsonl")
 _SUFFIXES: Final = {
     ".parquet": "parquet",
     ".orc": "orc",
@@ -66,8 +67,11 @@ class Source:
     schema: pa.Schema
     batches: Batches
     size: int
-    done: Callable[[], int] = field(default=lambda: 0)
+    done: Callable[[], int]
     """How many of its bytes have been read, about."""
+
+    close: Callable[[], None]
+    """Lets go of the file; what comes of standard input is left open."""
 
 
 def find_files(given: Sequence[str], format_: str | None = None) -> list[str]:
@@ -123,25 +127,46 @@ def open_source(name: str, format_: str | None, columns: Schema | None, options:
 def _opened(name: str, kind: str, columns: Schema | None, options: TextOptions) -> Source:
     storage, size = (None, 0) if name == STDIN else _stored(name)
     stream = cast(BinaryIO, sys.stdin.buffer) if storage is None else storage.open_read(name)
-    if kind in ("csv", "jsonl"):
-        if name.endswith(".tsv"):
-            options = TextOptions("\t", options.nulls, options.titles)
-        counted = _Counted(stream)
-        plain = _decompressed(name, counted)
-        schema, batches = (open_csv if kind == "csv" else open_json_lines)(name, plain, columns, options)
-        return Source(name, schema, batches, size, lambda: counted.taken)
-    if storage is None:
+    close = _nothing if storage is None else stream.close
+    if storage is None and kind not in _TEXTS:
         stream, size = _spooled(stream)
-    if kind == "avro":
-        schema, batches, rows = *_avro(name, stream, storage), 0
-    elif kind == "orc":
-        schema, batches, rows = _orc(stream)
-    else:
-        schema, batches, rows = _parquet(stream)
-    return _by_rows(name, schema, batches, rows, size)
+        close = stream.close
+    try:
+        if kind in _TEXTS:
+            return _text(name, kind, stream, size, close, columns, options)
+        if kind == "avro":
+            schema, batches, rows = *_avro(name, stream, storage), 0
+        elif kind == "orc":
+            schema, batches, rows = _orc(stream)
+        else:
+            schema, batches, rows = _parquet(stream)
+    except BaseException:
+        close()
+        raise
+    return _by_rows(name, schema, batches, rows, size, close)
 
 
-def _by_rows(name: str, schema: pa.Schema, batches: Batches, rows: int, size: int) -> Source:
+def _nothing() -> None:
+    """Standard input is not ours to close."""
+
+
+def _text(
+    name: str,
+    kind: str,
+    stream: BinaryIO,
+    size: int,
+    close: Callable[[], None],
+    columns: Schema | None,
+    options: TextOptions,
+) -> Source:
+    if name.endswith(".tsv"):
+        options = TextOptions("\t", options.nulls, options.titles)
+    counted = _Counted(stream)
+    opened = (open_csv if kind == "csv" else open_json_lines)(name, _decompressed(name, counted), columns, options)
+    return Source(name, *opened, size, lambda: counted.taken, close)
+
+
+def _by_rows(name: str, schema: pa.Schema, batches: Batches, rows: int, size: int, close: Callable[[], None]) -> Source:
     """A source whose progress is told by its rows, of which it knows the number."""
     taken = 0
 
@@ -151,7 +176,7 @@ def _by_rows(name: str, schema: pa.Schema, batches: Batches, rows: int, size: in
             yield batch
             taken += batch.num_rows
 
-    return Source(name, schema, counted(), size, lambda: size * taken // rows if rows else 0)
+    return Source(name, schema, counted(), size, lambda: size * taken // rows if rows else 0, close)
 
 
 def _parquet(stream: BinaryIO) -> tuple[pa.Schema, Batches, int]:

@@ -24,7 +24,7 @@ from floe.formats.arrow_values import to_array
 from floe.formats.rows import rows_to_batch
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import ListType, StructType, Type
-from floe.spec.values import convert, parse_text
+from floe.spec.values import convert
 
 __all__ = ["TextOptions", "open_csv", "open_json_lines"]
 
@@ -85,7 +85,7 @@ def open_csv(name: str, stream: Any, columns: Schema | None, options: TextOption
 def open_json_lines(name: str, stream: Any, columns: Schema | None, options: TextOptions) -> Opened:
     """The batches of a file with a JSON object on each line (or of one list of objects)."""
     if columns is not None and not all(_json_can(field.type) for field in columns.fields):
-        return arrow_schema(columns), _json_rows(name, stream, columns)
+        return _open_json_rows(name, stream, columns)
     explicit = None if columns is None else pa.schema([(f.name, arrow_type(f.type)) for f in columns.fields])
     try:
         reader = arrow_json.open_json(
@@ -139,7 +139,7 @@ def _from_text(type_: Type, column: pa.Array, name: str, file: str) -> pa.Array:
 
 def _reader(type_: Type) -> Callable[[str], Any]:
     if not type_.is_nested:
-        return lambda text: parse_text(type_, text)
+        return lambda text: convert(type_, text)
 
     def read(text: str) -> Any:
         try:
@@ -157,33 +157,73 @@ def _json_can(type_: Type) -> bool:
     return type_.kind in _READ_BY_JSON
 
 
-def _json_rows(name: str, stream: Any, columns: Schema) -> Iterator[pa.RecordBatch]:
-    """Row by row, for columns whose values JSON has no form for: texts and numbers mean exactly one value, or fail."""
-    decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
-    types = {field.name: field.type for field in columns.fields}
+def _open_json_rows(name: str, stream: Any, columns: Schema) -> Opened:
+    """Row by row, for columns whose values JSON has no form for: texts and numbers mean exactly one value, or fail.
 
-    def row_of(number: int, line: bytes) -> dict[str, Any]:
-        try:
-            row = decode(line)
-        except msgspec.DecodeError as error:
-            raise CorruptFile(f"line {number} is no JSON object: {error}", file=name) from None
-        for column, value in row.items():
-            if column not in types:
-                raise InvalidInput(
-                    f"line {number} has a column {column!r:.80} that the table has not",
-                    hint="add it to the table first (--merge-schema takes other files)",
-                    file=name,
-                )
-            try:
-                row[column] = None if value is None else convert(types[column], value)
-            except InvalidValue as error:
-                raise error.with_context(line=number, column=column, file=name) from None
-        return row
-
+    Columns that the table has not get the type of their first values; whoever writes them says what becomes of them.
+    """
     numbered = ((n, line) for n, line in enumerate(_lines(stream), 1) if line.strip())
-    rows = (row_of(number, line) for number, line in numbered)
-    while block := list(islice(rows, _ROWS)):
-        yield rows_to_batch(columns, block)
+    rows = (_json_row(name, number, line) for number, line in numbered)
+    first = list(islice(rows, _ROWS))
+    known = {field.name: field.type for field in columns.fields}
+    others = list(dict.fromkeys(column for _, row in first for column in row if column not in known))
+    try:
+        added = {column: pa.array([_plain(row.get(column)) for _, row in first]).type for column in others}
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInput(f"the values of a column are of several types: {str(error)[:200]}", file=name) from None
+    types = {column: pa.string() if pa.types.is_null(type_) else type_ for column, type_ in added.items()}
+    schema = pa.schema([*arrow_schema(columns), *types.items()])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        block = first
+        while block:
+            yield _json_batch(name, block, columns, known, schema, types)
+            block = list(islice(rows, _ROWS))
+
+    return schema, batches()
+
+
+def _json_row(name: str, number: int, line: bytes) -> tuple[int, dict[str, Any]]:
+    try:
+        return number, _DECODER.decode(line)
+    except msgspec.DecodeError as error:
+        raise CorruptFile(f"line {number} is no JSON object: {error}", file=name) from None
+
+
+_DECODER: Final = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+
+
+def _json_batch(
+    name: str,
+    rows: list[tuple[int, dict[str, Any]]],
+    columns: Schema,
+    known: dict[str, Type],
+    schema: pa.Schema,
+    added: dict[str, pa.DataType],
+) -> pa.RecordBatch:
+    converted = []
+    for number, row in rows:
+        values = {}
+        for column, value in row.items():
+            if column in known:
+                try:
+                    values[column] = None if value is None else convert(known[column], value)
+                except InvalidValue as error:
+                    raise error.with_context(line=number, column=column, file=name) from None
+            elif column not in added:
+                raise InvalidInput(f"line {number} is the first with a column {column!r:.80}", file=name)
+        converted.append(values)
+    arrays = rows_to_batch(columns, converted).columns
+    for column, type_ in added.items():
+        try:
+            arrays.append(pa.array([_plain(row.get(column)) for _, row in rows], type_))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise InvalidValue(str(error)[:200], column=column, file=name) from None
+    return pa.record_batch(arrays, schema=schema)
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def _lines(stream: Any) -> Iterator[bytes]:

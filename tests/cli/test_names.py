@@ -1,0 +1,109 @@
+"""How tables are named: by path, by catalog and name, and by the default catalog; and what mistakes are told with."""
+
+from pathlib import Path
+
+import pytest
+
+import floe
+from helpers.cli_lakes import Floe
+
+
+@pytest.fixture
+def here(run: Floe) -> Path:
+    """A warehouse in the working folder, with two tables."""
+    lake = floe.connect("./warehouse")
+    lake.create_namespace("db")
+    lake.create_table("db.orders", "id int").append([{"id": 1}])
+    lake.create_table("db.items", "id int")
+    return Path("warehouse").absolute()
+
+
+def ids(run: Floe, *name: object) -> list[int]:
+    done = run("scan", *name, "--json")
+    assert done.code == 0, done.err
+    return [row["id"] for row in done.json]
+
+
+def test_a_path_names_a_table(run: Floe, here: Path) -> None:
+    metadata = floe.open(here / "db" / "orders").metadata_location
+    for name in (
+        "warehouse/db/orders",
+        "./warehouse/db/orders/",
+        here / "db/orders",
+        f"file://{here}/db/orders",
+        metadata,
+    ):
+        assert ids(run, name) == [1], name
+
+
+def test_a_folder_in_the_working_folder_is_a_path_too(run: Floe, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here / "db")
+    assert ids(run, "orders") == [1]
+
+
+def test_a_catalog_of_the_settings_names_a_table(run: Floe, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("floe.toml").write_text('[catalog.lake]\nuri = "warehouse"\n[catalog.other]\nuri = "elsewhere"\n')
+    assert ids(run, "lake.db.orders") == [1]
+    assert [one["name"] for one in run("ls", "lake.db", "--json").json] == ["db.items", "db.orders"]
+    wrong = run("show", "laek.db.orders")
+    assert wrong.code == 1
+    assert "hint: did you mean lake?" in wrong.err
+    monkeypatch.setenv("FLOE_CATALOG__PROD__URI", str(here))
+    assert ids(run, "prod.db.orders") == [1]
+
+
+def test_the_default_catalog_needs_no_name(run: Floe, here: Path) -> None:
+    Path("floe.toml").write_text(
+        'default = "lake"\n[catalog.lake]\nuri = "warehouse"\n[catalog.other]\nuri = "elsewhere"\n'
+    )
+    assert ids(run, "db.orders") == [1]
+    assert ids(run, "lake.db.orders") == [1]
+    assert "hint: did you mean db.orders?" in run("show", "db.oders").err
+
+
+def test_a_path_that_leads_nowhere_is_told_with_what_is_near(run: Floe, here: Path) -> None:
+    assert "hint: did you mean warehouse/db/orders?" in run("show", "warehouse/db/ordres").err
+    assert "hint: the folder has items, orders" in run("show", "warehouse/db").err
+    assert "beside it there are items, orders" in run("show", "warehouse/db/x").err
+    assert "give a path" in run("show", "db.orders").err
+
+
+def test_a_catalog_is_not_a_table(run: Floe) -> None:
+    done = run("show", "postgresql://me:hunter2@host/db")
+    assert done.code == 1
+    assert "--catalog postgresql://me:***@host/db" in done.err
+    assert "hunter2" not in done.err
+
+
+def test_a_table_that_was_moved_opens_with_prefixes(run: Floe, here: Path) -> None:
+    moved = here.rename(here.with_name("moved"))
+    done = run("scan", "moved/db/orders")
+    assert done.code == 1
+    hint = done.err.splitlines()[1]
+    assert hint == f"hint: the table was moved: open it with -O prefixes={here}/db/orders={moved}/db/orders"
+    assert ids(run, "moved/db/orders", "-O", f"prefixes={here}={moved}") == [1]
+
+
+def test_options_are_pairs(run: Floe, here: Path) -> None:
+    done = run("ls", "warehouse", "-O", "nonsense")
+    assert done.code == 2
+    assert "expected KEY=VALUE" in done.err
+    assert "did you mean" in run("ls", "-c", "sqlite:///x.db", "-O", "warehuose=wh").err
+
+
+def test_what_is_not_understood_ends_with_2(run: Floe) -> None:
+    assert run("lss").code == 2
+    assert run("scan").code == 2
+    assert run("scan", "a/b/c", "--format", "xml").code == 2
+    assert run("head", "a/b/c", "-n", "few").code == 2
+
+
+def test_a_shell_completes_folders_catalogs_and_tables(run: Floe, here: Path) -> None:
+    from floe.cli.work.completion import names
+
+    Path("floe.toml").write_text('[catalog.lake]\nuri = "warehouse"\n')
+    assert names("wa") == ["warehouse/"]
+    assert names("warehouse/db/o") == ["warehouse/db/orders"]
+    assert names("la") == ["lake."]
+    assert names("lake.db.o") == ["lake.db.orders"]
+    assert names("nothing/here") == []
