@@ -40,12 +40,13 @@ class KeyIndex:
             values = pc.unique(key)
             self._values.append(values if safe else values.drop_null())
             codes = self._step(number, codes, _numbers(key, self._values[-1], safe))
+        numbers = np.arange(codes.max(initial=-1) + 2)
         if usable is not None:
             codes = np.where(usable, codes, -1)
         order = np.argsort(codes, kind="stable")
         order = order[codes[order] >= 0]
         self._order = order
-        self._starts = np.searchsorted(codes[order], np.arange(codes.max(initial=-1) + 2))
+        self._starts = np.searchsorted(codes[order], numbers)
 
     @property
     def has_duplicates(self) -> bool:
