@@ -23,7 +23,7 @@ from floe.storage.protocol import Storage
 __all__ = ["WAITING_BYTES", "OnProgress", "Progress", "Tally", "default_workers", "read_plan", "stream_tasks"]
 
 _MAX_WORKERS = 8
-WAITING_BYTES = 64 * 2**20
+WAITING_BYTES = 32 * 2**20
 """How many bytes of batches wait for the consumer, about."""
 
 _STRETCH = 32 * 2**20

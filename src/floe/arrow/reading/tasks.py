@@ -263,7 +263,9 @@ def _with_extras(schema: Schema, gone: _Deletes, only: _Deletes | None) -> Schem
 def _filtered(batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
     if not batch.num_columns:
         return rows_without_columns(int(keep.sum()))
-    return batch.filter(pa.array(keep))
+    mask = pa.array(keep)
+    # column by column, which is quicker than `RecordBatch.filter` where most rows stay
+    return pa.RecordBatch.from_arrays([column.filter(mask) for column in batch.columns], schema=batch.schema)
 
 
 def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from floe.formats.file_columns import EVERYTHING, Selection, file_fields, stored
 from floe.formats.model import ReadRequest, plain_storage_to_read
 from floe.formats.parquet.options import known_options
 from floe.formats.parquet.row_groups import TestedColumn, in_split, matching, runs
+from floe.formats.pooled_reads import PooledReads
 from floe.formats.projection import Projection, rows_without_columns
 from floe.spec.schemas.schema_fields import MAX_TYPE_DEPTH
 
@@ -25,6 +26,11 @@ _OPTIONS = {
     "arrow_extensions_enabled": False,
     "schema_depth_limit": 3 * MAX_TYPE_DEPTH,  # lists and maps take up to three levels each
 }
+
+_MAX_FETCHED_BYTES = 64 * 2**20
+"""Row groups up to this size are fetched at once; larger ones a few pages of each column at a time."""
+
+_BUFFER_BYTES = 2**21
 
 
 def read_parquet(request: ReadRequest) -> Iterator[pa.RecordBatch]:
@@ -40,7 +46,19 @@ def read_parquet(request: ReadRequest) -> Iterator[pa.RecordBatch]:
 
 def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
     """Pyarrow's reader of a file, with the options under which files are read here."""
-    return pq.ParquetFile(stream, **known_options(pq.ParquetFile.__init__, _OPTIONS))
+    pooled = PooledReads(stream)
+    file = pq.ParquetFile(pooled, **known_options(pq.ParquetFile.__init__, _OPTIONS))
+    if _largest_row_group(file.metadata) <= _MAX_FETCHED_BYTES:
+        return file
+    options = {**_OPTIONS, "pre_buffer": False, "buffer_size": _BUFFER_BYTES, "metadata": file.metadata}
+    return pq.ParquetFile(pooled, **known_options(pq.ParquetFile.__init__, options))
+
+
+def _largest_row_group(metadata: pq.FileMetaData) -> int:
+    """How many bytes the columns of a row group have in the file, at most."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    sizes = (sum(group.column(n).total_compressed_size for n in range(group.num_columns)) for group in groups)
+    return max(sizes, default=0)
 
 
 @contextmanager
