@@ -4,12 +4,15 @@ import hashlib
 import json
 import math
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
+from floe.spec.codecs.variant_layout import split_variant
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import DecimalType, Type
+from floe.spec.values.checks import map_items
 from floe.spec.values.civil_time import MICROS, NANOS, date_to_text, timestamp_to_text
 from helpers.variants import canonical_variant
 
@@ -20,6 +23,36 @@ def canonical_rows(table: pa.Table, schema_json: dict[str, Any]) -> list[str]:
     assert table.column_names == [field.name for field in schema]
     columns = [_values(field.type, table.column(field.name)) for field in schema]
     return sorted(_text(list(row)) for row in zip(*columns, strict=True))
+
+
+def canonical_values(rows: Iterable[dict[str, Any]], schema_json: dict[str, Any]) -> list[str]:
+    """Plain rows, with values in the form of `floe.spec.values`, as sorted texts."""
+    schema = schema_from_json(schema_json)
+    names = [field.name for field in schema]
+    found = []
+    for row in rows:
+        assert list(row) == names
+        found.append(_text([_value(field.type, _as_arrow_has_it(field.type, row[field.name])) for field in schema]))
+    return sorted(found)
+
+
+def _as_arrow_has_it(type_: Type, value: Any) -> Any:
+    """A value of `floe.spec.values` in the form that Arrow gives, which is another for some types."""
+    if value is None:
+        return None
+    if type_.kind == "struct":
+        return {child.name: _as_arrow_has_it(child.type, value[child.name]) for child in type_.fields}
+    if type_.kind == "list":
+        return [_as_arrow_has_it(type_.fields[0].type, item) for item in value]
+    if type_.kind == "map":
+        key, item = type_.fields
+        return [(_as_arrow_has_it(key.type, k), _as_arrow_has_it(item.type, v)) for k, v in map_items(value)]
+    if type_.kind == "uuid":
+        return value.bytes
+    if type_.kind == "variant":
+        metadata, item = split_variant(value)
+        return {"metadata": metadata, "value": item}
+    return value
 
 
 def digest(rows: list[str]) -> str:
