@@ -37,7 +37,7 @@ from floe.errors import (
 if TYPE_CHECKING:
     from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["JavaError", "declared_error", "to_java"]
+__all__ = ["JavaError", "declared_error", "plain_message", "to_java"]
 
 _ANALYSIS = "catalyst.analysis."
 _PRIVATE = 2
@@ -60,14 +60,46 @@ for _logger in ("py4j.clientserver", "py4j.java_gateway"):
 
 def to_java(jvm: Jvm, error: Exception) -> Exception:
     """The error to raise out of a proxy's method."""
-    if isinstance(error, Py4JJavaError):
-        return JavaError("", error.java_exception)
+    if isinstance(error, JavaError):
+        return error
+    thrown = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    if thrown is not None:
+        return JavaError("", _unchecked(jvm, thrown))
     if isinstance(error, UnsupportedFeature | NotImplementedError):
         return JavaError("", _spark_exception(jvm, "SparkUnsupportedOperationException", str(error)))
     if isinstance(error, InvalidInput | NotFound | AlreadyExists):
         return JavaError("", _spark_exception(jvm, "SparkIllegalArgumentException", str(error)))
     message = str(error) if isinstance(error, FloeError) else f"{type(error).__name__}: {error}"
     return JavaError("", _spark_exception(jvm, "SparkRuntimeException", message))
+
+
+def _unchecked(jvm: Jvm, thrown: Any) -> Any:
+    """An exception that Spark threw at us, as one that may be thrown anywhere; a failed job tells what failed."""
+    if jvm.reflected("java.lang.RuntimeException").isInstance(thrown):
+        return thrown
+    cause = thrown
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return _spark_exception(jvm, "SparkRuntimeException", plain_message(str(cause.getMessage())))
+
+
+def plain_message(message: str) -> str:
+    r"""What an error says, without the traceback of a Python worker.
+
+    >>> plain_message("Job aborted: Traceback (most recent call last):\n  File x\nfloe.errors.InvalidInput: no\n\n")
+    'no'
+    """
+    begin = message.rfind("Traceback (most recent call last)")
+    if begin < 0:
+        return message
+    lines = message[begin:].splitlines()
+    said = [number for number, line in enumerate(lines) if number and line and not line.startswith((" ", "\t"))]
+    if not said:
+        return message
+    kind, found, text = lines[said[0]].partition(": ")
+    rest = [line for line in lines[said[0] + 1 :] if not line.startswith("\tat ")]
+    told = text if found and kind.startswith("floe.") else lines[said[0]]
+    return "\n".join([told, *rest]).strip()
 
 
 def declared_error(jvm: Jvm, error: FloeError, name: Sequence[str]) -> JavaError | None:

@@ -12,6 +12,7 @@ from floe.spark.bridge.proxies import Proxy
 
 __all__ = [
     "Batch",
+    "BatchWrite",
     "InsertableRelation",
     "LocalScan",
     "MetadataColumn",
@@ -664,6 +665,31 @@ class Write(Proxy):
     def reportDriverMetrics(self) -> Any:
         """None."""
         return self.jvm.array(_CONNECTOR + "metric.CustomTaskMetric", [])
+
+
+class BatchWrite(Proxy):
+    """A write whose tasks Spark runs."""
+
+    interface = _CONNECTOR + "write.BatchWrite"
+
+    def createBatchWriterFactory(self, info: Any) -> Any:
+        """What writes the rows of a task, in an executor."""
+        return _missing(self, "createBatchWriterFactory")
+
+    def useCommitCoordinator(self) -> bool:
+        """Whether only one attempt of each task may commit."""
+        return True
+
+    def onDataWriterCommit(self, message: Any) -> None:
+        """A task has finished."""
+
+    def commit(self, messages: Any, *summary: Any) -> None:
+        """All tasks have finished."""
+        _missing(self, "commit")
+
+    def abort(self, messages: Any) -> None:
+        """The write has failed."""
+        _missing(self, "abort")
 
 
 class V1Write(Write):

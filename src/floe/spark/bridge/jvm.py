@@ -14,7 +14,8 @@ from typing import Any, Final
 from py4j.java_collections import JavaArray  # type: ignore[import-untyped]
 from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
 
 from floe.errors import UnsupportedFeature
 from floe.spark.bridge.proxies import Proxy
@@ -85,6 +86,15 @@ class Jvm:
             found = self._classes[key] = self.named("java.lang.Enum").valueOf(self.reflected(name), constant)
         return found
 
+    def made(self, name: str, arguments: Sequence[Any]) -> Any:
+        """An object of a class with one constructor; what newer versions of it take in addition is left out."""
+        key = f"arguments of {name}"
+        count = self.remembered.get(key)
+        if count is None:
+            (constructor,) = self.reflected(name).getConstructors()
+            count = self.remembered[key] = constructor.getParameterCount()
+        return self.named(name)(*arguments, *[self.none] * (count - len(arguments)))
+
     @cached_property
     def none(self) -> Any:
         """Scala's `None`."""
@@ -139,6 +149,10 @@ class Jvm:
     def scala_map(self, items: Mapping[str, str]) -> Any:
         """A Scala map of strings."""
         return self.named("org.apache.spark.api.python.PythonUtils").toScalaMap(self.map(items))
+
+    def some_long(self, value: int) -> Any:
+        """Scala's `Some` of a `Long`, where py4j would make a small number an `Integer`."""
+        return self.named("scala.jdk.javaapi.OptionConverters").toScala(self.optional_long(value))
 
     def optional_long(self, value: int | None) -> Any:
         """A `java.util.OptionalLong`."""
@@ -203,6 +217,18 @@ class Jvm:
         """The name of an object's class without its package."""
         name: str = found.getClass().getName()
         return name.rpartition(".")[2].rpartition("$")[2]
+
+    # plans and expressions ----------------------------------------------------------------------------------------
+
+    def expression(self, column: Column) -> Any:
+        """The Catalyst expression of a column."""
+        converter = self.module(_SQL + "classic.ColumnNodeToExpressionConverter")
+        return converter.apply(column._jc.node())
+
+    def column(self, expression: Any) -> Column:
+        """The column of a Catalyst expression."""
+        made: Column = ClassicColumn(self.module(_SQL + "classic.ExpressionUtils").column(expression))  # type: ignore
+        return made
 
     # sessions ----------------------------------------------------------------------------------------------------
 

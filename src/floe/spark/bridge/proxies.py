@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,10 +19,11 @@ from floe.spark.bridge.exceptions import to_java
 if TYPE_CHECKING:
     from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["Proxy"]
+__all__ = ["Proxy", "proxy_of"]
 
 _numbers = itertools.count(1)
-_proxies: weakref.WeakValueDictionary[str, Proxy] = weakref.WeakValueDictionary()
+_proxies: weakref.WeakValueDictionary[int, Proxy] = weakref.WeakValueDictionary()
+_NUMBER = re.compile(r" #(\d+)$")
 
 
 class Proxy:
@@ -36,8 +38,8 @@ class Proxy:
 
     def __init__(self, jvm: Jvm) -> None:
         self.jvm = jvm
-        self._handle = f"{type(self).__name__} #{next(_numbers)}"
-        _proxies[self._handle] = self
+        self._number = next(_numbers)
+        _proxies[self._number] = self
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -48,9 +50,13 @@ class Proxy:
             if name in names and callable(value):
                 setattr(cls, name, _answering(value))
 
+    def title(self) -> str:
+        """What the object is, for people who read plans."""
+        return type(self).__name__
+
     def key(self) -> Any:
         """What makes this object equal to others."""
-        return self._handle
+        return self._number
 
     def hashCode(self) -> int:
         """Equal objects have equal ones."""
@@ -62,13 +68,14 @@ class Proxy:
         return found is self or (type(found) is type(self) and found.key() == self.key())
 
     def toString(self) -> str:
-        """A name that finds the object again."""
-        return self._handle
+        """A text that finds the object again."""
+        return f"{self.title()} #{self._number}"
 
 
 def proxy_of(found: Any) -> Any:
     """The Python object behind a proxy that came back from the JVM; None for anything else."""
-    return None if found is None else _proxies.get(str(found.toString()))
+    match = None if found is None else _NUMBER.search(str(found.toString()))
+    return None if match is None else _proxies.get(int(match[1]))
 
 
 def _answering(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,9 +16,11 @@ from floe.spark.bridge.jvm import Jvm
 from floe.spark.catalog.alterations import alter
 from floe.spark.definitions import LOCATION, NewTable, new_table
 from floe.spark.names import AsOf, Selected, readings, version_as_of
+from floe.spark.tables.staged import StagedSparkTable
 from floe.spark.tables.table import SparkTable, metadata_or_data_table
 from floe.spec.types import Type
 from floe.spec.values.conversion import convert
+from floe.storage.locations import parse
 from floe.table.lake import Lake
 from floe.table.table import Table
 
@@ -35,6 +37,10 @@ class SparkCatalog(StagingTableCatalog, SupportsNamespaces):
         super().__init__(jvm)
         self._name = name
         self.lake = lake
+
+    def title(self) -> str:
+        """What plans show."""
+        return f"Floe catalog {self._name}"
 
     def name(self) -> str:
         """The catalog's name in the session."""
@@ -128,6 +134,28 @@ class SparkCatalog(StagingTableCatalog, SupportsNamespaces):
             table = self.lake.create_table(name, **self._definition(name, definition).arguments())
         return self._table(name, table)
 
+    def stageCreate(self, identifier: Any, *definition: Any) -> Any:
+        """A table that is made together with its rows."""
+        return self._stage(identifier, definition, replacing=False)
+
+    def stageReplace(self, identifier: Any, *definition: Any) -> Any:
+        """A table that takes another one's place, together with its rows."""
+        name = self.jvm.read_identifier(identifier)
+        if not self.lake.table_exists(name):
+            raise self._error(NoSuchTable("there is no such table"), name)
+        return self._stage(identifier, definition, replacing=True)
+
+    def stageCreateOrReplace(self, identifier: Any, *definition: Any) -> Any:
+        """One or the other."""
+        return self._stage(identifier, definition, replacing=True)
+
+    def _stage(self, identifier: Any, definition: Sequence[Any], *, replacing: bool) -> StagedSparkTable:
+        name = self.jvm.read_identifier(identifier)
+        with self._telling_of_table(name):
+            made = self._definition(name, definition)
+            transaction = self.lake.create_table_transaction(name, **made.arguments(), or_replace=replacing)
+        return StagedSparkTable(self.jvm, (self._name, *name), transaction)
+
     def createTableLike(self, identifier: Any, info: Any, source: Any) -> Any:
         """Make a table like another."""
         return self.createTable(identifier, info)
@@ -211,8 +239,8 @@ class SparkCatalog(StagingTableCatalog, SupportsNamespaces):
         else:
             columns, partitions, properties = given
         known = self.jvm.read_map(properties)
-        if known.get(LOCATION, "").rstrip("/") == self.lake.catalog.default_location(tuple(name)).rstrip("/"):
-            del known[LOCATION]
+        if LOCATION in known and _is_same(known[LOCATION], self.lake.catalog.default_location(tuple(name))):
+            del known[LOCATION]  # which Spark spells in its own way
         return new_table(
             self.jvm.read_columns(columns),
             [transform.toString() for transform in partitions],
@@ -252,3 +280,7 @@ class SparkCatalog(StagingTableCatalog, SupportsNamespaces):
     def _error(self, error: FloeError, name: Sequence[str]) -> Exception:
         about = name[:-1] if isinstance(error, NoSuchNamespace) else name
         return declared_error(self.jvm, error, about) or error
+
+
+def _is_same(one: str, other: str) -> bool:
+    return parse(one.rstrip("/")) == parse(other.rstrip("/"))

@@ -7,7 +7,7 @@ whole with it elsewhere. Whether a filter says exactly what the predicate says i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -54,6 +54,9 @@ class Translated:
     exact: bool = False
     """Whether the filter lets just the same rows pass."""
 
+    negatable: bool = True
+    """Whether the same holds for the opposites of both: not where one is unknown and the other is false."""
+
 
 UNKNOWN_PREDICATE: Final = Translated()
 
@@ -84,14 +87,14 @@ class _Translator:
     def _named(self, name: str, found: Any) -> Translated:
         match name:
             case "AND":
-                parts = [self.predicate(child) for child in found.children()]
-                return Translated(and_(*(part.filter for part in parts)), all(part.exact for part in parts))
+                return _joined(and_, [self.predicate(child) for child in found.children()])
             case "OR":
-                parts = [self.predicate(child) for child in found.children()]
-                return Translated(or_(*(part.filter for part in parts)), all(part.exact for part in parts))
+                return _joined(or_, [self.predicate(child) for child in found.children()])
             case "NOT":
                 (child,) = (self.predicate(child) for child in found.children())
-                return Translated(not_(child.filter), exact=True) if child.exact else UNKNOWN_PREDICATE
+                if not child.exact or not child.negatable:
+                    return UNKNOWN_PREDICATE
+                return Translated(not_(child.filter), exact=True)
         try:
             return self._test(name, found)
         except (FloeError, ValueError):
@@ -121,8 +124,8 @@ class _Translator:
                 return UNKNOWN_PREDICATE
             if value is None:
                 return Translated(bind_predicate(Op.IS_NULL, term), exact=True)
-            op = Op.EQ  # which is unknown where this is false, so that it must not be negated
-            return Translated(bind_predicate(op, term, (self._literal(term, value),)))
+            equal = bind_predicate(Op.EQ, term, (self._literal(term, value),))
+            return Translated(equal, exact=True, negatable=False)  # of null, one is false and the other unknown
         if name == "STARTS_WITH":
             op = Op.STARTS_WITH
         if op is None or value is None:
@@ -144,8 +147,8 @@ class _Translator:
             values = [children[place].value() for place in range(1, count + 1)]
         known = [value for value in values if value is not None]
         literals = tuple(self._literal(term, value) for value in known)
-        # with a null in the list the test is never false, so that it must not be negated
-        return Translated(bind_predicate(Op.IN, term, literals), exact=len(known) == len(values))
+        # with a null in the list the test is never false, but unknown
+        return Translated(bind_predicate(Op.IN, term, literals), exact=True, negatable=len(known) == len(values))
 
     def _is_literal(self, found: Any) -> bool:
         return self._jvm.simple_name(found) == "LiteralValue"
@@ -183,6 +186,14 @@ class _Translator:
         if kind in ("binary", "fixed"):
             return bytes(value)
         return value
+
+
+def _joined(join: Callable[..., Expression], parts: Sequence[Translated]) -> Translated:
+    return Translated(
+        join(*(part.filter for part in parts)),
+        all(part.exact for part in parts),
+        all(part.negatable for part in parts),
+    )
 
 
 def _listed_values(text: str, type_: Type, count: int) -> list[Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from pyspark.serializers import CloudPickleSerializer
@@ -29,17 +29,7 @@ def python_reader_factory(jvm: Jvm, function: Callable[..., Any], schema: SparkT
     serializer: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
     pickled = serializer.dumps((function, SparkStruct.fromJson(schema)))
     source = jvm.named(_PACKAGE + "UserDefinedPythonDataSource")(_wrap_function(jvm.context, _nothing))
-    return _made(jvm, _PACKAGE + "PythonPartitionReaderFactory", [source, bytearray(pickled), jvm.data_type(schema)])
-
-
-def _made(jvm: Jvm, name: str, arguments: Sequence[Any]) -> Any:
-    """An object; what newer versions of its class take in addition is left out."""
-    key = f"arguments of {name}"
-    count = jvm.remembered.get(key)
-    if count is None:
-        (constructor,) = jvm.reflected(name).getConstructors()
-        count = jvm.remembered[key] = constructor.getParameterCount()
-    return jvm.named(name)(*arguments, *[jvm.none] * (count - len(arguments)))
+    return jvm.made(_PACKAGE + "PythonPartitionReaderFactory", [source, bytearray(pickled), jvm.data_type(schema)])
 
 
 def _nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ from floe.plan.scan import plan_scan
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.snapshots import choose_snapshot
 from floe.spark.names import AsOf
+from floe.spark.shipping import shipped
 from floe.spec.expressions.nodes import Expression
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
@@ -53,17 +54,8 @@ class Source:
 
     @cached_property
     def shipped_metadata(self) -> TableMetadata:
-        """What a reader in an executor needs to know of the table: not its history."""
-        return replace(
-            self.table.metadata,
-            snapshots=(),
-            refs={},
-            snapshot_log=(),
-            metadata_log=(),
-            current_snapshot_id=None,
-            statistics=(),
-            partition_statistics=(),
-        )
+        """What a reader in an executor needs to know of the table."""
+        return shipped(self.table.metadata)
 
     def plan(self, where: Expression, *, metrics: Collection[int] | None = ()) -> ScanPlan:
         """The files that may hold rows which pass a filter."""

@@ -5,16 +5,21 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from floe.commit.operations.delete_files import DeleteFiles
 from floe.plan.snapshots import schema_for
-from floe.spark.bridge.interfaces import SupportsMetadataColumns, SupportsRead
+from floe.spark.bridge.interfaces import SupportsDeleteV2, SupportsMetadataColumns, SupportsRead, SupportsWrite
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.columns import spark_schema
 from floe.spark.definitions import shown_properties
 from floe.spark.names import Selected
 from floe.spark.scan.builder import TableScanBuilder
 from floe.spark.scan.metadata_columns import metadata_columns
+from floe.spark.scan.predicates import Translated, translate
 from floe.spark.scan.source import Source
+from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.partitioning import spark_transforms
+from floe.spark.tables.writing import WRITE_CAPABILITIES, write_builder
+from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.schemas.schema import Schema
 from floe.table.column_text import name_text
 from floe.table.table import Table
@@ -24,7 +29,7 @@ __all__ = ["SparkTable", "metadata_or_data_table"]
 _CAPABILITY = "org.apache.spark.sql.connector.catalog.TableCapability"
 
 
-class SparkTable(SupportsRead, SupportsMetadataColumns):
+class SparkTable(SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsDeleteV2):
     """A table of a lake, as of some state."""
 
     def __init__(self, jvm: Jvm, path: tuple[str, ...], table: Table, selected: Selected) -> None:
@@ -40,6 +45,10 @@ class SparkTable(SupportsRead, SupportsMetadataColumns):
     def key(self) -> Any:
         """The same table at the same state is the same to Spark."""
         return (self.table.uuid, self.table.metadata_location, self.selected)
+
+    def title(self) -> str:
+        """What plans show."""
+        return f"Floe table {self.name()}"
 
     def name(self) -> str:
         """The table's name, for people."""
@@ -75,12 +84,54 @@ class SparkTable(SupportsRead, SupportsMetadataColumns):
 
     def capabilities(self) -> Any:
         """What can be done with the table."""
-        names = ["BATCH_READ"]
+        names = ["BATCH_READ", *(WRITE_CAPABILITIES if self._can_be_written else ())]
         return self.jvm.set([self.jvm.constant(_CAPABILITY, name) for name in names])
 
     def newScanBuilder(self, options: Any) -> Any:
         """A read of the table."""
-        return TableScanBuilder(self.jvm, Source(self.name(), self.table, self.selected.as_of, self.floe_schema))
+        return TableScanBuilder(self.jvm, self._source)
+
+    @cached_property
+    def _source(self) -> Source:
+        return Source(self.name(), self.table, self.selected.as_of, self.floe_schema)
+
+    @property
+    def _can_be_written(self) -> bool:
+        """The past cannot be changed."""
+        return self.selected.as_of.is_now or self.selected.branch is not None
+
+    def newWriteBuilder(self, info: Any) -> Any:
+        """A write to the table."""
+        return write_builder(self.jvm, self.name(), self.table, info, self.selected.branch)
+
+    # removing whole files ----------------------------------------------------------------------------------------
+
+    def truncateTable(self, *options: Any) -> bool:
+        """Remove all rows."""
+        self._remove(TRUE)
+        return True
+
+    def canDeleteWhere(self, predicates: Any) -> bool:
+        """Whether whole files hold all of these rows, and nothing else."""
+        found = [self._translated(predicate) for predicate in predicates]
+        if not self._can_be_written or not all(one.exact for one in found):
+            return False
+        plan = self._source.plan(and_(*(one.filter for one in found)))
+        return all(bool((chunk.settled | plan.without_filter(chunk)).all()) for chunk in plan.chunks)
+
+    def deleteWhere(self, predicates: Any, *options: Any) -> None:
+        """Remove these files."""
+        self._remove(and_(*(self._translated(predicate).filter for predicate in predicates)))
+
+    def _translated(self, predicate: Any) -> Translated:
+        return translate(self.jvm, predicate, self.floe_schema, case_sensitive=self.jvm.is_case_sensitive)
+
+    def _remove(self, where: Expression) -> None:
+        branch = self.selected.branch
+        actions = self.table if branch is None else self.table.branch(branch)
+        actions._do(DeleteFiles(where=where, **actions._options(None)))
+
+    # columns that are not the table's own ------------------------------------------------------------------------
 
     def metadataColumns(self) -> Any:
         """`_file`, `_pos` and the like."""
@@ -92,6 +143,10 @@ class SparkTable(SupportsRead, SupportsMetadataColumns):
         return None if current is None else str(current.snapshot_id)
 
 
-def metadata_or_data_table(jvm: Jvm, path: tuple[str, ...], table: Table, selected: Selected) -> SparkTable:
+def metadata_or_data_table(
+    jvm: Jvm, path: tuple[str, ...], table: Table, selected: Selected
+) -> SparkTable | MetadataTable:
     """What Spark reads for a name."""
+    if selected.metadata_table is not None:
+        return MetadataTable(jvm, path, table, selected)
     return SparkTable(jvm, path, table, selected)

@@ -1,0 +1,138 @@
+"""A write that is being put together, and the write: INSERT, INSERT OVERWRITE, CTAS, `df.writeTo`."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from floe.errors import UnsupportedFeature
+from floe.formats.writers.rolling import discard
+from floe.spark.bridge.interfaces import (
+    BatchWrite,
+    InsertableRelation,
+    SupportsDynamicOverwrite,
+    SupportsOverwriteV2,
+    V1Write,
+    Write,
+)
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.scan.predicates import translate
+from floe.spark.shipping import shipped
+from floe.spark.write.intent import Append, Intent, ReplaceDynamically, ReplaceWhere, publish, write_data_frame
+from floe.spark.write.options import WriteOptions
+from floe.spark.write.python_writer import messages_of, python_writer_factory
+from floe.spark.write.worker import WriteRows, files_of
+from floe.spec.expressions.nodes import TRUE, and_
+from floe.table.table import Table
+from floe.table.transaction import Transaction
+
+__all__ = ["TableWriteBuilder"]
+
+Target = Table | Transaction
+
+
+class TableWriteBuilder(SupportsOverwriteV2, SupportsDynamicOverwrite):
+    """Puts a write to a table together."""
+
+    def __init__(self, jvm: Jvm, name: str, target: Target, options: WriteOptions, schema: Any) -> None:
+        super().__init__(jvm)
+        self._name, self._target, self._options, self._schema = name, target, options, schema
+        self._intent: Intent = Append()
+
+    def canOverwrite(self, predicates: Any) -> bool:
+        """Whether the rows to be replaced can be told exactly."""
+        return all(self._translated(predicate).exact for predicate in predicates)
+
+    def overwrite(self, predicates: Any) -> Any:
+        """Replace the rows that pass."""
+        found = [self._translated(predicate) for predicate in predicates]
+        if not all(one.exact for one in found):
+            raise UnsupportedFeature("rows cannot be replaced by this filter: it is not one of Iceberg's")
+        self._intent = ReplaceWhere(and_(*(one.filter for one in found)))
+        return self
+
+    def truncate(self) -> Any:
+        """Replace all rows."""
+        self._intent = ReplaceWhere(TRUE)
+        return self
+
+    def overwriteDynamicPartitions(self) -> Any:
+        """Replace the partitions that there are rows for."""
+        self._intent = ReplaceDynamically()
+        return self
+
+    def build(self) -> Any:
+        """The write. Spark takes dynamic overwrites only as writes of its own kind."""
+        kind = TableBatchWrite if isinstance(self._intent, ReplaceDynamically) else TableWrite
+        return kind(self.jvm, self._name, self._target, self._intent, self._options, self._schema)
+
+    def _translated(self, predicate: Any) -> Any:
+        schema = self._target.metadata.schema
+        return translate(self.jvm, predicate, schema, case_sensitive=self.jvm.is_case_sensitive)
+
+
+class _AnyWrite(Write):
+    """What all writes know."""
+
+    def __init__(self, jvm: Jvm, name: str, target: Target, intent: Intent, options: WriteOptions, schema: Any) -> None:
+        super().__init__(jvm)
+        self._name, self._target, self._intent, self._options, self._schema = name, target, intent, options, schema
+
+    def title(self) -> str:
+        """What plans show."""
+        return self.description()
+
+    def description(self) -> str:
+        """The table and what happens to it, in words."""
+        where = "" if self._options.branch is None else f" (branch {self._options.branch})"
+        return f"Floe table {self._name}{where}: {self._intent}"
+
+
+class TableWrite(_AnyWrite, V1Write):
+    """A write that gets the rows as a data frame, so that they can be brought together by any expression."""
+
+    def toInsertableRelation(self) -> Any:
+        """What takes the data frame."""
+        return TableInsertion(self.jvm, self._target, self._intent, self._options)
+
+
+class TableInsertion(InsertableRelation):
+    """Takes the rows of a write."""
+
+    def __init__(self, jvm: Jvm, target: Target, intent: Intent, options: WriteOptions) -> None:
+        super().__init__(jvm)
+        self._target, self._intent, self._options = target, intent, options
+
+    def insert(self, data: Any, overwrite: bool) -> None:
+        """Write the rows, and commit the files."""
+        session = SparkSession(self.jvm.context, self.jvm.active_session())
+        write_data_frame(self.jvm, DataFrame(data, session), self._target, self._intent, self._options)
+
+
+class TableBatchWrite(_AnyWrite, BatchWrite):
+    """A write whose tasks Spark runs itself."""
+
+    def toBatch(self) -> Any:
+        """The write itself."""
+        return self
+
+    def createBatchWriterFactory(self, info: Any) -> Any:
+        """What writes the rows of a task, in an executor."""
+        work = WriteRows(
+            shipped(self._target.metadata), self._target.storage, str(uuid.uuid4()), dict(self._options.overrides)
+        )
+        return python_writer_factory(self.jvm, work, self._schema)
+
+    def useCommitCoordinator(self) -> bool:
+        """Only one attempt of each task counts."""
+        return True
+
+    def commit(self, messages: Any, *summary: Any) -> None:
+        """Commit the files of all tasks."""
+        publish(self._target, files_of(messages_of(messages)), self._intent, self._options)
+
+    def abort(self, messages: Any) -> None:
+        """Delete the files of the tasks that had finished."""
+        discard(self._target.storage, [file.file_path for file in files_of(messages_of(messages))])

@@ -1,0 +1,142 @@
+"""Rows brought together before they are written, so that each partition of the table gets few files.
+
+What groups rows is computed inside the JVM, by expressions that are equal just where the partition is. Spark decides
+how many tasks that makes: small groups share one, large ones are cut.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from floe.spark.bridge.jvm import Jvm
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.partitioning.transforms import Bucket, Identity, Transform, Truncate, Void
+from floe.spec.schemas.schema import Schema
+from floe.spec.sorting import SortDirection, SortOrder
+from floe.spec.types import Type
+
+__all__ = ["distributed", "distribution_mode"]
+
+_MICROS_PER_HOUR = 3_600_000_000
+_MICROS_PER_DAY = 24 * _MICROS_PER_HOUR
+_ROWS_TO_FILE = 3
+"""How many bytes of Spark's rows make about one byte of a Parquet file."""
+
+_MOST_BYTES = 512 * 2**20
+_SEED_0_OF_THE_SPEC = -1693959553
+"""What Spark's hash of this number leaves as seed makes the hash of what follows that of the spec, whose seed is 0."""
+
+
+def distribution_mode(metadata: TableMetadata, asked: str | None) -> str:
+    """How rows are brought together: as asked, or else by the sort order, by the partition, or not at all."""
+    if asked is not None:
+        return asked
+    if not metadata.sort_order.is_unsorted:
+        return "range"
+    return "none" if metadata.spec.is_unpartitioned else "hash"
+
+
+def distributed(jvm: Jvm, rows: DataFrame, metadata: TableMetadata, mode: str, file_bytes: int) -> DataFrame:
+    """The rows, brought together, so that a task has about one file's worth of them."""
+    schema = metadata.schema
+    groups = [
+        _grouped(jvm, rows, field.transform, field.source_id, schema)
+        for field in metadata.spec.fields
+        if not isinstance(field.transform, Void)
+    ]
+    if mode == "range" and (order := _ordered(jvm, rows, metadata.sort_order, schema) or groups):
+        return rows.repartitionByRange(*order)
+    return _rebalanced(jvm, rows, groups, file_bytes) if mode == "hash" and groups else rows
+
+
+def _rebalanced(jvm: Jvm, rows: DataFrame, groups: list[Column], file_bytes: int) -> DataFrame:
+    """The rows of a group in one task, or in several if that would make files too large; small groups together."""
+    size = min(_ROWS_TO_FILE * file_bytes, _MOST_BYTES)
+    plan = jvm.sql("catalyst.plans.logical.RebalancePartitions")(
+        jvm.seq([jvm.expression(column) for column in groups]),
+        rows._jdf.queryExecution().analyzed(),
+        jvm.none,
+        jvm.some_long(size),
+    )
+    return jvm.data_frame(rows.sparkSession, plan)
+
+
+def _ordered(jvm: Jvm, rows: DataFrame, order: SortOrder, schema: Schema) -> list[Column]:
+    found = []
+    for field in order.fields:
+        column = _grouped(jvm, rows, field.transform, field.source_id, schema)
+        found.append(column.desc() if field.direction is SortDirection.DESC else column.asc())
+    return found
+
+
+def _grouped(jvm: Jvm, rows: DataFrame, transform: Transform, source_id: int, schema: Schema) -> Column:
+    """An expression that is equal for rows which the transform puts together."""
+    entry = schema.entry(source_id)
+    name, *inside = entry.path
+    column = rows[f"`{name.replace('`', '``')}`"]
+    for part in inside:
+        column = column.getField(part)
+    return _transformed(jvm, column, transform, entry.field.type)
+
+
+def _transformed(jvm: Jvm, column: Column, transform: Transform, type_: Type) -> Column:
+    match transform:
+        case Identity():
+            return column
+        case Bucket(n=number) if type_.kind in ("int", "long", "date", "timestamp", "timestamptz"):
+            return _bucket(F.hash(F.lit(_SEED_0_OF_THE_SPEC), _as_long(column, type_)), number)
+        case Bucket(n=number) if type_.kind in ("string", "binary", "fixed"):
+            return _bucket(_murmur3_of_bytes(jvm, column), number)
+        case Truncate(width=width) if type_.kind in ("int", "long"):
+            return column - F.pmod(column, F.lit(width))
+        case Truncate(width=width) if type_.kind in ("string", "binary"):
+            return F.substring(column, 1, width)
+        case _:
+            text = str(transform)
+    zoned = type_.kind == "timestamptz"
+    match text:
+        case "year":
+            return F.year(column)
+        case "month":
+            return F.trunc(column, "MM")
+        case "day":
+            return F.floor(F.unix_micros(column) / _MICROS_PER_DAY) if zoned else F.to_date(column)
+        case "hour":
+            return F.floor(F.unix_micros(column) / _MICROS_PER_HOUR) if zoned else F.date_trunc("hour", column)
+        case _:
+            return column
+
+
+def _as_long(column: Column, type_: Type) -> Column:
+    """What the spec hashes of a number or a time: 64 bits, which a timestamp has inside Spark."""
+    match type_.kind:
+        case "date":
+            return F.unix_date(column).cast("bigint")
+        case "int":
+            return column.cast("bigint")
+        case _:
+            return column
+
+
+def _bucket(hashed: Column, number: int) -> Column:
+    return F.pmod(hashed.bitwiseAND(F.lit(2**31 - 1)), F.lit(number))
+
+
+def _murmur3_of_bytes(jvm: Jvm, column: Column) -> Column:
+    """The spec's hash of bytes, computed by Spark's own code (`hash` does something else with the last bytes)."""
+    data = column.cast("binary")
+    parts = (data, F.lit(16).cast("bigint"), F.octet_length(data), F.lit(0))
+    arguments = [jvm.expression(part) for part in parts]
+    invoked = jvm.sql("catalyst.expressions.objects.StaticInvoke")(
+        jvm.reflected("org.apache.spark.unsafe.hash.Murmur3_x86_32"),
+        jvm.data_type("integer"),
+        "hashUnsafeBytes2",
+        jvm.seq(arguments),
+        jvm.seq([]),
+        True,
+        False,
+        True,
+        jvm.none,
+    )
+    return jvm.column(invoked)

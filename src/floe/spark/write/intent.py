@@ -1,0 +1,100 @@
+"""What a write is to do with the table, and doing it: from a data frame to a commit."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from floe.commit.change import Change
+from floe.commit.footprint import BLIND, Isolation
+from floe.commit.operations.append import MergeAppend
+from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.replace_partitions import ReplacePartitions
+from floe.formats.writers.target import WriteTarget
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.shipping import shipped
+from floe.spark.write.distribution import distributed, distribution_mode
+from floe.spark.write.options import WriteOptions
+from floe.spark.write.worker import RESULT_SCHEMA, WriteRows, files_of
+from floe.spec.expressions.nodes import Expression
+from floe.spec.manifests.entries import DataFile
+from floe.table.branch import Stage
+from floe.table.file_actions import FileActions
+from floe.table.table import Table
+from floe.table.transaction import Transaction
+
+__all__ = ["Append", "Intent", "ReplaceDynamically", "ReplaceWhere", "publish", "write_data_frame"]
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Add the rows."""
+
+    def __str__(self) -> str:
+        return "append"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceWhere:
+    """Put the rows in the place of those that pass a filter."""
+
+    where: Expression
+
+    def __str__(self) -> str:
+        return f"overwrite where {self.where}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceDynamically:
+    """Put the rows in the place of the partitions that they are of."""
+
+    def __str__(self) -> str:
+        return "overwrite the partitions of the rows"
+
+
+Intent = Append | ReplaceWhere | ReplaceDynamically
+
+
+def write_data_frame(
+    jvm: Jvm, rows: DataFrame, target: Table | Transaction, intent: Intent, options: WriteOptions
+) -> None:
+    """Write the rows of a data frame, and commit the files."""
+    metadata = target.metadata
+    size = WriteTarget.of(metadata, target.storage, overrides=options.overrides).file_bytes
+    together = distributed(jvm, rows, metadata, distribution_mode(metadata, options.distribution), size)
+    work = WriteRows(shipped(metadata), target.storage, str(uuid.uuid4()), dict(options.overrides))
+    made = together.mapInArrow(work, RESULT_SCHEMA).collect()
+    publish(target, files_of(row[0] for row in made), intent, options)
+
+
+def publish(target: Table | Transaction, files: Sequence[DataFile], intent: Intent, options: WriteOptions) -> None:
+    """Commit files; if that fails for certain they are deleted."""
+    actions = _actions(target, options)
+    change = _change(actions, files, intent, options)
+    if change is not None:
+        actions._do_all([change], [file.file_path for file in files])
+
+
+def _actions(target: Table | Transaction, options: WriteOptions) -> FileActions:
+    """Where the commit goes: to the table, to a branch of it, or to a stage."""
+    if options.wap_id is not None and isinstance(target, Table):
+        return Stage(target, options.wap_id)
+    if options.branch is not None:
+        return (
+            target.branch(options.branch, create=True) if isinstance(target, Table) else target.branch(options.branch)
+        )
+    return target
+
+
+def _change(actions: FileActions, files: Sequence[DataFile], intent: Intent, options: WriteOptions) -> Change | None:
+    own = actions._options(options.summary, Isolation(options.isolation))
+    match intent:
+        case Append():
+            return MergeAppend(files, **own) if files else None
+        case ReplaceWhere(where=where):
+            return Overwrite(added=files, where=where, reads=BLIND, **own)
+        case ReplaceDynamically():
+            return ReplacePartitions(files, **own) if files else None

@@ -1,0 +1,104 @@
+"""What runs in Spark's Python workers to write files: the Arrow writer, with the rows of one task.
+
+A task gives back one row with the files that it wrote. A task that fails deletes them; what a task wrote that was
+killed, or whose answer came second, is known to nobody and left for the clean-up of orphans.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from floe.arrow.writing import write_rows
+from floe.formats.arrow_types import arrow_schema, arrow_type
+from floe.formats.writers.target import WriteTarget
+from floe.spec.manifests.entries import DataFile
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import Field, ListType, MapType, StructType, Type
+from floe.storage.protocol import Storage
+
+__all__ = ["WriteRows", "files_of"]
+
+RESULT_SCHEMA = "files binary"
+
+
+@dataclass(frozen=True)
+class WriteRows:
+    """Writes the rows that come, and gives the files, pickled."""
+
+    metadata: TableMetadata
+    storage: Storage
+    write_id: str
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows of a task."""
+        context = TaskContext.get()
+        target = WriteTarget.of(
+            self.metadata,
+            self.storage,
+            overrides=self.overrides,
+            write_id=self.write_id,
+            part=0 if context is None else context.partitionId(),
+            task=0 if context is None else context.taskAttemptId(),
+        )
+        schema = self.metadata.schema
+        rows = (from_spark(batch, schema) for batch in batches if batch.num_rows)
+        files = write_rows(target, rows, workers=1)
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(files)], pa.binary())], ["files"])
+
+
+def files_of(pickled: Iterable[bytes]) -> list[DataFile]:
+    """The files that tasks wrote."""
+    return [file for one in pickled for file in pickle.loads(bytes(one))]
+
+
+def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """A batch of Spark's, whose columns are the table's in their order, with the table's types."""
+    wanted = arrow_schema(schema)
+    arrays = [
+        _converted(array, field, want.type)
+        for array, field, want in zip(batch.columns, schema.fields, wanted, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def _converted(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
+    return _as(array, field.type, wanted)
+
+
+def _as(array: pa.Array, type_: Type, wanted: pa.DataType) -> pa.Array:
+    if array.type == wanted:
+        return array
+    match type_:
+        case StructType():
+            children = [
+                _as(array.field(place), child.type, wanted.field(place).type)
+                for place, child in enumerate(type_.fields)
+            ]
+            return pa.StructArray.from_arrays(children, fields=list(wanted), mask=_nulls(array))
+        case ListType():
+            values = _as(array.values, type_.element, wanted.value_type)
+            return pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=_nulls(array))
+        case MapType():
+            keys = _as(array.keys, type_.key, wanted.key_type)
+            items = _as(array.items, type_.value, wanted.item_type)
+            return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted, mask=_nulls(array))
+        case _ if type_.kind == "uuid":
+            values = array.to_pylist()
+            return pa.array([None if one is None else uuid.UUID(one).bytes for one in values], arrow_type(type_))
+        case _ if type_.kind == "variant":
+            parts = [array.field(part.name) for part in wanted]
+            return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=_nulls(array))
+        case _:
+            return array.cast(wanted)
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
