@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import tiny_engine as engine
 from floe import Lake, Table, errors
+
+MERGE_ON_READ = {"write.delete.mode": "merge-on-read"}
 
 
 def rows(first: int, count: int, day: dt.date = dt.date(2024, 5, 17)) -> pa.Table:
@@ -23,21 +24,21 @@ def rows(first: int, count: int, day: dt.date = dt.date(2024, 5, 17)) -> pa.Tabl
 
 
 def ids(table: Table, **choice: Any) -> list[int]:
-    return sorted(engine.read(table, table.scan(**choice))["id"].to_pylist())
+    return sorted(table.scan(**choice).to_arrow()["id"].to_pylist())
 
 
 def test_what_is_written_is_read(lake: Lake, orders: Table) -> None:
-    engine.append(orders, rows(1, 50))
-    engine.append(orders, rows(51, 10, dt.date(2024, 5, 18)))
-    found = engine.read(lake.table("db.orders")).sort_by("id")
+    orders.append(rows(1, 50))
+    orders.append(rows(51, 10, dt.date(2024, 5, 18)))
+    found = lake.table("db.orders").scan().to_arrow().sort_by("id")
     expected = pa.concat_tables([rows(1, 50), rows(51, 10, dt.date(2024, 5, 18))])
     assert found.to_pylist() == expected.to_pylist()
 
 
 def test_a_filter_loses_no_row(orders: Table) -> None:
     for day in range(4):
-        engine.append(orders, rows(10 * day, 10, dt.date(2024, 5, 17 + day)))
-    everything = engine.read(orders).to_pylist()
+        orders.append(rows(10 * day, 10, dt.date(2024, 5, 17 + day)))
+    everything = orders.scan().to_arrow().to_pylist()
     tests = {
         "day = '2024-05-18'": lambda row: row["day"] == dt.date(2024, 5, 18),
         "id between 5 and 25": lambda row: 5 <= row["id"] <= 25,
@@ -51,21 +52,19 @@ def test_a_filter_loses_no_row(orders: Table) -> None:
 
 
 def test_old_files_are_read_with_new_columns(orders: Table) -> None:
-    engine.append(orders, rows(1, 3))
+    orders.append(rows(1, 3))
     orders.evolve().rename_column("note", "remark").add_column("extra", "int").commit()
-    found = engine.read(orders).sort_by("id").to_pylist()
+    found = orders.scan().to_arrow().sort_by("id").to_pylist()
     assert [row["remark"] for row in found] == [None, "n1", "n2"]
     assert [row["extra"] for row in found] == [None] * 3
-    engine.append(
-        orders, rows(4, 1).rename_columns({"note": "remark"}).append_column("extra", pa.array([7], pa.int32()))
-    )
-    assert sorted(row["extra"] or 0 for row in engine.read(orders).to_pylist()) == [0, 0, 0, 7]
+    orders.append(rows(4, 1).rename_columns({"note": "remark"}).append_column("extra", pa.array([7], pa.int32())))
+    assert sorted(row["extra"] or 0 for row in orders.scan().to_arrow().to_pylist()) == [0, 0, 0, 7]
 
 
 def test_the_past_reads_as_it_was(orders: Table) -> None:
-    first = engine.append(orders, rows(1, 3))
+    first = orders.append(rows(1, 3))
     assert first is not None
-    engine.append(orders, rows(4, 3))
+    orders.append(rows(4, 3))
     orders.delete("true")
     assert ids(orders) == []
     assert ids(orders, snapshot=first.snapshot_id) == [1, 2, 3]
@@ -77,11 +76,11 @@ def test_deleted_rows_are_gone_and_the_past_still_has_them(lake: Lake) -> None:
     table = lake.create_table(
         "db.t", "id bigint not null, day date, amount decimal(9, 2), note string", format_version=3
     )
-    engine.append(table, rows(1, 10))
+    table.append(rows(1, 10))
     before = table.current_snapshot
     assert before is not None
-    engine.delete(table, "id in (2, 4)")
-    engine.delete(table, "id = 6 or id = 2")
+    table.delete("id in (2, 4)", options=MERGE_ON_READ)
+    table.delete("id = 6 or id = 2", options=MERGE_ON_READ)
     assert ids(table) == [1, 3, 5, 7, 8, 9, 10]
     assert table.scan().count() == 7
     assert table.inspect.delete_files().num_rows == 1, "the second vector took the first one's place"
@@ -92,13 +91,13 @@ def test_two_who_delete_rows_of_one_file(lake: Lake) -> None:
     mine = lake.create_table(
         "db.t", "id bigint not null, day date, amount decimal(9, 2), note string", format_version=3
     )
-    engine.append(mine, rows(1, 10))
+    mine.append(rows(1, 10))
     theirs = lake.table("db.t")
-    engine.delete(theirs, "id = 2")
+    theirs.delete("id = 2", options=MERGE_ON_READ)
     try:
-        engine.delete(mine, "id = 5")
+        mine.delete("id = 5", options=MERGE_ON_READ)
     except errors.ConflictingChange:
-        engine.delete(mine.refresh(), "id = 5")
+        mine.refresh().delete("id = 5", options=MERGE_ON_READ)
     assert ids(mine.refresh()) == [1, 3, 4, 6, 7, 8, 9, 10], "neither delete is lost"
 
 
@@ -106,9 +105,9 @@ def test_defaults_fill_in_old_rows(lake: Lake) -> None:
     table = lake.create_table(
         "db.t", "id bigint not null, day date, amount decimal(9, 2), note string", format_version=3
     )
-    engine.append(table, rows(1, 2))
+    table.append(rows(1, 2))
     table.evolve().add_column("n", "int", required=True, default=7).commit()
-    assert engine.read(table)["n"].to_pylist() == [7, 7]
+    assert table.scan().to_arrow()["n"].to_pylist() == [7, 7]
 
 
 @pytest.mark.parametrize("terms", [["bucket(4, id)"], ["truncate(2, note)"], ["month(day)", "note"], []], ids=str)
@@ -116,7 +115,7 @@ def test_every_kind_of_partitioning(lake: Lake, terms: list[str]) -> None:
     table = lake.create_table(
         "db.t", "id bigint not null, day date, amount decimal(9, 2), note string", partition_by=terms
     )
-    engine.append(table, rows(1, 20))
+    table.append(rows(1, 20))
     assert ids(table) == list(range(1, 21))
     assert ids(table, where="id = 7") == [7]
     assert ids(table, where="note is null") == [1, 4, 7, 10, 13, 16, 19]

@@ -10,22 +10,28 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-import tiny_engine as engine
 from floe import Lake, Table
+from floe.arrow.writing import write_rows
+from floe.formats.arrow_transforms import apply as transform_array
 from floe.formats.arrow_types import arrow_schema
+from floe.formats.writers.target import WriteTarget
+from floe.spec import values
 from floe.spec.codecs import single_value
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH, DELETE_POS, position_delete_schema
-from helpers.table_rows import Row, Rows, read_rows
+from floe.spec.schemas.schema import Schema
+from helpers.table_rows import Row, Rows, read_file, read_rows
 
 COLUMNS = (
     "id bigint not null, part string, day date, amount decimal(9, 2), price double, at timestamptz, ok boolean, "
@@ -109,10 +115,10 @@ class Maker:
 
     # steps that many operations need -----------------------------------------------------------------------------
 
-    def write(self, rows: Rows, *, sizes: bool = True) -> list[DataFile]:
-        """Data files with some rows, described as engines do: with sizes, NaN counts, splits and the sort order."""
-        files = engine.write_rows(self.table, pa.Table.from_pylist(rows, schema=arrow_schema(self.table.schema)))
-        return [_described(self.table, file) for file in files] if sizes else files
+    def write(self, rows: Rows) -> list[DataFile]:
+        """Data files with some rows, which are not in the table yet."""
+        target = WriteTarget.of(self.table.metadata, self.table.storage)
+        return write_rows(target, [pa.Table.from_pylist(rows, schema=arrow_schema(self.table.schema))])
 
     def append(self, first: int, count: int, *, fast: bool = False, **fixed: Any) -> Snapshot:
         """Adds rows with ids from a number on."""
@@ -127,7 +133,7 @@ class Maker:
 
     def holds(self, file: DataFile) -> Rows:
         """The rows of a data file, deleted ones too."""
-        return engine.read_file(self.table.storage, file.file_path, self.table.schema).to_pylist()
+        return read_file(self.table.storage, file.file_path, self.table.schema).to_pylist()
 
     def delete_positions(self, ids: set[int], data: Rows | None = None, *, together: bool = False) -> Snapshot:
         """Deletes the rows of these ids by position delete files, and adds others.
@@ -146,6 +152,11 @@ class Maker:
         snapshot = self.table.row_delta(self.write(data) if data else (), files, referenced=referenced)
         return self.saw(snapshot, self.without(ids) + (data or []))
 
+    def delete_by_vectors(self, where: str) -> Snapshot | None:
+        """Deletes rows by deletion vectors; the table has format version 3."""
+        assert self.table.format_version == 3
+        return self.table.delete(where, options={"write.delete.mode": "merge-on-read"}).snapshot
+
     def position_deletes_of(self, file: DataFile, positions: list[int]) -> DataFile:
         """A position delete file for some rows of a data file."""
         places = [(file.file_path, position) for position in positions]
@@ -159,25 +170,6 @@ class Maker:
         """The rows without those of some ids."""
         gone = set(ids)
         return [row for row in self.rows if row["id"] not in gone]
-
-
-def _described(table: Table, file: DataFile) -> DataFile:
-    with table.storage.open_read(file.file_path) as source:
-        stored = pq.ParquetFile(source).metadata
-    groups = [stored.row_group(n) for n in range(stored.num_row_groups)]
-    sizes = {
-        column.id: sum(group.column(place).total_compressed_size for group in groups)
-        for place, column in enumerate(table.schema)
-    }
-    offsets = [group.column(0).dictionary_page_offset or group.column(0).data_page_offset for group in groups]
-    nans = {column.id: 0 for column in table.schema if column.type.kind in ("float", "double")}
-    return replace(
-        file,
-        column_sizes=sizes,
-        nan_value_counts=nans,
-        split_offsets=tuple(offsets),
-        sort_order_id=table.sort_order.order_id,
-    )
 
 
 def write_position_deletes(
@@ -214,13 +206,13 @@ def write_equality_deletes(table: Table, rows: Rows, names: tuple[str, ...]) -> 
     """Equality delete files by some columns, one for each partition that the rows are in."""
     whole = pa.Table.from_pylist(rows, schema=arrow_schema(table.schema))
     made = []
-    for partition, part in engine.split(whole, table.schema, table.spec):
+    for partition, part in _split(whole, table.schema, table.spec):
         kept = part.select(names)
         path = _write(table, kept)
         ids = tuple(table.schema.field(name).id for name in names)
         metrics = {
             kind: {id_: value for id_, value in values.items() if id_ in ids}
-            for kind, values in engine.metrics(part, table.schema).items()
+            for kind, values in _metrics(part, table.schema).items()
         }
         made.append(
             DataFile(
@@ -244,6 +236,37 @@ def _write(table: Table, rows: pa.Table) -> str:
     with table.storage.open_write(path) as sink:
         pq.write_table(rows, sink)
     return path
+
+
+def _split(rows: pa.Table, schema: Schema, spec: PartitionSpec) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
+    """The rows of each partition, with its partition tuple."""
+    if not spec.fields:
+        yield (), rows
+        return
+    sources = [schema.entry(field.source_id).field for field in spec.fields]
+    keys = [
+        transform_array(field.transform, source.type, rows[source.name])
+        for field, source in zip(spec.fields, sources, strict=True)
+    ]
+    names = [f"key{n}" for n in range(len(keys))]
+    keyed = pa.table([*keys, pa.array(range(rows.num_rows))], [*names, "row"])
+    types = [field.type for field in spec.partition_type(schema)]
+    for group in keyed.group_by(names).aggregate([("row", "list")]).to_pylist():
+        partition = tuple(values.convert(t, group[name]) for t, name in zip(types, names, strict=True))
+        yield partition, rows.take(group["row_list"])
+
+
+def _metrics(rows: pa.Table, schema: Schema) -> dict[str, Any]:
+    """Counts and bounds of each column."""
+    lower, upper, counts, nulls = {}, {}, {}, {}
+    for each in schema:
+        column = rows[each.name]
+        counts[each.id], nulls[each.id] = len(column), column.null_count
+        low, high = pc.min_max(column).as_py().values()
+        if low is not None:
+            lower[each.id] = single_value.encode(each.type, values.convert(each.type, low))
+            upper[each.id] = single_value.encode(each.type, values.convert(each.type, high))
+    return {"value_counts": counts, "null_value_counts": nulls, "lower_bounds": lower, "upper_bounds": upper}
 
 
 def checked(made: Made) -> None:

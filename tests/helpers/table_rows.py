@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-import tiny_engine as engine
 from floe import Table
 from floe.formats.arrow_filters import filter_mask
+from floe.formats.arrow_types import arrow_schema
+from floe.formats.registry import default_registry
 from floe.plan.tasks import FileTask
 from floe.spec.codecs import deletion_vectors
 from floe.spec.manifests.entries import DataFile
@@ -30,10 +32,16 @@ def read_rows(table: Table, scan: Scan | None = None) -> Rows:
 
 
 def _rows_of(table: Table, task: FileTask, schema: Schema) -> Rows:
-    stored = engine.read_file(table.storage, task.file.file_path, schema)
+    stored = read_file(table.storage, task.file.file_path, schema)
     passes = pc.fill_null(filter_mask(task.residual, stored), False).to_pylist()
     gone = deleted_rows(table, task)
     return [row for position, row in enumerate(stored.to_pylist()) if passes[position] and position not in gone]
+
+
+def read_file(storage: Storage, path: str, schema: Schema) -> pa.Table:
+    """All rows of a data file in some columns, those that are deleted too."""
+    reading = default_registry().read("parquet", "arrow", storage, path).project(schema)
+    return pa.Table.from_batches(list(reading), arrow_schema(schema))
 
 
 def deleted_rows(table: Table, task: FileTask) -> set[int]:

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import tiny_engine as engine
 from floe import Table
 from floe.errors import ConflictingChange
 from floe.formats.arrow_types import arrow_schema
@@ -93,7 +92,7 @@ class Turns:
 
     def floe_delete(self, *ids: int) -> None:
         if self.table.format_version == 3:
-            engine.delete(self.table, f"id in ({', '.join(map(str, ids))})")
+            self.maker.delete_by_vectors(f"id in ({', '.join(map(str, ids))})")
         else:
             self.maker.delete_positions(set(ids))
         self.rows = [row for row in self.rows if row["id"] not in ids]

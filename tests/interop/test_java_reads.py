@@ -8,7 +8,6 @@ import pytest
 
 import demo
 import floe
-import tiny_engine as engine
 from floe import Table
 from floe.spec.metadata.snapshots import Snapshot
 
@@ -33,7 +32,7 @@ def java_rows(spark: Any, table: Table, snapshot: Snapshot | None = None) -> lis
 
 
 def our_rows(table: Table, snapshot: Snapshot | None = None) -> list[tuple[Any, ...]]:
-    rows = engine.read(table, table.scan(snapshot=snapshot.snapshot_id if snapshot else None)).to_pylist()
+    rows = table.scan(snapshot=snapshot.snapshot_id if snapshot else None).to_arrow().to_pylist()
     return sorted((tuple(naive(value) for value in row.values()) for row in rows), key=repr)
 
 
@@ -67,14 +66,14 @@ def test_appends(spark: Any, tmp_path: Path, format_version: int, terms: list[st
     assert java_rows(spark, table) == []
     for day in (1, 2, 3):
         date = dt.date(1969, 12, 30 + day - 1) if day < 3 else dt.date(2026, 5, 1)
-        engine.append(table, demo.orders(date, 10 * day, 6))
+        table.append(demo.orders(date, 10 * day, 6))
     check(spark, table)
 
 
 def test_row_lineage_of_new_rows(spark: Any, tmp_path: Path) -> None:
     table = make(tmp_path, [], 3)
-    engine.append(table, demo.orders(dt.date(2026, 1, 1), 1, 4))
-    engine.append(table, demo.orders(dt.date(2026, 1, 2), 5, 4))
+    table.append(demo.orders(dt.date(2026, 1, 1), 1, 4))
+    table.append(demo.orders(dt.date(2026, 1, 2), 5, 4))
     frame = spark.read.format("iceberg").load(table.location)
     rows = frame.select("order_id", "_row_id", "_last_updated_sequence_number").collect()
     assert sorted(map(tuple, rows)) == [(n, n - 1, 1 if n <= 4 else 2) for n in range(1, 9)]

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import tiny_engine as engine
 from floe.errors import NoSuchColumn
 from floe.formats.arrow_types import arrow_schema
 from floe.spec.expressions.binding import bind
@@ -23,7 +22,7 @@ from helpers.canonical import canonical_rows
 from helpers.java_catalogs import JavaCatalogs, made_ids
 from helpers.made_tables import KINDS
 from helpers.table_maker import Made
-from helpers.table_rows import Rows, deleted_rows
+from helpers.table_rows import Rows, deleted_rows, read_file
 
 # Spark's own Python side leaves sockets to the garbage collector
 pytestmark = [
@@ -130,7 +129,7 @@ def test_rows_know_where_they_come_from(java_catalogs: JavaCatalogs, kind: str, 
 
 def rows_with_lineage(made: Made) -> Iterator[tuple[dict[str, Any], list[Any]]]:
     for task in made.table.scan().plan().tasks():
-        rows = engine.read_file(made.table.storage, task.file.file_path, made.table.schema).to_pylist()
+        rows = read_file(made.table.storage, task.file.file_path, made.table.schema).to_pylist()
         gone = deleted_rows(made.table, task)
         for position, row in enumerate(rows):
             if position not in gone:

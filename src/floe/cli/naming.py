@@ -214,11 +214,10 @@ def _at_path(name: str, where: Where) -> FoundTable:
     try:
         pointer = open_pointer(path, where.options)
     except NoSuchTable as error:
-        error.hint = _near_path(path) or error.hint
-        raise
+        raise NoSuchTable(f"there is no table at {name}", hint=_near_path(path) or error.hint) from None
     state = pointer.load()
     if state is None:
-        raise NoSuchTable("there is no table at this location", location=name)
+        raise NoSuchTable(f"there is no table at {name}")
     return FoundTable(pointer, state, pointer.name)
 
 

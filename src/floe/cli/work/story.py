@@ -16,10 +16,11 @@ from floe.table.connecting import connect
 from floe.table.scan import Scan
 from floe.table.table import Table
 
-__all__ = ["orders", "tell"]
+__all__ = ["COLUMNS", "orders", "tell"]
 
 _KEYS = "order_id bigint not null, customer string"
 _FACTS = "amount decimal(10, 2), ts timestamptz not null"
+COLUMNS = f"{_KEYS}, {_FACTS}"
 _SHOWN = 5
 
 
@@ -57,7 +58,7 @@ def tell(warehouse: str, out: Output) -> Table:
     )
     lake = connect(warehouse)
     lake.create_namespace("db")
-    t = lake.create_table("db.orders", f"{_KEYS}, {_FACTS}", partition_by=["day(ts)", "bucket(4, order_id)"])
+    t = lake.create_table("db.orders", COLUMNS, partition_by=["day(ts)", "bucket(4, order_id)"])
     page.text(repr(t))
 
     page.step("Append two days of orders; each is one commit", "t.append(monday)", "t.append(tuesday)")
