@@ -240,6 +240,12 @@ def test_pages() -> None:
         write(ROWS, [], properties={"write.parquet.page-version": "v3"})
 
 
+def test_pages_have_an_index() -> None:
+    _, data = write(ROWS, some_rows(1000), properties={"write.parquet.page-row-limit": "100"})
+    assert chunk(data, 0).has_column_index
+    assert chunk(data, 0).has_offset_index
+
+
 def test_statistics_of_single_columns() -> None:
     _, data = write(ROWS, some_rows(10), properties={"write.parquet.stats-enabled.column.name": "false"})
     assert not chunk(data, 1).is_stats_set

@@ -160,8 +160,10 @@ class WriteBuilder(Generic[Batch]):
         return self._with(spec=spec, partition=tuple(values))
 
     def sort_order(self, order: SortOrder | int | None) -> Self:
-        """The order in which the rows come."""
-        return self._with(sort_order_id=order.order_id if isinstance(order, SortOrder) else order)
+        """The order in which the rows come; columns of an order that is given as such have bounds in any case."""
+        if isinstance(order, SortOrder):
+            return self._with(sort_order_id=order.order_id, sort_order=order)
+        return self._with(sort_order_id=order, sort_order=None)
 
     def overwrite(self, allowed: bool = True) -> Self:
         """Whether a file that is there already may be replaced; otherwise it is an error."""

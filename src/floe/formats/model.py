@@ -24,6 +24,7 @@ from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.name_mapping import NameMapping
 from floe.spec.schemas.schema import Schema
+from floe.spec.sorting import SortOrder
 from floe.storage.protocol import Storage
 
 __all__ = [
@@ -135,6 +136,9 @@ class WriteRequest:
     spec: PartitionSpec | None = None
     partition: tuple[Any, ...] = ()
     sort_order_id: int | None = None
+    sort_order: SortOrder | None = None
+    """The order itself, if it is known: columns that the rows are sorted by have bounds, even in wide tables."""
+
     equality_ids: tuple[int, ...] = ()
     overwrite: bool = False
     key_metadata: bytes | None = None
@@ -147,7 +151,7 @@ class WriteRequest:
             return self.metrics
         if self.content == FileContent.POSITION_DELETES:
             return MetricsConfig.for_position_deletes()
-        return MetricsConfig.from_properties(self.properties, self.schema)
+        return MetricsConfig.from_properties(self.properties, self.schema, self.sort_order)
 
 
 @runtime_checkable

@@ -12,8 +12,10 @@ from floe.formats.model import Feature
 from floe.spec.codecs.single_value import decode
 from floe.spec.manifests.checks import check_data_file
 from floe.spec.manifests.entries import DataFile, FileContent
+from floe.spec.partitioning.transforms import IDENTITY
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH, DELETE_POS
 from floe.spec.schemas.schema import Schema
+from floe.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from floe.spec.types import (
     BINARY,
     BOOLEAN,
@@ -173,6 +175,14 @@ class MetricsPromises:
         assert set(chosen.lower_bounds or ()) == {1, 2, 3, 4, 5}
         every = bench.fill(bench.writing(schema).properties({f"{_METRICS}default": "truncate(16)"}), rows)
         assert set(every.lower_bounds or ()) == set(range(1, 121))
+
+    def test_sorted_columns(self, bench: FormatBench) -> None:
+        """Metrics of columns that the rows are sorted by, beyond the first 100 too."""
+        schema = columns(*((n, f"c{n}", INT) for n in range(1, 121)))
+        order = SortOrder((SortField((120,), IDENTITY, SortDirection.ASC, NullOrder.NULLS_FIRST),), order_id=3)
+        file = bench.fill(bench.writing(schema).sort_order(order), [{f"c{n}": n for n in range(1, 121)}])
+        assert file.sort_order_id == 3
+        assert set(file.lower_bounds or ()) == {*range(1, 101), 120}
 
     def test_column_sizes(self, bench: FormatBench) -> None:
         """Stored sizes of columns."""

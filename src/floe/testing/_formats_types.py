@@ -138,10 +138,15 @@ class TypePromises:
         _round_trips(bench, "geometry", "geography")
 
     def test_unknown(self, bench: FormatBench) -> None:
-        """Type unknown, which reads as null."""
+        """Type unknown, also inside structs, which reads as null."""
         rows = [{"a": 1, "u": None}, {"a": None, "u": None}]
         bench.round_trip(columns((1, "a", INT), (2, "u", UNKNOWN)), rows)
         bench.round_trip(columns((2, "u", UNKNOWN), (1, "a", INT)), [{"u": None, "a": 1}])
+        inner = StructType((Field(3, "u", UNKNOWN), Field(4, "b", INT)))
+        bench.round_trip(
+            columns((1, "s", inner), (5, "l", ListType(6, StructType((Field(7, "c", INT), Field(8, "v", UNKNOWN)))))),
+            [{"s": {"u": None, "b": 1}, "l": [{"c": 1, "v": None}, None]}, {"s": None, "l": None}],
+        )
 
     def test_variants_in_lists_and_maps(self, bench: FormatBench) -> None:
         """Variants inside lists and maps."""

@@ -21,7 +21,6 @@ from floe.spec.schemas.schema_fields import MAX_TYPE_DEPTH
 __all__ = ["leaf_at", "open_parquet", "read_parquet"]
 
 _OPTIONS = {
-    "pre_buffer": True,  # the pages of a run are fetched together
     "coerce_int96_timestamp_unit": "us",  # nanoseconds reach only from 1677 to 2262
     "arrow_extensions_enabled": False,
     "schema_depth_limit": 3 * MAX_TYPE_DEPTH,  # lists and maps take up to three levels each
@@ -30,7 +29,8 @@ _OPTIONS = {
 _MAX_FETCHED_BYTES = 64 * 2**20
 """Row groups up to this size are fetched at once; larger ones a few pages of each column at a time."""
 
-_BUFFER_BYTES = 2**21
+_FETCHED_AT_ONCE = known_options(pq.ParquetFile.__init__, {**_OPTIONS, "pre_buffer": True})
+_PAGE_BY_PAGE = known_options(pq.ParquetFile.__init__, {**_OPTIONS, "pre_buffer": False, "buffer_size": 2**21})
 
 
 def read_parquet(request: ReadRequest) -> Iterator[pa.RecordBatch]:
@@ -47,11 +47,10 @@ def read_parquet(request: ReadRequest) -> Iterator[pa.RecordBatch]:
 def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
     """Pyarrow's reader of a file, with the options under which files are read here."""
     pooled = PooledReads(stream)
-    file = pq.ParquetFile(pooled, **known_options(pq.ParquetFile.__init__, _OPTIONS))
+    file = pq.ParquetFile(pooled, **_FETCHED_AT_ONCE)
     if _largest_row_group(file.metadata) <= _MAX_FETCHED_BYTES:
         return file
-    options = {**_OPTIONS, "pre_buffer": False, "buffer_size": _BUFFER_BYTES, "metadata": file.metadata}
-    return pq.ParquetFile(pooled, **known_options(pq.ParquetFile.__init__, options))
+    return pq.ParquetFile(pooled, metadata=file.metadata, **_PAGE_BY_PAGE)
 
 
 def _largest_row_group(metadata: pq.FileMetaData) -> int:

@@ -22,9 +22,10 @@ from floe.formats.parquet.dictionaries import worthwhile
 from floe.formats.parquet.options import known_options, parquet_options
 from floe.formats.parquet.required_fields import needs_settling, settled
 from floe.formats.parquet.row_groups import start_of
+from floe.formats.parquet.unknown_fields import drop_unknown, stored_fields
 from floe.spec.manifests.entries import FileContent
 from floe.spec.schemas.schema_json import schema_to_json
-from floe.spec.types import Field, StructType
+from floe.spec.types import Field
 from floe.storage.protocol import Data, FileWriter
 
 __all__ = ["ParquetAppender"]
@@ -42,6 +43,7 @@ _ALWAYS = {
     "write_time_adjusted_to_utc": False,
     "use_compliant_nested_type": True,
     "write_page_checksum": True,
+    "write_page_index": True,  # by which other readers skip pages
 }
 
 
@@ -49,9 +51,12 @@ class ParquetAppender(ArrowAppender):
     """A Parquet file being written."""
 
     def __init__(self, request: WriteRequest) -> None:
-        self._stored_places = [n for n, field in enumerate(request.schema.fields) if field.type.kind != "unknown"]
-        self._fields = [request.schema.fields[n] for n in self._stored_places]
-        _check_storable(self._fields, ())
+        fields = request.schema.fields
+        self._stored_places = [n for n, field in enumerate(fields) if field.type.kind != "unknown"]
+        self._fields = stored_fields(fields)
+        pairs = enumerate(zip((fields[n] for n in self._stored_places), self._fields, strict=True))
+        drops = {place: drop_unknown(field, stored) for place, (field, stored) in pairs}
+        self._drops = {place: drop for place, drop in drops.items() if drop is not None}
         self._leaves = list(_leaves(self._fields, (), ()))
         self._options = parquet_options(
             request.properties,
@@ -106,9 +111,11 @@ class ParquetAppender(ArrowAppender):
         """The batch without unknown columns, as pyarrow takes it."""
         if len(self._stored_places) < batch.num_columns:
             batch = batch.select(self._stored_places)
-        if not self._unsettled:
+        if not self._unsettled and not self._drops:
             return batch
         arrays = batch.columns
+        for place, drop in self._drops.items():
+            arrays[place] = drop(arrays[place])
         for place, field in self._unsettled.items():
             arrays[place] = settled(field, arrays[place])
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -233,17 +240,6 @@ class _Sink:
 
     def seekable(self) -> bool:
         return False
-
-
-def _check_storable(fields: list[Field] | tuple[Field, ...], path: tuple[str, ...]) -> None:
-    """Raise for what Parquet has no form for: structs without fields, and `unknown` inside other types."""
-    for field in fields:
-        name = ".".join((*path, field.name))
-        if isinstance(field.type, StructType) and not field.type.fields:
-            raise InvalidSchema("Parquet has no struct without fields", column=name)
-        if path and field.type.kind == "unknown":
-            raise InvalidSchema("Parquet has no column for nested unknown values", column=name)
-        _check_storable(field.type.fields, (*path, field.name))
 
 
 def _leaves(
