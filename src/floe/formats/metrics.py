@@ -2,7 +2,8 @@
 
 Metrics are kept of columns at the top and of fields in structs; lists and maps have none, as no filter could use them.
 A field of a null struct counts as null. Bounds leave NaN out, and a zero is the lower one as a lower bound (`-0.0`) and
-the higher one as an upper bound (`0.0`), so that they hold whatever the sign (spec: Sorting).
+the higher one as an upper bound (`0.0`), so that they hold whatever the sign (spec: Sorting). Those of geometries are
+the corners of the box around them; variants have none.
 
 >>> from floe.spec.types import Field, STRING
 >>> collector = MetricsCollector(Schema((Field(1, "s", STRING),)), MetricsConfig())
@@ -23,16 +24,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floe.formats.arrow_values import to_values
+from floe.formats.geo_boxes import GeoBox
 from floe.formats.metrics_config import MetricsConfig, MetricsMode
 from floe.spec.codecs.bounds import truncate_lower, truncate_upper
-from floe.spec.codecs.single_value import encode
+from floe.spec.codecs.single_value import encode, encode_geo_bound
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field
 
 __all__ = ["Metrics", "MetricsCollector"]
 
 _FLOATS = frozenset({"float", "double"})
-_WITHOUT_BOUNDS = frozenset({"geometry", "geography", "variant"})
+_GEOSPATIAL = frozenset({"geometry", "geography"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class MetricsCollector:
     def __init__(self, schema: Schema, config: MetricsConfig) -> None:
         self.record_count = 0
         self._columns = [
-            _Column(field, path, config.mode(field.id))
+            _column(field, path, config.mode(field.id))
             for field, path in _measured(schema.fields)
             if config.mode(field.id).counts
         ]
@@ -97,7 +99,7 @@ class _Column:
         self.mode = mode
         self.nulls = 0
         self.nans = 0
-        self._bounded = mode.bounds and field.type.kind not in _WITHOUT_BOUNDS
+        self._bounded = mode.bounds and field.type.kind != "variant"
         self._lower: Any = None
         self._upper: Any = None
 
@@ -141,3 +143,28 @@ class _Column:
         length = self.mode.length
         value = self._upper if length is None else truncate_upper(self.field.type, self._upper, length)
         return None if value is None else encode(self.field.type, value)
+
+
+class _GeoColumn(_Column):
+    """A column of geometries; lengths of bounds are no matter of theirs."""
+
+    def __init__(self, field: Field, path: tuple[int, ...], mode: MetricsMode) -> None:
+        super().__init__(field, path, mode)
+        self._box = GeoBox(edges_are_straight=field.type.kind == "geometry")
+
+    def add(self, array: pa.Array) -> None:
+        self.nulls += array.null_count
+        if self._bounded:
+            self._box.add(array)
+
+    def lower_bound(self) -> bytes | None:
+        corner = self._box.lower
+        return None if corner is None else encode_geo_bound(corner)
+
+    def upper_bound(self) -> bytes | None:
+        corner = self._box.upper
+        return None if corner is None else encode_geo_bound(corner)
+
+
+def _column(field: Field, path: tuple[int, ...], mode: MetricsMode) -> _Column:
+    return (_GeoColumn if field.type.kind in _GEOSPATIAL else _Column)(field, path, mode)

@@ -9,7 +9,8 @@ from floe.errors import InvalidUpdate
 from floe.formats.builders import equality_delete_writer, position_delete_writer
 from floe.formats.metrics_config import FULL, MetricsConfig
 from floe.formats.model import Feature
-from floe.spec.codecs.single_value import decode
+from floe.spec.codecs.single_value import GeoPoint, decode, decode_bound
+from floe.spec.codecs.wkt import wkt_to_wkb
 from floe.spec.manifests.checks import check_data_file
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.transforms import IDENTITY
@@ -33,6 +34,8 @@ from floe.spec.types import (
     DecimalType,
     Field,
     FixedType,
+    GeographyType,
+    GeometryType,
     ListType,
     MapType,
     StructType,
@@ -151,6 +154,27 @@ class MetricsPromises:
                 assert file.nan_value_counts == {1: sum(map(math.isnan, values))}
             file = bench.write(schema, [{"a": math.nan}, {"a": None}])
             assert file.lower_bounds is file.upper_bounds is None
+
+    def test_geospatial_bounds(self, bench: FormatBench) -> None:
+        """Bounds of geometries are the corners of the box around them."""
+        if not bench.supports(Feature.GEOSPATIAL):
+            return
+        schema = columns((1, "g", GeometryType()), (2, "h", GeographyType()))
+        rows = [
+            {"g": wkt_to_wkb("POINT (30 10)"), "h": wkt_to_wkb("POINT (-170 5)")},
+            {"g": wkt_to_wkb("POLYGON ((0 0, 4 -3, 2 2, 0 0))"), "h": wkt_to_wkb("POINT (179 -5)")},
+            {"g": None, "h": None},
+        ]
+        file = bench.write(schema, rows)
+        corners = [
+            {field_id: decode_bound(schema.entry(field_id).field.type, bound) for field_id, bound in bounds.items()}
+            for bounds in (file.lower_bounds or {}, file.upper_bounds or {})
+        ]
+        assert corners == [
+            {1: GeoPoint(0.0, -3.0), 2: GeoPoint(-170.0, -5.0)},
+            {1: GeoPoint(30.0, 10.0), 2: GeoPoint(179.0, 5.0)},
+        ]
+        assert file.null_value_counts == {1: 1, 2: 1}
 
     def test_nested_columns(self, bench: FormatBench) -> None:
         """Metrics of fields of structs; none of lists and maps."""
