@@ -27,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from floe.errors import FloeError, InvalidInput, InvalidValue
+from floe.formats.arrow_types import arrow_field
 from floe.formats.arrow_values import to_array
 from floe.formats.rows import rows_to_batch
 from floe.spec.schemas.schema import Schema
@@ -137,7 +138,7 @@ def _from_iterable(data: Iterable[Any], names: _Names) -> pa.RecordBatchReader |
     items = iter(data)
     first = next(items, None)
     if first is None:
-        return pa.RecordBatchReader.from_batches(pa.schema([]), [])
+        return names.nothing()
     rest = chain([first], items)
     if isinstance(first, Mapping) or (dataclasses.is_dataclass(first) and not isinstance(first, type)):
         if isinstance(data, Sequence):
@@ -173,6 +174,11 @@ class _Names:
     def __init__(self, schema: Schema | None, case_sensitive: bool) -> None:
         self._fold = str if case_sensitive else str.lower
         self._fields = {} if schema is None else {self._fold(field.name): field for field in schema.fields}
+
+    def nothing(self) -> pa.RecordBatchReader:
+        """No rows, of which nobody can tell the columns: those of the table."""
+        schema = pa.schema([arrow_field(field) for field in self._fields.values()])
+        return pa.RecordBatchReader.from_batches(schema, [])
 
     def columns(self, data: Mapping[str, Any]) -> pa.Table:
         """A dictionary of columns as a table."""
