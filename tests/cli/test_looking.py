@@ -115,6 +115,16 @@ def test_history_tells_what_happened_newest_first(run: Floe, warehouse: Warehous
     assert text.lines[1].split()[-4:] == ["yes", "main,", "tag", "first"]
 
 
+def test_what_a_transaction_did_comes_in_its_order(run: Floe, warehouse: Warehouse, orders: Table) -> None:
+    with orders.transaction() as tx:
+        tx.append(FIRST)
+        tx.delete("true")
+    found = run("history", *warehouse.named("db.orders"), "--json").json
+    assert [one["operation"] for one in found[:3]] == ["delete", "append", "append"]
+    assert found[0]["refs"] == ["main"]
+    assert found[0]["time"] == found[1]["time"]
+
+
 def test_history_of_a_branch_and_its_end(run: Floe, warehouse: Warehouse, orders: Table) -> None:
     only = run("history", *warehouse.named("db.orders"), "--ref", "first", "--json").json
     assert [one["snapshot_id"] for one in only] == [orders.snapshots[0].snapshot_id]

@@ -99,16 +99,22 @@ def events_of(metadata: TableMetadata, ref: str | None = None) -> Iterator[Event
     for name, target in sorted(metadata.refs.items(), key=lambda item: (item[0] != MAIN_BRANCH, item[0])):
         labels.setdefault(target.snapshot_id, []).append(name if target.is_branch else f"tag {name}")
     happened = _of_ref(metadata, ref) if ref is not None else _of_table(metadata)
-    in_order = sorted(happened, key=lambda event: event.timestamp_ms)
+    in_order = sorted(happened, key=_moment)
     for event in reversed(in_order):  # of equal times, the last one first
         refs = tuple(labels.pop(event.snapshot_id, ()))
         yield Event(event.timestamp_ms, event.snapshot_id, event.snapshot, event.what, refs, event.in_current)
 
 
+def _moment(event: Event) -> tuple[int, bool, int]:
+    """When it happened; the snapshots of one transaction have one time, and numbers (a rollback makes no snapshot)."""
+    made_none = event.snapshot is None or event.what == "rollback"
+    return event.timestamp_ms, made_none, 0 if event.snapshot is None or made_none else event.snapshot.sequence_number
+
+
 def _of_ref(metadata: TableMetadata, ref: str) -> Iterator[Event]:
     if ref not in metadata.refs:
         raise NoSuchRef(f"the table has no branch or tag {ref!r}", hint=near(ref, sorted(metadata.refs), "it has"))
-    # The walk is from new to old; sorting by time is stable, so equal times must come in the order they were made.
+    # The walk is from new to old; the sorting is stable, so equal times must come in the order they were made.
     for snapshot in reversed(list(ancestors(metadata, metadata.refs[ref].snapshot_id))):
         yield Event(snapshot.timestamp_ms, snapshot.snapshot_id, snapshot, _operation(snapshot))
 
