@@ -242,7 +242,7 @@ def test_columns_change(session: Spark, catalog: str, db: str) -> None:
 
 def test_changes_that_cannot_be_are_told(session: Spark, db: str) -> None:
     session(f"CREATE TABLE {db}.fixed (id BIGINT, name STRING) PARTITIONED BY (bucket(4, id))")
-    with pytest.raises(PySparkException, match="DEFAULT|format version 3"):
+    with pytest.raises(PySparkException, match=r"DEFAULT|format version 3"):
         session(f"ALTER TABLE {db}.fixed ADD COLUMN n INT DEFAULT 7")
     with pytest.raises(AnalysisException, match="NOT_SUPPORTED_CHANGE_COLUMN"):
         session(f"ALTER TABLE {db}.fixed ALTER COLUMN id TYPE INT")

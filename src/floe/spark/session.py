@@ -7,14 +7,19 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from floe.errors import InvalidInput
+from floe.errors import FloeError, InvalidInput
 from floe.spark.bridge.jvm import jvm_of
 from floe.spark.catalog.catalog import SparkCatalog
 from floe.spark.requirements import check_environment, check_session
+from floe.spark.sql.running import run_statement
+from floe.spark.sql.statements import parse_statement
 from floe.table.connecting import connect
 from floe.table.lake import Lake
+from floe.table.table import Table
 
 __all__ = ["FloeSession", "attach", "spark"]
 
@@ -36,6 +41,35 @@ class FloeSession(SparkSession):
     def lakes(self) -> Mapping[str, Lake]:
         """The lakes by the names of their catalogs."""
         return dict(self._floe_catalogs)
+
+    def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        """Run a statement: Spark's own, or one of those that only tables of Iceberg have (`floe.spark.sql`)."""
+        found = parse_statement(sqlQuery)
+        table = None if found is None else self._floe_table(found[0])
+        if found is None or table is None:
+            return super().sql(sqlQuery, args, **kwargs)
+        try:
+            run_statement(table, found[1], case_sensitive=jvm_of(self).is_case_sensitive)
+        except FloeError as error:
+            raise AnalysisException(str(error)) from None
+        return self.createDataFrame([], StructType([]))
+
+    def _floe_table(self, name: tuple[str, ...]) -> Table | None:
+        """The table of a name, if it is in one of the lakes."""
+        if name[0] not in self._floe_catalogs:
+            current = self.catalog.currentCatalog()
+            if current not in self._floe_catalogs:
+                return None
+            name = (current, *(self._current_namespace() if len(name) == 1 else ()), *name)
+        lake = self._floe_catalogs[name[0]]
+        try:
+            return lake.table(name[1:])
+        except FloeError as error:
+            raise AnalysisException(str(error)) from None
+
+    def _current_namespace(self) -> tuple[str, ...]:
+        manager = self._jsparkSession.sessionState().catalogManager()
+        return jvm_of(self).read_strings(manager.currentNamespace())
 
     def newSession(self) -> SparkSession:
         """Another session with its own settings and temporary views, and the same catalogs."""

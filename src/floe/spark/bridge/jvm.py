@@ -222,13 +222,12 @@ class Jvm:
 
     def expression(self, column: Column) -> Any:
         """The Catalyst expression of a column."""
-        converter = self.module(_SQL + "classic.ColumnNodeToExpressionConverter")
-        return converter.apply(column._jc.node())
+        java: Any = column
+        return self.module(_SQL + "classic.ColumnNodeToExpressionConverter").apply(java._jc.node())
 
     def column(self, expression: Any) -> Column:
         """The column of a Catalyst expression."""
-        made: Column = ClassicColumn(self.module(_SQL + "classic.ExpressionUtils").column(expression))  # type: ignore
-        return made
+        return ClassicColumn(self.module(_SQL + "classic.ExpressionUtils").column(expression))
 
     # sessions ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,254 @@
+"""Rows written through Spark: every statement and method, over both catalogs, with what Floe's own API then finds."""
+
+import datetime
+import os
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as F
+
+from floe.table.table import Table
+from helpers.spark import Spark
+
+EVERYTHING = (
+    "c1 BOOLEAN, c2 INT, c3 BIGINT, c4 FLOAT, c5 DOUBLE, c6 DECIMAL(20,4), c7 DATE, c8 TIMESTAMP, c9 TIMESTAMP_NTZ, "
+    "c10 STRING, c11 BINARY, c12 STRUCT<a: INT, b: STRUCT<c: STRING>>, c13 ARRAY<STRUCT<x: INT>>, "
+    "c14 MAP<STRING, ARRAY<INT>>"
+)
+ROW = (
+    "true, 1, 2L, 1.5F, 2.5D, 3.25BD, DATE'1969-12-31', TIMESTAMP'2024-01-01 00:00:00.000001', "
+    "TIMESTAMP_NTZ'1582-01-01 00:00:00', '漢字', X'00FF', named_struct('a', 1, 'b', named_struct('c', 'd')), "
+    "array(named_struct('x', 1), null), map('k', array(1, null))"
+)
+VALUES = {
+    "c1": True,
+    "c2": 1,
+    "c3": 2,
+    "c4": 1.5,
+    "c5": 2.5,
+    "c6": Decimal("3.2500"),
+    "c7": datetime.date(1969, 12, 31),
+    "c8": datetime.datetime(2024, 1, 1, 0, 0, 0, 1, tzinfo=datetime.UTC),
+    "c9": datetime.datetime(1582, 1, 1),
+    "c10": "漢字",
+    "c11": b"\x00\xff",
+    "c12": {"a": 1, "b": {"c": "d"}},
+    "c13": [{"x": 1}, None],
+    "c14": [("k", [1, None])],
+}
+
+
+@pytest.fixture(scope="module")
+def db(session: Spark, catalog: str) -> str:
+    session(f"CREATE NAMESPACE {catalog}.writes")
+    return f"{catalog}.writes"
+
+
+def loaded(session: Spark, table: str) -> Table:
+    catalog, namespace, name = table.split(".")
+    return session.lake(catalog).table((namespace, name))
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_values_of_every_type(session: Spark, db: str, file_format: str) -> None:
+    name = f"{db}.types_{file_format}"
+    session(f"CREATE TABLE {name} ({EVERYTHING}) TBLPROPERTIES ('write.format.default' = '{file_format}')")
+    nulls = ", ".join(["NULL"] * len(VALUES))
+    session(f"INSERT INTO {name} VALUES ({ROW}), ({nulls})")
+    rows = loaded(session, name).scan().to_arrow().to_pylist()
+    assert sorted(rows, key=lambda row: row["c2"] is None) == [VALUES, dict.fromkeys(VALUES)]
+    (through_spark,) = session(f"SELECT * FROM {name} WHERE c2 = 1")
+    assert through_spark[9:11] == ("漢字", bytearray(b"\x00\xff"))
+    assert through_spark[8] == datetime.datetime(1582, 1, 1)
+
+
+def test_insert_by_position_name_and_list(session: Spark, db: str) -> None:
+    name = f"{db}.inserted"
+    session(f"CREATE TABLE {name} (id BIGINT NOT NULL, name STRING, n INT) TBLPROPERTIES ('format-version' = '3')")
+    session(f"INSERT INTO {name} VALUES (1, 'a', 10), (2, 'b', 20)")
+    session(f"INSERT INTO {name} BY NAME SELECT 30 AS n, 3L AS id")
+    session(f"INSERT INTO {name} (name, id) SELECT 'd', 4L")
+    session(f"INSERT INTO {name} TABLE {name}")
+    expected = [(1, "a", 10), (2, "b", 20), (3, None, 30), (4, "d", None)]
+    assert session.sorted(f"SELECT * FROM {name}") == sorted(expected * 2, key=repr)
+    with pytest.raises(PySparkException, match="NOT_NULL_ASSERT_VIOLATION"):
+        session(f"INSERT INTO {name} VALUES (NULL, 'x', 1)")
+    with pytest.raises(AnalysisException, match="INCOMPATIBLE_DATA_FOR_TABLE"):
+        session(f"INSERT INTO {name} VALUES ('x', 'x', 1)")
+    assert session.one(f"SELECT count(*) FROM {name}") == 8
+
+
+def test_partitioned_writes_make_one_file_for_each_partition(session: Spark, db: str) -> None:
+    name = f"{db}.parted"
+    session(
+        f"""CREATE TABLE {name} (id BIGINT, name STRING, at TIMESTAMP)
+        PARTITIONED BY (days(at), bucket(4, id), bucket(2, name), truncate(1, name))"""
+    )
+    session(
+        f"""INSERT INTO {name} SELECT id, concat(chr(97 + id % 2), 'x'), timestamp_seconds((id % 3) * 86400)
+        FROM range(0, 1000, 1, 8)"""
+    )
+    files = loaded(session, name).inspect.files(columns=["partition", "record_count"]).to_pylist()
+    partitions = [tuple(file["partition"].values()) for file in files]
+    assert len(partitions) == len(set(partitions)), "tasks wrote the same partition"
+    assert sum(file["record_count"] for file in files) == 1000
+    assert session.one(f"SELECT count(DISTINCT id) FROM {name}") == 1000
+
+
+@pytest.fixture
+def parted(session: Spark, db: str, request: pytest.FixtureRequest) -> str:
+    name = f"{db}.t_{abs(hash(request.node.name))}"
+    session(f"CREATE TABLE {name} (id BIGINT, k INT) PARTITIONED BY (k)")
+    session(f"INSERT INTO {name} SELECT id, CAST(id % 3 AS INT) FROM range(9)")
+    return name
+
+
+def counts(session: Spark, name: str) -> list[tuple[Any, ...]]:
+    return session(f"SELECT k, count(*) FROM {name} GROUP BY k ORDER BY k")
+
+
+def test_insert_overwrite_static(session: Spark, parted: str) -> None:
+    session(f"INSERT OVERWRITE {parted} PARTITION (k = 1) SELECT id FROM range(10, 15)")
+    assert counts(session, parted) == [(0, 3), (1, 5), (2, 3)]
+    session(f"INSERT OVERWRITE {parted} VALUES (1L, 7)")
+    assert counts(session, parted) == [(7, 1)]
+
+
+def test_insert_overwrite_dynamic(session: Spark, parted: str) -> None:
+    session("SET spark.sql.sources.partitionOverwriteMode = dynamic")
+    try:
+        session(f"INSERT OVERWRITE {parted} VALUES (100L, 2), (101L, 5)")
+        assert counts(session, parted) == [(0, 3), (1, 3), (2, 1), (5, 1)]
+        before = loaded(session, parted).current_snapshot
+        session(f"INSERT OVERWRITE {parted} SELECT * FROM {parted} WHERE false")
+        assert loaded(session, parted).current_snapshot == before, "nothing to write is no commit"
+    finally:
+        session("SET spark.sql.sources.partitionOverwriteMode = static")
+
+
+def test_data_frame_writer(session: Spark, db: str) -> None:
+    spark, name = session.session, f"{db}.framed"
+    rows = spark.range(10).selectExpr("id", "CAST(id % 2 AS INT) AS k")
+    rows.writeTo(name).tableProperty("a", "b").partitionedBy("k").create()
+    rows.writeTo(name).append()
+    assert counts(session, name) == [(0, 10), (1, 10)]
+    rows.where("k = 1").writeTo(name).overwrite(F.col("k") == 1)
+    assert counts(session, name) == [(0, 10), (1, 5)]
+    rows.where("k = 0").writeTo(name).overwritePartitions()
+    assert counts(session, name) == [(0, 5), (1, 5)]
+    rows.limit(3).writeTo(name).replace()
+    assert session.one(f"SELECT count(*) FROM {name}") == 3
+    table = loaded(session, name)
+    assert table.properties["a"] == "b", "replacing keeps properties"
+    assert len(table.snapshots) == 5, "and history"
+    rows.write.insertInto(name)
+    rows.write.mode("append").saveAsTable(name)
+    assert session.one(f"SELECT count(*) FROM {name}") == 23
+    with pytest.raises(AnalysisException):
+        rows.writeTo(name).create()
+    with pytest.raises(AnalysisException):
+        rows.writeTo(f"{db}.not_there").append()
+
+
+def test_create_table_as_is_all_or_nothing(session: Spark, db: str) -> None:
+    name = f"{db}.ctas"
+    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+        session(f"CREATE TABLE {name} AS SELECT 1 / (id - 5) AS x FROM range(10)")
+    assert not session.lake(db.split(".", maxsplit=1)[0]).table_exists("writes.ctas")
+    session(f"CREATE TABLE {name} AS SELECT id FROM range(5)")
+    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+        session(f"CREATE OR REPLACE TABLE {name} AS SELECT 1 / (id - 5) AS x FROM range(10)")
+    assert session.sorted(f"SELECT * FROM {name}") == [(n,) for n in range(5)]
+    session(f"CREATE OR REPLACE TABLE {name} PARTITIONED BY (bucket(2, id)) AS SELECT id, 'x' AS s FROM {name}")
+    assert session.sorted(f"SELECT * FROM {name}") == [(n, "x") for n in range(5)]
+    session(f"REPLACE TABLE {name} AS SELECT 1 AS one")
+    assert session(f"SELECT * FROM {name}") == [(1,)]
+    with pytest.raises(AnalysisException):
+        session(f"REPLACE TABLE {db}.not_there AS SELECT 1 AS one")
+
+
+def test_write_options(session: Spark, db: str) -> None:
+    name = f"{db}.told"
+    session(f"CREATE TABLE {name} (id BIGINT)")
+    rows = session.session.range(1000)
+    (
+        rows.writeTo(name)
+        .option("snapshot-property.who", "me")
+        .option("write-format", "orc")
+        .option("target-file-size-bytes", "1000000")
+        .append()
+    )
+    table = loaded(session, name)
+    assert table.current_snapshot is not None
+    assert table.current_snapshot.summary["who"] == "me"
+    assert set(table.inspect.files()["file_format"].to_pylist()) == {"ORC"}
+    rows.writeTo(name).option("branch", "audit").append()
+    assert session.one(f"SELECT count(*) FROM {name}") == 1000
+    assert session.one(f"SELECT count(*) FROM {name}.branch_audit") == 2000
+    session(f"INSERT INTO {name}.branch_audit VALUES (7L)")
+    assert session.one(f"SELECT count(*) FROM {name} VERSION AS OF 'audit'") == 2001
+    with pytest.raises(PySparkException, match="none, hash, range"):
+        rows.writeTo(name).option("distribution-mode", "wild").append()
+
+
+def test_write_audit_publish(session: Spark, db: str) -> None:
+    name = f"{db}.audited"
+    session(f"CREATE TABLE {name} (id BIGINT) TBLPROPERTIES ('write.wap.enabled' = 'true')")
+    session("SET spark.wap.id = load-1")
+    try:
+        session(f"INSERT INTO {name} VALUES (1)")
+    finally:
+        session("RESET spark.wap.id")
+    assert session.one(f"SELECT count(*) FROM {name}") == 0
+    loaded(session, name).publish("load-1")
+    assert session.one(f"SELECT count(*) FROM {name}") == 1
+
+
+def test_sorted_tables_are_sorted(session: Spark, db: str) -> None:
+    name = f"{db}.sorted"
+    session(f"CREATE TABLE {name} (id BIGINT, k INT) TBLPROPERTIES ('sort-order' = 'id desc')")
+    session(f"INSERT INTO {name} SELECT id, 0 FROM range(0, 10000, 1, 4)")
+    files = loaded(session, name).inspect.files(columns=["file_path", "sort_order_id"])
+    assert set(files["sort_order_id"].to_pylist()) == {1}
+    for path in files["file_path"].to_pylist():
+        rows = session(f"SELECT id FROM {name} WHERE _file = '{path}' ORDER BY _pos")
+        assert rows == sorted(rows, reverse=True)
+
+
+def test_truncate_and_deletes_of_whole_files(session: Spark, parted: str) -> None:
+    session(f"DELETE FROM {parted} WHERE k = 1")
+    assert counts(session, parted) == [(0, 3), (2, 3)]
+    session(f"TRUNCATE TABLE {parted}")
+    assert counts(session, parted) == []
+
+
+def test_a_failing_task_leaves_nothing(session: Spark, db: str) -> None:
+    name = f"{db}.failing"
+    session(f"CREATE TABLE {name} (id BIGINT)")
+    folder = loaded(session, name).location
+
+    def fail_in_the_end(batches: Any) -> Any:
+        yield from batches
+        if TaskContext.get().partitionId() == 1:
+            raise ValueError("on purpose")
+
+    rows = session.session.range(0, 1000, 1, 2).mapInArrow(fail_in_the_end, "id bigint")
+    with pytest.raises(PySparkException, match="on purpose") as caught:
+        rows.writeTo(name).append()
+    assert "Py4J" not in str(caught.value)
+    assert session.one(f"SELECT count(*) FROM {name}") == 0
+    found = [file for _, _, files in os.walk(f"{folder}/data") for file in files]
+    assert len(found) <= 1, "only the task that finished may have left its file"
+
+
+def test_rows_of_arrow_and_floe_meet(session: Spark, db: str) -> None:
+    name = f"{db}.shared"
+    session(f"CREATE TABLE {name} (id BIGINT, name STRING)")
+    loaded(session, name).append(pa.table({"id": [1, 2], "name": ["a", None]}))
+    session(f"INSERT INTO {name} VALUES (3L, 'c')")
+    assert session.sorted(f"SELECT * FROM {name}") == [(1, "a"), (2, None), (3, "c")]
+    assert loaded(session, name).scan(where="id = 3").to_arrow().to_pylist() == [{"id": 3, "name": "c"}]
