@@ -159,11 +159,12 @@ class RowActions(FileActions):
         self._reload()
         incoming = self._incoming(data, merge_schema=merge_schema, case_sensitive=case_sensitive)
         target = self._write_target(incoming.metadata, options)
+        mixed = not target.spec.is_unpartitioned and _has_other_specs(self._head(), target)
         files = write_rows(target, incoming.batches)
         if not files:
             return self._commit_rows(incoming, files, None)
         own = self._row_options(incoming, summary)
-        if target.spec.is_unpartitioned or not _has_other_specs(self._head(), target):
+        if not mixed:
             return self._commit_rows(incoming, files, ReplacePartitions(files, **own))
         # files of another partitioning hold rows of the same partitions, beside others
         return self._replace(incoming, target, files, _in_partitions(files, target), None, own)
