@@ -208,7 +208,7 @@ def pairs() -> Iterator[Pair]:
 def promised(pair: Pair) -> bool:
     """What docs/isolation.md says is never refused."""
     other_file = pair.distance in ("same partition", "apart")
-    by_row = pair.mode == MOR and pair.first in ("DELETE", "UPDATE") and pair.second in ("DELETE", "UPDATE")
+    by_row = pair.mode == MOR and {pair.first, pair.second} <= {"DELETE", "UPDATE", "MERGE"}
     return (
         pair.second in ("append", "overwrite")
         or pair.distance == "apart"

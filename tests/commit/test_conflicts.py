@@ -206,6 +206,24 @@ def test_row_wise_reads_do_not_mind_what_disappears() -> None:
     fine(box, alone)
 
 
+def test_rows_that_were_not_looked_at_may_disappear() -> None:
+    """Who says which rows were looked at together minds only what becomes of those."""
+    box = filled()
+    anything = Footprint(reads(box, col("id") > 3))
+    in_a = replace(anything, reads=replace(anything.reads, positions={A: BitMap64([4, 7]), B: BitMap64()}))
+    in_b = replace(anything, reads=replace(anything.reads, positions={B: BitMap64([4, 7])}))
+    bounds = {"lower_bounds": {DELETE_POS.id: encode(LONG, 5)}, "upper_bounds": {DELETE_POS.id: encode(LONG, 7)}}
+    box.commit(RowDelta([replace(position_deletes(D, 2, target=B), **bounds)], reads=BLIND))  # type: ignore[arg-type]
+    refused(box, anything, "rows disappeared by position")
+    refused(box, in_b, "rows disappeared by position")
+    fine(box, replace(in_b, reads=replace(in_b.reads, positions={B: BitMap64([4])})))
+    fine(box, in_a)
+    box.commit(DeleteFiles(where="day = 2"))
+    fine(box, in_a)
+    box.commit(DeleteFiles(where="day = 1"))
+    refused(box, in_a, "rows disappeared with their files")
+
+
 def test_compaction_of_others_is_no_news_to_a_reader() -> None:
     box = filled()
     mine = Footprint(reads(box, TRUE))

@@ -487,3 +487,40 @@ def transforms(maker: Maker) -> None:
     for term in [each.name for each in maker.table.spec.fields if str(each.transform) != "void"]:
         maker.table.update_spec().remove_field(term).commit()
     maker.append(22, 2)
+
+
+def _modes(mode: str) -> dict[str, str]:
+    return {f"write.{kind}.mode": mode for kind in ("delete", "update", "merge")}
+
+
+@operation("part", properties=_modes("copy-on-write"))
+def statements_copy_on_write(maker: Maker) -> None:
+    _statements(maker)
+
+
+@operation("part", versions=(2, 3), properties=_modes("merge-on-read"))
+def statements_merge_on_read(maker: Maker) -> None:
+    _statements(maker)
+
+
+def _statements(maker: Maker) -> None:
+    """DELETE, UPDATE, upsert and MERGE, one after the other, each on what the ones before left."""
+    maker.append(0, 12)
+    maker.append(12, 6)
+    maker.saw(maker.table.delete("id in (3, 13) or n = -5").snapshot, maker.without({3, 13, 5}))
+    moved = [{**row, "part": "b", "price": 1.5} if row["id"] % 4 == 0 else row for row in maker.rows]
+    maker.saw(maker.table.update({"part": "'b'", "price": 1.5}, where="id % 4 = 0").snapshot, moved)
+    fresh = new_rows(16, 4, part="z")
+    maker.saw(maker.table.upsert(fresh, on="id").snapshot, maker.without({16, 17, 18, 19}) + fresh)
+    source = new_rows(17, 6)
+    merge = maker.table.merge(source, on="t.id = s.id and t.part is not null").when_matched_delete("s.id = 18")
+    merge.when_matched_update({"n": "s.n * 2", "part": "s.part"}).when_not_matched_insert_all()
+    merge.when_not_matched_by_source_update({"code": None}, "t.id < 2")
+    by_id = {row["id"]: row for row in source}
+    left = [
+        {**row, "n": by_id[row["id"]]["n"] * 2, "part": by_id[row["id"]]["part"]}
+        if row["id"] in by_id
+        else {**row, "code": None if row["id"] < 2 else row["code"]}
+        for row in maker.without({18})
+    ]
+    maker.saw(merge.execute().snapshot, left + new_rows(20, 3))

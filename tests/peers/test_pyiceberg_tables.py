@@ -62,6 +62,7 @@ def refused_table(made: Made, name: str) -> str | None:
     if made.operation == "transforms" and made.version == 1 and name in ("entries", *OF_FILES):
         return None if name.endswith("delete_files") else VOID_TYPE
     bare = made.operation in WITHOUT_SIZES or (made.operation == "rewrite_files" and made.version > 1)
+    bare |= made.operation == "statements_merge_on_read" and made.version > 2
     return NO_SIZES if name == "entries" and bare else None
 
 
@@ -84,6 +85,10 @@ DIFFERS: dict[tuple[str, str], tuple[Callable[[Made], bool], str]] = {
             *((name, "partition") for name in ("files", "data_files", "all_files", "all_data_files", "partitions")),
         )
     },
+    ("entries", "data_file"): (
+        lambda made: made.operation in ("spec_evolution", "statements_merge_on_read"),
+        "a renamed partition field, as above; counts that a delete file has not are an empty map",
+    ),
 }
 
 

@@ -57,6 +57,10 @@ class Reads:
     schema_id: int | None = None
     """The schema whose names the filter uses; without it, any that the table has had is taken to be meant."""
 
+    positions: Mapping[str, BitMap64] | None = field(default=None, hash=False)
+    """By data file, the positions of all live rows that passed the filter, if they are at hand: with them, rows that
+    others deleted or moved are known not to be among those that were looked at."""
+
 
 BLIND = Reads(blind=True)
 """Read nothing: a plain append, or a deletion by filter that is made again on every newer state."""

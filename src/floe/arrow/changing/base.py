@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -153,13 +153,23 @@ class Base:
             known = " or ".join(str(one.value) for one in kind)
             raise InvalidUpdate(f"{text[:80]!r} is no value of {name}", hint=f"use {known}", property=name) from None
 
-    def reads(self, filter_: Expression, files: Iterable[str] = (), *, row_wise: bool) -> Reads:
-        """What a change rests on: the rows that pass a filter, and the files whose rows it copied."""
+    def reads(
+        self,
+        filter_: Expression,
+        files: Iterable[str] = (),
+        *,
+        looked_at: Mapping[str, BitMap64] | None = None,
+    ) -> Reads:
+        """What a change rests on: the rows that pass a filter, and the files whose rows it copied.
+
+        Without `looked_at`, the rows that were seen together, each row was judged by itself.
+        """
         return Reads(
             None if self.head is None else self.head.snapshot_id,
             filter=filter_,
             files=frozenset(files),
-            row_wise=row_wise,
+            row_wise=looked_at is None,
+            positions=looked_at,
             schema_id=self.schema_id,
         )
 

@@ -5,11 +5,12 @@ Only files that hold a changed row are written. A file all of whose rows go is r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from floe.arrow.changing.base import Base, Counts, Made
 from floe.arrow.changing.moving import Assign, Moving, new_rows
@@ -28,7 +29,7 @@ def copy_on_write(
     counts: Counts,
     *,
     read: Expression,
-    row_wise: bool,
+    looked_at: Mapping[str, BitMap64] | None = None,
     assign: Assign | None = None,
     inserted: Iterable[pa.RecordBatch] = (),
 ) -> Made:
@@ -43,7 +44,7 @@ def copy_on_write(
     change = Overwrite(
         added=written,
         removed=[touched.task.file for touched in files],
-        reads=base.reads(read, moving.copied, row_wise=row_wise),
+        reads=base.reads(read, moving.copied, looked_at=looked_at),
         **base.snapshot_options(statement, counts),
     )
     return Made(change, counts, tuple(written))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import pyarrow as pa
 
 from floe.arrow.changing.base import TARGET, Base
 from floe.arrow.changing.conditions import Condition
@@ -17,7 +18,7 @@ from floe.spec.expressions.nodes import TRUE
 from floe.spec.schemas.metadata_columns import POS
 from floe.spec.schemas.schema import Schema
 
-__all__ = ["all_settled", "columns_for", "passing_rows", "settled_tasks"]
+__all__ = ["all_settled", "columns_for", "passing_rows", "positions_of", "settled_tasks"]
 
 
 def settled_tasks(plan: ScanPlan) -> Iterator[tuple[FileTask, bool]]:
@@ -41,12 +42,17 @@ def columns_for(schema: Schema, relation: str, values: Iterable[Compiled]) -> Sc
     return Schema((*(field for field in schema.fields if field.name in names), POS))
 
 
+def positions_of(batch: pa.RecordBatch) -> Positions:
+    """The positions of rows in their file, which stand in the last column."""
+    return np.asarray(batch.column(batch.num_columns - 1), np.int64)
+
+
 def passing_rows(base: Base, task: FileTask, condition: Condition, *, settled: bool = False) -> Positions:
     """The positions of a file's live rows that a condition is true of, ascending."""
     rest = condition.rest
     schema = columns_for(base.schema, TARGET, [] if rest is None else [rest])
     found = [NOWHERE]
     for batch in base.reader.batches(task, schema, where=TRUE if settled else None):
-        positions = np.asarray(batch.column(batch.num_columns - 1), np.int64)
+        positions = positions_of(batch)
         found.append(positions if rest is None else positions[rest.mask(Rows.of(**{TARGET: batch}))])
     return np.concatenate(found)

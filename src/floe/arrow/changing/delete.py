@@ -59,7 +59,7 @@ def delete(base: Base, where: Any, *, by_metadata: bool | None = None) -> Made:
     if not files:
         return Made(None)
     make = copy_on_write if base.mode(STATEMENT) is Mode.COPY_ON_WRITE else merge_on_read
-    return make(base, STATEMENT, files, Counts(deleted=deleted), read=condition.filter, row_wise=True)
+    return make(base, STATEMENT, files, Counts(deleted=deleted), read=condition.filter)
 
 
 def _live_rows(base: Base, plan: ScanPlan) -> int:

@@ -14,16 +14,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from floe.arrow.changing.assignments import Columns, inserted_columns, updated_columns
 from floe.arrow.changing.base import SOURCE, TARGET, Base, Counts, Made, Mode
 from floe.arrow.changing.copy_on_write import copy_on_write
-from floe.arrow.changing.deciding import columns_for
+from floe.arrow.changing.deciding import columns_for, positions_of
 from floe.arrow.changing.matching import Matching, take_apart
 from floe.arrow.changing.merge_on_read import merge_on_read
 from floe.arrow.changing.pending import refuse_pending_rows
 from floe.arrow.changing.source import Source
-from floe.arrow.changing.touched import Positions, Touched
+from floe.arrow.changing.touched import Positions, Touched, bitmap
 from floe.arrow.values.compiling import Compiled, Rows, Scope
 from floe.arrow.values.filters import filter_of
 from floe.arrow.values.rows import Mask
@@ -148,6 +149,9 @@ class _Merge:
         self.seen: Mask = np.zeros(len(source), np.bool_)
         """The source rows that some row of the table matches."""
 
+        self.looked_at: dict[str, BitMap64] = {}
+        """By file, the rows of the table that were looked at."""
+
     def made(self, statement: str) -> Made:
         where = self._filter()
         plan = self.base.plan(where)
@@ -168,7 +172,7 @@ class _Merge:
             files,
             counts,
             read=where,
-            row_wise=False,
+            looked_at=self.looked_at,
             assign=self._assign,
             inserted=self._inserted(chosen),
         )
@@ -187,7 +191,11 @@ class _Merge:
     def _decide(self, task: FileTask) -> Touched | None:
         conditions = [step.condition for step in (*self.matched, *self.unmatched) if step.condition is not None]
         schema = columns_for(self.base.schema, TARGET, [*self.matching.target_values, *conditions])
-        found = [self._decide_rows(rows) for rows in self._chunks(task, schema)]
+        found = []
+        looked_at = self.looked_at.setdefault(task.file.file_path, BitMap64())
+        for rows in self._chunks(task, schema):
+            looked_at |= bitmap(positions_of(rows))
+            found.append(self._decide_rows(rows))
         if not found:
             return None
         deleted, updated, clause, source = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -228,7 +236,7 @@ class _Merge:
             left = np.flatnonzero(~has_match)
             chosen = self._choose(self.unmatched, rows, left, None)
             action[left] = np.where(chosen >= 0, chosen + len(self.matched), _KEEP)
-        positions = np.asarray(rows.column(rows.num_columns - 1), np.int64)
+        positions = positions_of(rows)
         deletes = np.array([step.then is Then.DELETE for step in steps] + [False])[action]
         updates = np.array([step.then is Then.UPDATE for step in steps] + [False])[action]
         return positions[deletes], positions[updates], action[updates], by[updates]

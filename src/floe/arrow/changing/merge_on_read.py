@@ -7,7 +7,7 @@ removed with it, but for delete files that are for other data files too (spec: D
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import pyarrow as pa
@@ -35,7 +35,7 @@ def merge_on_read(
     counts: Counts,
     *,
     read: Expression,
-    row_wise: bool,
+    looked_at: Mapping[str, BitMap64] | None = None,
     assign: Assign | None = None,
     inserted: Iterable[pa.RecordBatch] = (),
 ) -> Made:
@@ -58,7 +58,7 @@ def merge_on_read(
         removed=[*(touched.task.file for touched in files if touched.whole), *replaced],
         referenced=[touched.path for touched in partly],
         positions={touched.path: touched.positions for touched in partly},
-        reads=base.reads(read, row_wise=row_wise),
+        reads=base.reads(read, looked_at=looked_at),
         **base.snapshot_options(statement, counts),
     )
     return Made(change, counts, (*written, *deletes))

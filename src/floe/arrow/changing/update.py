@@ -39,9 +39,7 @@ def update(base: Base, values: Mapping[str, Any], where: Any = None) -> Made:
         return Made(None)
     counts = Counts(updated=sum(len(touched.updated) for touched in files))
     make = copy_on_write if base.mode(STATEMENT) is Mode.COPY_ON_WRITE else merge_on_read
-    return make(
-        base, STATEMENT, files, counts, read=condition.filter, row_wise=True, assign=lambda *rows: _set(columns, *rows)
-    )
+    return make(base, STATEMENT, files, counts, read=condition.filter, assign=lambda *rows: _set(columns, *rows))
 
 
 def _set(columns: Columns, rows: pa.RecordBatch, clause: Positions, source: Positions) -> list[pa.Array]:

@@ -143,6 +143,17 @@ class Declared:
         )
 
     @cached_property
+    def looked_at(self) -> PathSet | None:
+        """The data files with rows that were looked at, if it is known which rows those were."""
+        known = self.reads.positions
+        return None if known is None else PathSet(path for path, rows in known.items() if rows)
+
+    def positions_looked_at(self, path: str) -> Positions:
+        """The rows of a data file that were looked at."""
+        known = self.reads.positions
+        return None if known is None else known.get(path)
+
+    @cached_property
     def rows_cleared(self) -> RowFilter | None:
         """The rows that are removed wherever they are, if the table was read for it."""
         if self.reads.blind or self.writes.filter is None:

@@ -57,13 +57,24 @@ def added_where_read(mine: Declared, facts: SnapshotFacts, files: Files) -> Iter
 def removed_where_read(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
     """Removed files that may have held rows of the filter."""
     assert mine.rows_read is not None
+    if mine.looked_at is not None:
+        return _same(mine.looked_at, files)
     return _paths(map(mine.rows_read.data, files))
 
 
 def deleted_by_position_where_read(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
     """Position deletes that may have deleted rows of the filter."""
     assert mine.rows_read is not None
-    return _paths(map(mine.rows_read.position_deletes, files))
+    near = list(map(mine.rows_read.position_deletes, files))
+    if mine.looked_at is None:
+        yield from _paths(near)
+        return
+    aimed = mine.aimed(mine.looked_at, near)
+    removed = deletes_naming(PathSet(aimed), facts.removed_deletes)
+    for path, deletes in aimed.items():
+        theirs = mine.their_positions(path, deletes, removed.get(path, []))
+        if any(overlap(mine.positions_looked_at(path), other) for other in theirs):
+            yield path
 
 
 def deleted_by_value_where_read(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
