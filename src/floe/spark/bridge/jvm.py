@@ -235,9 +235,10 @@ class Jvm:
         """The JVM's session that is at work now."""
         return self.sql("classic.SparkSession").active()
 
-    def setting(self, name: str, default: str = "") -> str:
-        """A setting of the session that is at work now."""
-        found: str = self.active_session().conf().get(name, default)
+    def setting(self, name: str, default: str | None = None) -> str:
+        """A setting of the session that is at work now; without a default, one that Spark itself has one for."""
+        settings = self.active_session().conf()
+        found: str = settings.get(name) if default is None else settings.get(name, default)
         return found
 
     @property

@@ -69,7 +69,7 @@ def _destination(
     branch = named or asked
     if not boolean_property(metadata.properties, "write.wap.enabled", default=False):
         return branch, None
-    wap_id, wap_branch = jvm.setting("spark.wap.id"), jvm.setting("spark.wap.branch")
+    wap_id, wap_branch = jvm.setting("spark.wap.id", ""), jvm.setting("spark.wap.branch", "")
     if wap_id and wap_branch:
         raise InvalidInput("spark.wap.id and spark.wap.branch are both set", hint="unset one of them")
     if branch is not None:
