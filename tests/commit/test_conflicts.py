@@ -213,7 +213,7 @@ def test_rows_that_were_not_looked_at_may_disappear() -> None:
     in_a = replace(anything, reads=replace(anything.reads, positions={A: BitMap64([4, 7]), B: BitMap64()}))
     in_b = replace(anything, reads=replace(anything.reads, positions={B: BitMap64([4, 7])}))
     bounds = {"lower_bounds": {DELETE_POS.id: encode(LONG, 5)}, "upper_bounds": {DELETE_POS.id: encode(LONG, 7)}}
-    box.commit(RowDelta([replace(position_deletes(D, 2, target=B), **bounds)], reads=BLIND))  # type: ignore[arg-type]
+    box.commit(RowDelta([replace(position_deletes(D, 2, target=B), **bounds)], reads=reads(box)))  # type: ignore[arg-type]
     refused(box, anything, "rows disappeared by position")
     refused(box, in_b, "rows disappeared by position")
     fine(box, replace(in_b, reads=replace(in_b.reads, positions={B: BitMap64([4])})))
