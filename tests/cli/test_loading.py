@@ -242,3 +242,34 @@ def test_what_scan_writes_load_reads(run: Floe, warehouse: Warehouse) -> None:
         done = run("load", f"all.{kind}", *warehouse.named(f"db.{kind}"))
         assert done.code == 0, done.err
         assert rows_of(copy) == rows_of(table), kind
+
+
+def test_json_lines_into_moments(run: Floe, warehouse: Warehouse) -> None:
+    """Texts become moments exactly; a zone is needed where the column has one, and refused where it has none."""
+    warehouse.lake.create_namespace("db")
+    table = warehouse.lake.create_table("db.t", "id int, at timestamptz, local timestamp, day date, clock time")
+    name = warehouse.named("db.t")
+    good = b'{"id": 1, "at": "2024-05-17T12:00:00+02:00", "local": "2024-05-17 10:00:00.5", "day": "2024-05-17"}\n'
+    assert run("load", "-", *name, "-f", "jsonl", stdin=good + b'{"id": 2, "clock": "10:30:00"}\n').code == 0
+    assert rows_of(table) == [
+        {
+            "id": 1,
+            "at": dt.datetime(2024, 5, 17, 10, tzinfo=dt.UTC),
+            "local": dt.datetime(2024, 5, 17, 10, 0, 0, 500_000),
+            "day": dt.date(2024, 5, 17),
+            "clock": None,
+        },
+        {"id": 2, "at": None, "local": None, "day": None, "clock": dt.time(10, 30)},
+    ]
+    for text, message in (
+        ('{"at": "2024-05-17T10:00:00"}', "says no zone"),
+        ('{"local": "2024-05-17T10:00:00Z"}', "says a zone"),
+        ('{"day": "17.5.2024"}', "17.5.2024"),
+        ('{"id": 1.5}', "1.5"),
+        ('{"id": 1, }', "JSON"),
+    ):
+        done = run("load", "-", *name, "-f", "jsonl", stdin=text.encode() + b"\n")
+        assert done.code == 1, text
+        assert message in done.err
+        assert "defect" not in done.err
+    assert len(rows_of(table)) == 2

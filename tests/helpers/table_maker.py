@@ -49,7 +49,8 @@ def new_rows(first: int, count: int, **fixed: Any) -> Rows:
             "part": PARTS[n % len(PARTS)],
             "day": dt.date(1969, 12, 30) + dt.timedelta(days=n),
             "amount": None if n % 7 == 3 else Decimal(n * 325 - 1000).scaleb(-2),
-            "price": None if n % 5 == 4 else n * 0.25 - 2,
+            # never zero: a bound of 0.0 is written as -0.0, which is less than 0.0 to Java's planner, but not to SQL
+            "price": None if n % 5 == 4 else n * 0.25 - 2.125,
             "at": None if n % 11 == 10 else _EPOCH + dt.timedelta(hours=7 * n, microseconds=n),
             "ok": None if n % 3 == 2 else n % 2 == 0,
             "n": -n,

@@ -115,7 +115,11 @@ def find_place(place: str | None, where: Where) -> Place:
     if where.catalog is not None:
         return _place(open_catalog(where.catalog, where.options), parse_namespace(place or ""))
     if place is None:
-        return _place(open_catalog(None, where.options), ())
+        try:
+            return _place(open_catalog(None, where.options), ())
+        except NoSuchCatalog as error:
+            error.hint = f"name a folder or a catalog, as in `floe ls warehouse`; {error.hint}"
+            raise
     if _is_path(place) or is_sql_uri(place):
         return _place(open_catalog(place, where.options), ())
     settings = load_settings()

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv
 from pyarrow import json as arrow_json
 
@@ -33,7 +34,13 @@ _ROWS: Final = 8192
 _READ_BY_CSV: Final = frozenset(
     {"boolean", "int", "long", "float", "double", "decimal", "string", "date", "time", "timestamp", "timestamptz"}
 )
-_READ_BY_JSON: Final = frozenset({"boolean", "int", "long", "float", "double", "string"})
+_READ_BY_JSON: Final = frozenset({"boolean", "int", "long", "float", "double", "decimal", "string"})
+_CAST: Final = frozenset({"date", "timestamp", "timestamptz"})
+"""What Arrow reads from text."""
+
+_TEXT_IN_JSON: Final = _CAST | {"time"}
+
+_ZONE: Final = r"(Z|[+-]\d\d:?\d\d)$"
 
 
 @dataclass(frozen=True)
@@ -79,14 +86,17 @@ def open_csv(name: str, stream: Any, columns: Schema | None, options: TextOption
         raise _unreadable(error, name, known=columns is not None) from None
     texts = {name: type_ for name, type_ in by_name.items() if type_.kind not in _READ_BY_CSV}
     schema = _resolved(reader.schema, texts)
-    return schema, _csv_batches(name, reader, schema, texts, known=columns is not None)
+    return schema, _batches(name, reader, schema, texts, known=columns is not None)
 
 
 def open_json_lines(name: str, stream: Any, columns: Schema | None, options: TextOptions) -> Opened:
     """The batches of a file with a JSON object on each line (or of one list of objects)."""
-    if columns is not None and not all(_json_can(field.type) for field in columns.fields):
+    by_name = {} if columns is None else {field.name: field.type for field in columns.fields}
+    texts = {name: type_ for name, type_ in by_name.items() if type_.kind in _TEXT_IN_JSON}
+    if columns is not None and not all(_json_can(type_) for name, type_ in by_name.items() if name not in texts):
         return _open_json_rows(name, stream, columns)
-    explicit = None if columns is None else pa.schema([(f.name, arrow_type(f.type)) for f in columns.fields])
+    read_as = {column: pa.string() if column in texts else arrow_type(type_) for column, type_ in by_name.items()}
+    explicit = pa.schema(read_as.items()) if read_as else None
     try:
         reader = arrow_json.open_json(
             stream,
@@ -95,8 +105,8 @@ def open_json_lines(name: str, stream: Any, columns: Schema | None, options: Tex
         )
     except pa.ArrowInvalid as error:
         raise _unreadable(error, name, known=columns is not None) from None
-    schema = _resolved(reader.schema, {})
-    return schema, _csv_batches(name, reader, schema, {}, known=columns is not None)
+    schema = _resolved(reader.schema, texts)
+    return schema, _batches(name, reader, schema, texts, known=columns is not None)
 
 
 def _resolved(schema: pa.Schema, texts: dict[str, Type]) -> pa.Schema:
@@ -110,7 +120,7 @@ def _resolved(schema: pa.Schema, texts: dict[str, Type]) -> pa.Schema:
     return pa.schema([(field.name, type_of(field)) for field in schema])
 
 
-def _csv_batches(
+def _batches(
     name: str, reader: Any, schema: pa.Schema, texts: dict[str, Type], *, known: bool
 ) -> Iterator[pa.RecordBatch]:
     while True:
@@ -130,11 +140,28 @@ def _csv_batches(
 
 
 def _from_text(type_: Type, column: pa.Array, name: str, file: str) -> pa.Array:
+    if type_.kind in _CAST:
+        return _moments(type_, column, name, file)
     read = _reader(type_)
     try:
         return to_array(type_, [None if text is None else read(text) for text in column.to_pylist()])
     except InvalidValue as error:
         raise error.with_context(column=name, file=file) from None
+
+
+def _moments(type_: Type, column: pa.Array, name: str, file: str) -> pa.Array:
+    """Texts as moments; one with a zone has to say which, and one without cannot have any."""
+    wanted = type_.kind == "timestamptz"
+    if type_.kind.startswith("timestamp"):
+        wrong = pc.not_equal(pc.match_substring_regex(column, _ZONE), wanted)
+        if pc.any(wrong).as_py():
+            text = column.filter(pc.fill_null(wrong, False))[0].as_py()
+            says = "says no zone; write 2024-05-17T10:00:00Z" if wanted else "says a zone, and a timestamp has none"
+            raise InvalidValue(f"{text!r:.80} {says}", column=name, file=file)
+    try:
+        return column.cast(arrow_type(type_))
+    except pa.ArrowInvalid as error:
+        raise InvalidValue(str(error)[:200], column=name, file=file) from None
 
 
 def _reader(type_: Type) -> Callable[[str], Any]:
