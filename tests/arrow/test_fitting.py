@@ -265,6 +265,16 @@ def test_new_fields_inside_structs_lists_and_maps() -> None:
     assert found.has("l.element.b")
 
 
+def test_columns_are_found_without_regard_to_case() -> None:
+    table = Schema((Field(1, "Id", INT, required=True), Field(2, "In", StructType((Field(3, "A", LONG),)))))
+    update = SchemaUpdate(table, format_version=2, last_column_id=3, case_sensitive=False)
+    incoming = pa.schema({"ID": pa.int64(), "in": pa.struct([("a", pa.int64()), ("b", pa.int64())])})
+    merged_schema(update, incoming, table, format_version=2, case_sensitive=False)
+    found = update.apply()
+    assert (found.field("Id").type, found.field("Id").required) == (LONG, True)
+    assert [field.name for field in found.field("In").type.fields] == ["A", "b"]
+
+
 def test_types_that_cannot_merge() -> None:
     with pytest.raises(IncompatibleChange, match="cannot change 'id' from long to string"):
         merged(Schema((Field(1, "id", LONG),)), {"id": pa.string()})

@@ -329,7 +329,9 @@ def _known(field: Field, version: int, path: tuple[str, ...]) -> Field:
 # merging --------------------------------------------------------------------------------------------------------------
 
 
-def merged_schema(update: SchemaUpdate, incoming: pa.Schema, existing: Schema, *, format_version: int) -> None:
+def merged_schema(
+    update: SchemaUpdate, incoming: pa.Schema, existing: Schema, *, format_version: int, case_sensitive: bool = True
+) -> None:
     """Have an update take in the columns of data: new ones are added, and narrower ones widened if need be.
 
     A column that is there stays as it is where the values can be taken as they are; none becomes optional because Arrow
@@ -346,9 +348,8 @@ def merged_schema(update: SchemaUpdate, incoming: pa.Schema, existing: Schema, *
     }
     """
     theirs = schema_from_arrow(_without_ids(incoming))
-    names = {field.name: field for field in existing.fields}
-    fields = tuple(_taken(field, names.get(field.name), format_version, (field.name,)) for field in theirs.fields)
-    update.union_by_name(Schema(fields))
+    merger = _Merger(format_version, str if case_sensitive else str.lower)
+    update.union_by_name(Schema(merger.fields(theirs.fields, existing.fields, ())))
 
 
 def _without_ids(schema: pa.Schema) -> pa.Schema:
@@ -356,17 +357,25 @@ def _without_ids(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
 
 
-def _taken(theirs: Field, ours: Field | None, version: int, path: tuple[str, ...]) -> Field:
-    required = ours is not None and ours.required
-    if theirs.type.is_nested and (ours is None or ours.type.kind == theirs.type.kind):
-        own = {} if ours is None else {child.name: child for child in ours.type.fields}
-        children = tuple(
-            _taken(child, own.get(child.name), version, (*path, child.name)) for child in theirs.type.fields
-        )
-        return replace(theirs, type=with_children(theirs.type, children), required=required, doc=None)
-    if ours is not None:
-        widens = can_promote(ours.type, theirs.type, version)
-        if not widens and (_fits(theirs.type, ours.type) or theirs.type.kind == "unknown"):
-            return replace(theirs, type=ours.type, required=required, doc=None)
-        return replace(theirs, required=required, doc=None)
-    return replace(_known(theirs, version, path), required=False, doc=None)
+@dataclass(frozen=True, slots=True)
+class _Merger:
+    """Makes of the fields of data what the table's schema is to be merged with."""
+
+    format_version: int
+    fold: Callable[[str], str]
+
+    def fields(self, theirs: Iterable[Field], ours: Iterable[Field], path: tuple[str, ...]) -> tuple[Field, ...]:
+        own = {self.fold(field.name): field for field in ours}
+        return tuple(self.field(field, own.get(self.fold(field.name)), (*path, field.name)) for field in theirs)
+
+    def field(self, theirs: Field, ours: Field | None, path: tuple[str, ...]) -> Field:
+        if ours is None:
+            return replace(_known(theirs, self.format_version, path), required=False, doc=None)
+        theirs = replace(theirs, required=ours.required, doc=None)
+        if theirs.type.is_nested and ours.type.kind == theirs.type.kind:
+            children = self.fields(theirs.type.fields, ours.type.fields, path)
+            return replace(theirs, type=with_children(theirs.type, children))
+        stays = _fits(theirs.type, ours.type) or theirs.type.kind == "unknown"
+        if stays and not can_promote(ours.type, theirs.type, self.format_version):
+            return replace(theirs, type=ours.type)
+        return theirs

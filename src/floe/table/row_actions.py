@@ -207,25 +207,29 @@ class RowActions(FileActions):
         metadata = self.metadata
         reader = reader_of(data, metadata.schema, case_sensitive=case_sensitive)
         try:
-            fitted, changes = self._fitted(metadata, reader.schema, merge_schema, case_sensitive)
+            return self._fitted(metadata, reader, merge_schema, case_sensitive)
         except InvalidSchema:
             self._reload()
             if self.metadata.current_schema_id == metadata.current_schema_id:
                 raise
-            metadata = self.metadata
-            fitted, changes = self._fitted(metadata, reader.schema, merge_schema, case_sensitive)
-        fitting = Fitting(reader.schema, fitted.schema, case_sensitive=case_sensitive)
-        return _Incoming(fitted, fitting.all(reader), changes)
+            return self._fitted(self.metadata, reader, merge_schema, case_sensitive)
 
     def _fitted(
-        self, metadata: TableMetadata, incoming: pa.Schema, merge_schema: bool, case_sensitive: bool
+        self, metadata: TableMetadata, reader: pa.RecordBatchReader, merge_schema: bool, case_sensitive: bool
+    ) -> _Incoming:
+        changes: tuple[Change, ...] = ()
+        if merge_schema:
+            metadata, changes = self._merged(metadata, reader.schema, case_sensitive)
+        fitting = Fitting(reader.schema, metadata.schema, case_sensitive=case_sensitive)
+        return _Incoming(metadata, fitting.all(reader), changes)
+
+    def _merged(
+        self, metadata: TableMetadata, incoming: pa.Schema, case_sensitive: bool
     ) -> tuple[TableMetadata, tuple[Change, ...]]:
-        """The table's metadata, with the columns that the data brings if they are to be merged."""
-        if not merge_schema:
-            Fitting(incoming, metadata.schema, case_sensitive=case_sensitive)  # or it says what is wrong
-            return metadata, ()
+        """The table's metadata with the columns that data brings, and the change that makes it so."""
         update = schema_update_of(metadata, case_sensitive=case_sensitive)
-        merged_schema(update, incoming, metadata.schema, format_version=metadata.format_version)
+        version = metadata.format_version
+        merged_schema(update, incoming, metadata.schema, format_version=version, case_sensitive=case_sensitive)
         change = UpdateSchema.from_update(update, metadata)
         if change.schema.same_columns(metadata.schema):
             return metadata, ()

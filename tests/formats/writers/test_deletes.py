@@ -5,8 +5,8 @@ import pytest
 from pyroaring import BitMap64
 
 from floe.errors import FloeError, InvalidInput, InvalidUpdate, UnsupportedFeature
+from floe.formats.position_deletes import read_deletion_vector
 from floe.formats.writers import (
-    read_deletion_vector,
     write_deletion_vectors,
     write_equality_deletes,
     write_position_deletes,

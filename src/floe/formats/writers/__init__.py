@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from floe.formats.writers.deletion_vectors import read_deletion_vector, write_deletion_vectors
+from floe.formats.writers.deletion_vectors import write_deletion_vectors
 from floe.formats.writers.equality_deletes import write_equality_deletes
 from floe.formats.writers.partitioned import ClusteredWriter, FanoutWriter
 from floe.formats.writers.position_deletes import write_position_deletes
@@ -14,7 +14,6 @@ __all__ = [
     "FanoutWriter",
     "RollingWriter",
     "WriteTarget",
-    "read_deletion_vector",
     "write_deletion_vectors",
     "write_equality_deletes",
     "write_position_deletes",

@@ -11,16 +11,15 @@ from collections.abc import Iterable, Mapping
 
 from pyroaring import BitMap64
 
-import floe
-from floe.errors import CorruptFile, InvalidInput, UnsupportedFeature
+from floe.errors import InvalidInput, UnsupportedFeature
+from floe.formats.position_deletes import read_deletion_vector
+from floe.formats.puffin import PuffinWriter
 from floe.formats.writers.rolling import discard, leave_nothing
 from floe.formats.writers.target import WriteTarget
-from floe.spec.codecs import deletion_vectors, puffin
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.partition_spec import PartitionSpec
-from floe.storage.protocol import Storage
 
-__all__ = ["read_deletion_vector", "write_deletion_vectors"]
+__all__ = ["write_deletion_vectors"]
 
 _SINCE = 3
 _VECTORS_OF_A_FILE = 100_000
@@ -60,66 +59,37 @@ def write_deletion_vectors(
     locations: list[str] = []
     written: list[DataFile] = []
     seen: set[str] = set()
-    batch: list[tuple[DataFile, int, puffin.Blob]] = []
-    size = 0
+    file: PuffinWriter | None = None
+    size = count = 0
     try:
-        for file, spec, given in deleted:
-            if file.file_path in seen:
-                raise InvalidInput("a data file has one deletion vector at most", **{"data file": file.file_path})
-            seen.add(file.file_path)
-            before = (existing or {}).get(file.file_path)
-            positions = given if before is None else given | read_deletion_vector(target.storage, before)
+        for data, spec, given in deleted:
+            if data.file_path in seen:
+                raise InvalidInput("a data file has one deletion vector at most", **{"data file": data.file_path})
+            seen.add(data.file_path)
+            positions = _complete(target, data, given, (existing or {}).get(data.file_path))
             if not positions:
                 continue
-            if positions.max() >= file.record_count:
-                raise InvalidInput(
-                    f"row {positions.max()} cannot be deleted: the file has {file.record_count} rows",
-                    **{"data file": file.file_path},
-                )
-            blob = deletion_vectors.blob_of(positions, file.file_path)
-            batch.append((file, spec.spec_id, blob))
-            size += len(blob.data)
-            if size >= target.delete_file_bytes or len(batch) >= _VECTORS_OF_A_FILE:
-                written += _write(target, batch, locations)
-                batch, size = [], 0
-        if batch:
-            written += _write(target, batch, locations)
+            if file is None:
+                locations.append(target.new_location("puffin", content=FileContent.POSITION_DELETES))
+                file, size, count = target.registry.write_puffin(target.storage, locations[-1]), 0, 0
+            file.add_vector(data, positions, spec=spec)
+            size, count = size + len(positions.serialize()), count + 1
+            if size >= target.delete_file_bytes or count >= _VECTORS_OF_A_FILE:
+                written += file.close().vectors()
+                file = None
+        if file is not None:
+            written += file.close().vectors()
     except BaseException as error:
         leave_nothing(error, discard(target.storage, locations))
         raise
     return written
 
 
-def _write(target: WriteTarget, batch: list[tuple[DataFile, int, puffin.Blob]], locations: list[str]) -> list[DataFile]:
-    made = puffin.write_file([blob for _, _, blob in batch], {"created-by": f"floe {floe.__version__}"})
-    location = target.new_location("puffin", content=FileContent.POSITION_DELETES)
-    locations.append(location)
-    target.storage.write(location, made.data)
-    return [
-        DataFile(
-            FileContent.POSITION_DELETES,
-            location,
-            "puffin",
-            file.partition,
-            int(blob.properties[deletion_vectors.CARDINALITY]),
-            len(made.data),
-            referenced_data_file=file.file_path,
-            content_offset=place.offset,
-            content_size_in_bytes=place.length,
-            spec_id=spec_id,
+def _complete(target: WriteTarget, data: DataFile, given: BitMap64, before: DataFile | None) -> BitMap64:
+    positions = given if before is None else given | read_deletion_vector(target.storage, before)
+    if positions and positions.max() >= data.record_count:
+        raise InvalidInput(
+            f"row {positions.max()} cannot be deleted: the file has {data.record_count} rows",
+            **{"data file": data.file_path},
         )
-        for (file, spec_id, blob), place in zip(batch, made.payload.blobs, strict=True)
-    ]
-
-
-def read_deletion_vector(storage: Storage, vector: DataFile) -> BitMap64:
-    """The positions in a deletion vector, as a manifest describes it."""
-    offset, size = vector.content_offset, vector.content_size_in_bytes
-    if not vector.is_deletion_vector or offset is None or size is None:
-        raise InvalidInput("this is no deletion vector", file=vector.file_path)
-    try:
-        return deletion_vectors.deserialize(
-            storage.read_range(vector.file_path, offset, size), cardinality=vector.record_count
-        )
-    except CorruptFile as error:
-        raise error.with_context(file=vector.file_path) from None
+    return positions

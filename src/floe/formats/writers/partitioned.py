@@ -38,7 +38,7 @@ __all__ = ["ClusteredWriter", "FanoutWriter", "RowWriter"]
 
 T = TypeVar("T")
 
-_MEMORY = 512 * 1024 * 1024
+_MEMORY = 384 * 1024 * 1024
 _OPEN_FILES = 200
 _ROWS_AT_ONCE = 131_072
 """How many rows are split at once: enough to be quick, few enough to stay in the processor's cache."""
@@ -235,11 +235,11 @@ class FanoutWriter(RowWriter):
         partition.work = self._workers.submit(write)
 
     def _relieve(self) -> None:
-        """Write the partitions with most rows, until half of the memory is free again."""
+        """Write the partitions with most rows, until three quarters of the memory are free again."""
         for partition in self._partitions.values():
             self._finish_work(partition)
         for partition in sorted(self._partitions.values(), key=lambda one: one.memory, reverse=True):
-            if self._count_memory() <= self._memory // 2:
+            if self._count_memory() <= self._memory // 4:
                 break
             self._hand_over(partition, flush=True)
         for partition in self._partitions.values():
