@@ -226,9 +226,9 @@ class _Parser(SqlTokens):
             self.need(TokenType.R_PAREN, "`)`")
             return found
         if kind in (TokenType.NUMBER, TokenType.DOT):
-            return self._read_number(token)
+            return self._read_number(at)
         if kind in (TokenType.STRING, TokenType.RAW_STRING):
-            return Literal(at, STRING, self._read_string())
+            return Literal(at, STRING, self.read_string())
         if kind == TokenType.HEX_STRING and self.raw(token)[0] in "xX":
             self.at += 1
             return Literal(at, BINARY, bytes.fromhex("0" * (len(token.text) % 2) + token.text))
@@ -237,39 +237,16 @@ class _Parser(SqlTokens):
             return reader(self, at)
         if word in TYPES and self.sees(TokenType.STRING, 1):
             self.at += 1
-            return self._typed_literal(word, self._read_string(), at)
+            return self._typed_literal(word, self.read_string(), at)
         return self._read_name(at)
 
-    def _read_number(self, token: Token) -> Literal:
-        at, start = self.position(token), token.start - 1
-        if token.token_type == TokenType.DOT:  # .5
-            self.at += 1
-            if not self.sees(TokenType.NUMBER) or self.tokens[self.at].start != token.end + 1:
-                self.fail(f"expected a value, found `{self.raw(token)}`", at)
-            token = self.tokens[self.at]
-        self.at += 1
-        if self.sees(TokenType.DCOLON) and self.tokens[self.at].start == token.start:
-            self.at += 2  # sqlglot's way to say that the number has a suffix, such as 5L
-        written = self.text[start : token.end]
+    def _read_number(self, at: int) -> Literal:
+        written = self.read_number()
         try:
             value = number_from_text(written)
         except InvalidExpression as error:
             self.fail(error.message, at, error.hint)
         return self._checked(lambda: Literal(at, *_typed_number(value, written)), at)
-
-    def _read_string(self) -> str:
-        """One or more quotations; a doubled quotation mark stands for itself, as in Spark 4."""
-        token = self.tokens[self.at]
-        self.at += 1
-        out = [token.text]
-        while (following := self.token()) is not None and following.token_type == TokenType.STRING:
-            mark = self.raw(following)[0]
-            if following.start == token.end + 1 and self.raw(token)[-1] == mark:
-                out.append(mark)
-            out.append(following.text)
-            token = following
-            self.at += 1
-        return "".join(out)
 
     def _typed_literal(self, name: str, text: str, at: int) -> Literal:
         """Such as `date '2024-05-17'`; a timestamp with a zone in its text is a point in time."""
@@ -336,7 +313,7 @@ class _Parser(SqlTokens):
         found = False
         while (token := self.token()) is not None:
             if token.token_type == TokenType.STRING and self.word(1).rstrip("s") not in _UNITS:
-                words = self._read_string().split()
+                words = self.read_string().split()
             elif token.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.DASH):
                 negative = self.take(TokenType.DASH)
                 words = [("-" if negative else "") + self.tokens[self.at].text, self.word(1)]

@@ -85,6 +85,34 @@ class SqlTokens:
         if not self.take(kind):
             self.fail_at_token(f"expected {sign}, found {self.shown()}")
 
+    def read_number(self) -> str:
+        """A number as it is written, without the suffix of its type; the next token must begin one."""
+        token = self.tokens[self.at]
+        start = token.start - 1
+        if token.token_type == TokenType.DOT:  # .5
+            self.at += 1
+            if not self.sees(TokenType.NUMBER) or self.tokens[self.at].start != token.end + 1:
+                self.fail(f"expected a value, found `{self.raw(token)}`", start)
+            token = self.tokens[self.at]
+        self.at += 1
+        if self.sees(TokenType.DCOLON) and self.tokens[self.at].start == token.start:
+            self.at += 2  # sqlglot's way to say that the number has a suffix, such as 5L
+        return self.text[start : token.end]
+
+    def read_string(self) -> str:
+        """One or more quotations; a doubled quotation mark stands for itself, as in Spark 4."""
+        token = self.tokens[self.at]
+        self.at += 1
+        out = [token.text]
+        while (following := self.token()) is not None and following.token_type == TokenType.STRING:
+            mark = self.raw(following)[0]
+            if following.start == token.end + 1 and self.raw(token)[-1] == mark:
+                out.append(mark)
+            out.append(following.text)
+            token = following
+            self.at += 1
+        return "".join(out)
+
     def shown(self) -> str:
         """The next token, for error messages."""
         token = self.token()

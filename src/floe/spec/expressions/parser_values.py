@@ -76,7 +76,7 @@ class SqlValues(SqlTokens):
         if token.token_type in (TokenType.NUMBER, TokenType.DOT):
             return Value(position, literal=self._read_number())
         if token.token_type in (TokenType.STRING, TokenType.RAW_STRING):
-            return Value(position, literal=self._read_string())
+            return Value(position, literal=self.read_string())
         if token.token_type == TokenType.HEX_STRING and self.raw(token)[0] in "xX":
             self.at += 1
             return Value(position, literal=self._bytes(token))
@@ -86,7 +86,7 @@ class SqlValues(SqlTokens):
             return Value(position, literal=_CONSTANTS[word])
         if word in CASTS and self.sees(TokenType.STRING, 1):
             self.at += 1
-            return self._cast(Value(position, literal=self._read_string()), word, ())
+            return self._cast(Value(position, literal=self.read_string()), word, ())
         if word == "cast" and self.sees(TokenType.L_PAREN, 1):
             return self._read_cast()
         return self._read_name()
@@ -110,36 +110,11 @@ class SqlValues(SqlTokens):
         return Value(position, literal=number.copy_negate() if isinstance(number, Decimal) else -number)
 
     def _read_number(self) -> int | float | Any:
-        token = self.tokens[self.at]
         first = self.at
-        start = token.start - 1
-        if token.token_type == TokenType.DOT:  # .5
-            self.at += 1
-            if not self.sees(TokenType.NUMBER) or self.tokens[self.at].start != token.end + 1:
-                self.fail_at_token(f"expected a column or value, found `{self.raw(token)}`")
-            token = self.tokens[self.at]
-        self.at += 1
-        if self.sees(TokenType.DCOLON) and self.tokens[self.at].start == token.start:
-            self.at += 2  # sqlglot's way to say that the number has a suffix, such as 5L
         try:
-            return number_from_text(self.text[start : token.end])
+            return number_from_text(self.read_number())
         except InvalidExpression as error:
-            self.at = first
-            self.fail_at_token(error.message, error.hint)
-
-    def _read_string(self) -> str:
-        """One or more quotations; a doubled quotation mark stands for itself, as in Spark 4."""
-        token = self.tokens[self.at]
-        self.at += 1
-        out = [token.text]
-        while (following := self.token()) is not None and following.token_type == TokenType.STRING:
-            mark = self.raw(following)[0]
-            if following.start == token.end + 1 and self.raw(token)[-1] == mark:
-                out.append(mark)
-            out.append(following.text)
-            token = following
-            self.at += 1
-        return "".join(out)
+            self.fail(error.message, self.position(self.tokens[first]), error.hint)
 
     def _bytes(self, token: Token) -> bytes:
         try:
