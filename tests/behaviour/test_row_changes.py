@@ -360,6 +360,34 @@ def test_a_row_that_is_changed_twice_is_an_error(orders: Table) -> None:
     assert counts(orders.merge(twice, on="t.id = s.id").when_matched_delete().execute()) == (1, 0, 0)
 
 
+def test_a_source_without_rows(orders: Table) -> None:
+    nothing = pa.table({"id": pa.array([], pa.int64())})
+    assert orders.upsert([], on="id").snapshot is None
+    assert orders.upsert(nothing, on="id").snapshot is None
+    assert counts(orders.merge(nothing, on="t.id = s.id").when_matched_delete().execute()) == (0, 0, 0)
+    merge = orders.merge(nothing, on="t.id = s.id").when_not_matched_by_source_delete("t.id < 3")
+    assert counts(merge.execute()) == (3, 0, 0)
+
+
+def test_a_table_without_rows(lake: Lake) -> None:
+    table = lake.create_table("db.new", "id bigint, n int")
+    assert table.delete("id = 1").snapshot is None
+    assert table.update({"n": 1}).snapshot is None
+    assert counts(table.upsert([{"id": 1, "n": 2}], on="id")) == (0, 0, 1)
+
+
+def test_a_table_merged_with_itself(orders: Table) -> None:
+    found = orders.merge(orders.scan(), on="t.id = s.id").when_matched_update({"amount": "s.id * 2"}).execute()
+    assert counts(found) == (0, 10, 0)
+    assert values(orders, "amount")[7] == Decimal(14)
+
+
+@pytest.mark.parametrize("on", [None, 5, [], [None], "", "t.id", "t.id = "])
+def test_what_is_no_condition_to_match_by(orders: Table, on: Any) -> None:
+    with pytest.raises(errors.InvalidInput):
+        orders.merge(SOURCE, on=on).when_matched_delete().execute()
+
+
 def test_a_condition_without_equal_keys(orders: Table) -> None:
     source = [{"low": 2, "high": 4}, {"low": 7, "high": 7}]
     merge = orders.merge(source, on="t.id between s.low and s.high").when_matched_update({"amount": "s.high"})

@@ -27,6 +27,7 @@ from floe.arrow.changing.source import Source
 from floe.arrow.changing.touched import Positions, Touched, bitmap
 from floe.arrow.values.compiling import Compiled, Rows, Scope
 from floe.arrow.values.filters import filter_of
+from floe.arrow.values.nodes import Node
 from floe.arrow.values.rows import Mask
 from floe.errors import InvalidInput
 from floe.plan.tasks import FileTask
@@ -97,6 +98,11 @@ def _on(given: Any) -> Any:
         if not given:
             raise InvalidInput("a MERGE needs columns to match by", hint='write on=["id"], for example')
         return " and ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in given)
+    if not isinstance(given, str | Node):
+        raise InvalidInput(
+            f"a MERGE matches by a condition or by names of columns, found {given!r:.80}",
+            hint='write on="t.id = s.id", or on=["id"]',
+        )
     return given
 
 

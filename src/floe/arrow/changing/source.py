@@ -45,10 +45,10 @@ class Source:
 
 
 def _batch(table: pa.Table) -> pa.RecordBatch:
-    combined = table.combine_chunks().to_batches()
-    if len(combined) == 1:
-        return combined[0]
-    return table.schema.empty_table().to_batches()[0] if not combined else pa.concat_batches(combined)
+    batches = table.combine_chunks().to_batches()
+    if not batches:
+        return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in table.schema], schema=table.schema)
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def source_of(data: Any, target: Schema) -> Source:

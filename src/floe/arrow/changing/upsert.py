@@ -24,6 +24,8 @@ __all__ = ["upsert"]
 def upsert(base: Base, source: Source, on: str | Sequence[str] | None = None) -> Made:
     """The change that an upsert makes; without columns to match by, those of the table's identifier fields."""
     keys = _keys(base.schema, on)
+    if not len(source):
+        return Made(None)
     _check_columns(base.schema, source, keys)
     index = KeyIndex([_column(source, key) for key in keys], [True] * len(keys))
     if index.has_duplicates:
