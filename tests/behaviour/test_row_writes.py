@@ -75,6 +75,19 @@ def test_columns_that_are_left_out_and_those_in_another_order(orders: Table) -> 
     assert read(orders) == [{"id": 7, "day": None, "amount": None, "note": "x"}]
 
 
+def test_rows_of_nothing_but_defaults(lake: Lake) -> None:
+    table = lake.create_table("db.t", "id bigint default 7, note string", format_version=3)
+    table.append([{}, {}])
+    assert read(table) == [{"id": 7, "note": None}] * 2
+
+
+def test_encrypted_tables_are_not_written_in_plain(lake: Lake) -> None:
+    table = lake.create_table("db.t", "id bigint", properties={"encryption.key-id": "k"}, format_version=3)
+    with pytest.raises(errors.UnsupportedFeature, match="the table is encrypted"):
+        table.append({"id": [1]})
+    assert data_files(table) == set()
+
+
 def test_nothing_to_append(orders: Table) -> None:
     assert orders.append([]) is None
     assert orders.append(pa.table({"id": pa.array([], pa.int64())})) is None
@@ -304,6 +317,19 @@ def test_what_others_did_to_rows_that_the_data_was_made_from(lake: Lake, orders:
     assert data_files(orders) == before, "what was written for nothing is gone"
     orders.overwrite(mine)
     assert ids(orders) == [0, 1, 2]
+
+
+def test_rows_made_from_the_table_itself(lake: Lake, orders: Table) -> None:
+    orders.append(rows(0, 3))
+    mine = orders.scan(where="id < 2")
+    lake.table("db.orders").append(rows(1, 1))
+    with pytest.raises(errors.ConflictingChange):
+        orders.append(mine)
+    with pytest.raises(errors.ConflictingChange):
+        orders.overwrite(mine)
+    orders.refresh()
+    orders.append(mine), orders.overwrite(orders.scan(where="id = 2"))
+    assert ids(orders) == [2]
 
 
 def test_rows_that_appear_among_those_that_are_copied(lake: Lake, orders: Table, monkeypatch: Any) -> None:

@@ -218,14 +218,13 @@ class _Names:
     def rows(self, rows: Sequence[Any]) -> pa.RecordBatchReader:
         """Rows that are all there: their columns are those of all of them."""
         plain = [_row(row) for row in rows]
-        names = list(dict.fromkeys(str(name) for row in plain for name in row))
-        batch = self._batch(plain, names)
+        batch = self._batch(plain, self._columns_of(plain))
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
 
     def stream(self, rows: Iterator[Any]) -> pa.RecordBatchReader:
         """Rows that come one after the other: their columns are those of the first few thousand."""
         first = [_row(row) for row in islice(rows, _ROWS_AT_ONCE)]
-        names = list(dict.fromkeys(str(name) for row in first for name in row))
+        names = self._columns_of(first)
         start = self._batch(first, names)
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -241,6 +240,12 @@ class _Names:
                 yield self._batch(part, names).cast(start.schema)
 
         return pa.RecordBatchReader.from_batches(start.schema, batches())
+
+    def _columns_of(self, rows: list[Mapping[str, Any]]) -> list[str]:
+        names = list(dict.fromkeys(str(name) for row in rows for name in row))
+        if not names:  # rows of nothing but defaults are rows too: a column has to count them
+            names = [field.name for field in self._fields.values() if not field.required][:1]
+        return names
 
     def _batch(self, rows: list[Mapping[str, Any]], names: Sequence[str]) -> pa.RecordBatch:
         return pa.record_batch({name: self._values(name, self._filled(rows, name)) for name in names})

@@ -67,6 +67,7 @@ from floe.spec.partitioning.transforms import Identity, Void
 from floe.spec.schemas.metadata_columns import with_row_lineage
 from floe.spec.schemas.name_mapping import NAME_MAPPING_PROPERTY, format_name_mapping
 from floe.table.file_actions import FileActions
+from floe.table.scan import Scan
 
 __all__ = ["RowActions"]
 
@@ -101,13 +102,16 @@ class RowActions(FileActions):
     ) -> Snapshot | None:
         """Add rows: `t.append(data)`.
 
-        It reads nothing of the table, so it never conflicts with what others write. `fast` writes one new manifest and
-        never merges small ones: for many small commits.
+        It reads nothing of the table, so it never conflicts with what others write; unless the data is a scan of this
+        very table: then what others change meanwhile among the rows that were read is a conflict. `fast` writes one new
+        manifest and never merges small ones: for many small commits.
         """
+        read = self._made_from(data)
+        reads = BLIND if read is None else self._reads((), read)
         incoming = self._incoming(data, merge_schema=merge_schema, case_sensitive=case_sensitive)
         files = write_rows(self._write_target(incoming.metadata, options), incoming.batches)
         append = FastAppend if fast else MergeAppend
-        return self._commit_rows(incoming, files, append(files, **self._row_options(incoming, summary)))
+        return self._commit_rows(incoming, files, append(files, reads=reads, **self._row_options(incoming, summary)))
 
     def overwrite(
         self,
@@ -129,8 +133,9 @@ class RowActions(FileActions):
 
         What is replaced is what the table holds when it is committed. If the data was made from rows of this table, say
         so: `read` is a filter for them (`"true"` for all), and what others changed among them since this object was
-        loaded is then a conflict, not lost.
+        loaded is then a conflict, not lost. Of a scan of this very table it is known.
         """
+        read = self._made_from(data) if read is None else read
         chosen = TRUE if where is None else as_filter(where)
         if chosen is None:
             raise InvalidExpression(f"a filter is text or an expression, found {where!r:.80}")
@@ -201,6 +206,12 @@ class RowActions(FileActions):
         return self._do_all(changes)
 
     # what they share ---------------------------------------------------------------------------------------------
+
+    def _made_from(self, data: Any) -> Expression | None:
+        """The filter of the rows that data is made from, if it is a scan of this table as it was last seen."""
+        if not isinstance(data, Scan) or data.snapshot is None or data.snapshot != self._head():
+            return None
+        return data.where
 
     def _incoming(self, data: Any, *, merge_schema: bool, case_sensitive: bool) -> _Incoming:
         """The data, brought to the table's columns: as this object has seen them, or else as they are now."""
@@ -296,7 +307,9 @@ class RowActions(FileActions):
         return self._commit_rows(incoming, (*files, *copied), change)
 
     def _concerned(self, target: WriteTarget, where: Expression) -> Concerned:
-        plan = plan_scan(self._published, self.storage, snapshot=self._head(), schema=target.schema, where=where)
+        plan = plan_scan(
+            self._published, self.storage, snapshot=self._head(), schema=target.schema, where=where, all_deletes=True
+        )
         found = concerned_files(plan, where, TaskReader(target.metadata, target.storage, registry=target.registry))
         if not found.by_metadata and self._rows_pending:
             raise UnsupportedFeature(

@@ -1,5 +1,7 @@
 """Where new files go: the layouts of Java Iceberg, to the letter."""
 
+import pickle
+
 import pytest
 
 from floe.formats.writers.locations import FileNames, Locations, file_location
@@ -75,3 +77,9 @@ def test_names_are_counted_and_never_twice() -> None:
         "00003-12-u-u-00002-deletes.parquet",
         "00003-12-u-u-00003.avro",
     ]
+
+
+def test_names_go_on_in_another_process() -> None:
+    names = FileNames("u", part=1)
+    names.next("orc")
+    assert pickle.loads(pickle.dumps(names)).next("orc") == "00001-0-u-00002.orc"

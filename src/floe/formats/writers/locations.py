@@ -143,6 +143,9 @@ class FileNames:
         self._count = 0
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _names, (self.write_id, self.part, self.task, self._count)
+
     def next(self, file_format: str, *, suffix: str = "") -> str:
         """A name that no other file of the write has."""
         with self._lock:
@@ -150,3 +153,10 @@ class FileNames:
             number = self._count
         ending = f"-{suffix}" if suffix else ""
         return f"{self.part:05d}-{self.task}-{self.write_id}-{number:05d}{ending}.{file_format}"
+
+
+def _names(write_id: str, part: int, task: int, count: int) -> FileNames:
+    """Names that go on where others, in another process, were."""
+    names = FileNames(write_id, part=part, task=task)
+    names._count = count
+    return names

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-from floe.errors import InvalidUpdate
+from floe.errors import InvalidUpdate, UnsupportedFeature
 from floe.formats.metrics_config import MetricsConfig
 from floe.formats.model import Encryption
 from floe.formats.registry import Registry, default_registry
@@ -39,6 +39,7 @@ from floe.storage.protocol import Storage
 
 __all__ = ["WriteTarget"]
 
+ENCRYPTION_KEY: Final = "encryption.key-id"
 _FORMAT: Final = "write.format.default"
 _DELETE_FORMAT: Final = "write.delete.format.default"
 _FILE_BYTES: Final = "write.target-file-size-bytes"
@@ -84,6 +85,11 @@ class WriteTarget:
 
         Several processes share the `write_id` of a write, each with a part or task of its own; by default it is new.
         """
+        if ENCRYPTION_KEY in metadata.properties and encryption is None:
+            raise UnsupportedFeature(
+                "the table is encrypted, and nobody was given who encrypts its files",
+                hint=f"property {ENCRYPTION_KEY} says so; nothing was written",
+            )
         environment = environment or Environment()
         names = FileNames(write_id or str(environment.ids.uuid()), part=part, task=task)
         return cls(metadata, storage, environment, names, dict(overrides or {}), registry or _REGISTRY, encryption)
