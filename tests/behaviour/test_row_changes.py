@@ -163,6 +163,7 @@ def test_equality_deletes_of_others_are_kept_when_files_are_written_anew(lake: L
         assert 2 not in ids(table)
         table.update({"amount": 0}, where="id = 4")
         table.delete("id = 0")
+        table.overwrite([row(6)], where="id = 6")
         assert ids(table) == [1, 3, 4, 5, 6, 7, 8, 9]
         lake.drop_table("db.orders")
 
@@ -552,3 +553,23 @@ def test_the_summary_tells_what_was_done(lake: Lake) -> None:
     assert summary is not None
     told = {name: value for name, value in summary.items() if name.startswith(("floe.", "why"))}
     assert told == {"floe.statement": "update", "floe.rows-updated": "1", "floe.rows-copied": "1", "why": "test"}
+
+
+def test_a_source_made_from_the_table_itself_rests_on_what_it_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The amount of row 8 goes into row 1: who changes row 8 meanwhile is not overlooked, whatever rows match."""
+    table = make_orders(lake, 2, MOR, **{"write.conflict.retries": "3"})
+    other = lake.table("db.orders")
+
+    def merging() -> Any:
+        merge = table.merge(table.refresh().scan(where="id = 8"), on="t.id = s.id - 7")
+        return merge.when_matched_update({"amount": "s.amount"})
+
+    _rival_once(table, lambda: other.update({"amount": 80}, where="id = 8"), monkeypatch)
+    with pytest.raises(errors.ConflictingChange):
+        merging().execute()
+    late = merging()
+    other.update({"amount": 81}, where="id = 8")
+    with pytest.raises(errors.ConflictingChange, match="scan of the table itself"):
+        late.execute()
+    assert merging().execute().updated == 1
+    assert values(table, "amount")[1] == Decimal(81)

@@ -132,9 +132,8 @@ class RowChanges(RowActions):
         the data that are the same are an error. Columns that the data has not stay as they are, and rows that would
         not change are left alone.
         """
-        self._reload()
-        source = source_of(data, self.metadata.schema)
-        return self._change(lambda base: upsert(base, source, on), options, summary)
+        source = self._source(data)
+        return self._change(lambda base: upsert(base, source, on), options, summary, again=source.made_from is None)
 
     def merge(
         self,
@@ -147,7 +146,8 @@ class RowChanges(RowActions):
         """Begin a MERGE of rows into the table, to be completed by clauses and `execute()`.
 
         `on` is a condition over `t` (or `target`), the table, and `s` (or `source`), the data: `"t.id = s.id"`; a list
-        of names says that these columns are equal.
+        of names says that these columns are equal. If the data is a scan of this very table, what others change
+        meanwhile among the rows that it reads is a conflict too.
 
         >>> import floe
         >>> lake = floe.connect("memory:")
@@ -161,8 +161,7 @@ class RowChanges(RowActions):
         >>> t.scan().to_arrow().sort_by("id").to_pylist()
         [{'id': 1, 'n': 11}, {'id': 3, 'n': 0}, {'id': 9, 'n': 90}]
         """
-        self._reload()
-        source = source_of(data, self.metadata.schema)
+        source = self._source(data)
         return Merge(lambda clauses: self._merge(source, on, clauses, options, summary))
 
     def _merge(
@@ -173,7 +172,14 @@ class RowChanges(RowActions):
         options: Mapping[str, Any] | None,
         summary: Mapping[str, str] | None,
     ) -> RowsChanged:
-        return self._change(lambda base: merge(base, source, on, clauses), options, summary)
+        run = lambda base: merge(base, source, on, clauses)  # noqa: E731
+        return self._change(run, options, summary, again=source.made_from is None)
+
+    def _source(self, data: Any) -> Source:
+        """The rows that a statement brings, all of them; of a scan of this table it is noted what was read."""
+        made_from, seen = self._made_from(data), self._head()
+        self._reload()
+        return source_of(data, self.metadata.schema, made_from, None if seen is None else seen.snapshot_id)
 
     # how statements run --------------------------------------------------------------------------------------------
 
@@ -182,8 +188,13 @@ class RowChanges(RowActions):
         statement: Callable[[Base], Made],
         options: Mapping[str, Any] | None,
         summary: Mapping[str, str] | None,
+        *,
+        again: bool = True,
     ) -> RowsChanged:
-        """Run a statement on the newest state, and commit it; again after conflicts if the table says so."""
+        """Run a statement on the newest state, and commit it; again after conflicts if the table says so.
+
+        What is made from rows of the table itself cannot be run `again`, for they may have changed.
+        """
         tries = 0
         while True:
             self._reload()
@@ -199,7 +210,7 @@ class RowChanges(RowActions):
                 if made.by_metadata:
                     raise _NotWholeFiles(error) from None
                 tries += 1
-                if not isinstance(error, ConflictingChange) or tries > _retries(base):
+                if not isinstance(error, ConflictingChange) or not again or tries > _retries(base):
                     raise
                 continue
             return RowsChanged(snapshot, told.deleted, told.updated, told.inserted, told.copied, told.unchanged)

@@ -29,7 +29,7 @@ from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.metadata_columns import with_row_lineage
 from floe.spec.schemas.schema import Schema
 
-__all__ = ["SOURCE", "TARGET", "Base", "Counts", "Made", "Mode", "file_paths"]
+__all__ = ["SOURCE", "TARGET", "Base", "Counts", "LookedAt", "Made", "Mode", "file_paths"]
 
 TARGET, SOURCE = "t", "s"
 """The names that statements have for the table and for the source of a MERGE."""
@@ -79,6 +79,18 @@ class Made:
     files: tuple[DataFile, ...] = ()
     by_metadata: bool = False
     """Whether whole files are removed by a filter, which the commit applies to what it finds then."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LookedAt:
+    """The rows of the table that a statement rests on."""
+
+    filter: Expression
+    together: bool = False
+    """Whether what becomes of one row depends on others, as in a MERGE."""
+
+    positions: Mapping[str, BitMap64] | None = None
+    """By data file, the rows themselves, where that is all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,23 +165,14 @@ class Base:
             known = " or ".join(str(one.value) for one in kind)
             raise InvalidUpdate(f"{text[:80]!r} is no value of {name}", hint=f"use {known}", property=name) from None
 
-    def reads(
-        self,
-        filter_: Expression,
-        files: Iterable[str] = (),
-        *,
-        looked_at: Mapping[str, BitMap64] | None = None,
-    ) -> Reads:
-        """What a change rests on: the rows that pass a filter, and the files whose rows it copied.
-
-        Without `looked_at`, the rows that were seen together, each row was judged by itself.
-        """
+    def reads(self, looked: LookedAt, files: Iterable[str] = ()) -> Reads:
+        """What a change rests on: the rows that were looked at, and the files whose rows it copied."""
         return Reads(
             None if self.head is None else self.head.snapshot_id,
-            filter=filter_,
+            filter=looked.filter,
             files=frozenset(files),
-            row_wise=looked_at is None,
-            positions=looked_at,
+            row_wise=not looked.together,
+            positions=looked.positions,
             schema_id=self.schema_id,
         )
 

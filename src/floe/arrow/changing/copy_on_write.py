@@ -5,19 +5,17 @@ Only files that hold a changed row are written. A file all of whose rows go is r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
 import pyarrow as pa
-from pyroaring import BitMap64
 
-from floe.arrow.changing.base import Base, Counts, Made
+from floe.arrow.changing.base import Base, Counts, LookedAt, Made
 from floe.arrow.changing.moving import Assign, Moving, new_rows
 from floe.arrow.changing.touched import Touched
 from floe.arrow.writing import write_rows
 from floe.commit.operations.overwrite import Overwrite
-from floe.spec.expressions.nodes import Expression
 
 __all__ = ["copy_on_write"]
 
@@ -28,8 +26,7 @@ def copy_on_write(
     files: Sequence[Touched],
     counts: Counts,
     *,
-    read: Expression,
-    looked_at: Mapping[str, BitMap64] | None = None,
+    looked: LookedAt,
     assign: Assign | None = None,
     inserted: Iterable[pa.RecordBatch] = (),
 ) -> Made:
@@ -44,7 +41,7 @@ def copy_on_write(
     change = Overwrite(
         added=written,
         removed=[touched.task.file for touched in files],
-        reads=base.reads(read, moving.copied, looked_at=looked_at),
+        reads=base.reads(looked, moving.copied),
         **base.snapshot_options(statement, counts),
     )
     return Made(change, counts, tuple(written))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from floe.arrow.changing.base import TARGET, Base, Counts, Made, Mode
+from floe.arrow.changing.base import TARGET, Base, Counts, LookedAt, Made, Mode
 from floe.arrow.changing.conditions import condition_of
 from floe.arrow.changing.copy_on_write import copy_on_write
 from floe.arrow.changing.deciding import all_settled, passing_rows, settled_tasks
@@ -59,7 +59,7 @@ def delete(base: Base, where: Any, *, by_metadata: bool | None = None) -> Made:
     if not files:
         return Made(None)
     make = copy_on_write if base.mode(STATEMENT) is Mode.COPY_ON_WRITE else merge_on_read
-    return make(base, STATEMENT, files, Counts(deleted=deleted), read=condition.filter)
+    return make(base, STATEMENT, files, Counts(deleted=deleted), looked=LookedAt(condition.filter))
 
 
 def _live_rows(base: Base, plan: ScanPlan) -> int:

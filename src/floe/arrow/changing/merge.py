@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from floe.arrow.changing.assignments import Columns, inserted_columns, updated_columns
-from floe.arrow.changing.base import SOURCE, TARGET, Base, Counts, Made, Mode
+from floe.arrow.changing.base import SOURCE, TARGET, Base, Counts, LookedAt, Made, Mode
 from floe.arrow.changing.copy_on_write import copy_on_write
 from floe.arrow.changing.deciding import columns_for, positions_of
 from floe.arrow.changing.matching import Matching, take_apart
@@ -29,7 +29,7 @@ from floe.arrow.values.compiling import Compiled, Rows, Scope
 from floe.arrow.values.filters import filter_of
 from floe.arrow.values.nodes import Node
 from floe.arrow.values.rows import Mask
-from floe.errors import InvalidInput
+from floe.errors import ConflictingChange, InvalidInput
 from floe.plan.tasks import FileTask
 from floe.spec.expressions.nodes import TRUE, Expression, or_
 from floe.spec.schemas.schema import Schema
@@ -86,6 +86,13 @@ def merge(base: Base, source: Source, on: Any, clauses: Sequence[Clause], *, sta
     refuse_pending_rows(base)
     if not clauses:
         raise InvalidInput("a MERGE without a clause does nothing", hint="add when_matched_update_all(), for example")
+    head = None if base.head is None else base.head.snapshot_id
+    if source.made_from is not None and source.read_at != head:
+        raise ConflictingChange(
+            "the source is a scan of the table itself, which has changed since",
+            hint="refresh the table, and scan it again",
+            snapshot=head,
+        )
     scope = base.scope(source.schema)
     matching = take_apart(scope.condition(_on(on)), source)
     steps = {when: _compiled(base, source, scope, [c for c in clauses if c.when is when]) for when in Match}
@@ -177,11 +184,17 @@ class _Merge:
             statement,
             files,
             counts,
-            read=where,
-            looked_at=self.looked_at,
+            looked=self._looked(where),
             assign=self._assign,
             inserted=self._inserted(chosen),
         )
+
+    def _looked(self, where: Expression) -> LookedAt:
+        """The rows that the outcome rests on: those of the table, and those that the source was made from."""
+        made_from = self.source.made_from
+        if made_from is None:
+            return LookedAt(where, together=True, positions=self.looked_at)
+        return LookedAt(or_(where, made_from), together=True)
 
     def _filter(self) -> Expression:
         """Which rows of the table have to be looked at: those that may match, and those that are changed if not."""

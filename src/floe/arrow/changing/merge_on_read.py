@@ -7,13 +7,13 @@ removed with it, but for delete files that are for other data files too (spec: D
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from floe.arrow.changing.base import Base, Counts, Made, file_paths
+from floe.arrow.changing.base import Base, Counts, LookedAt, Made, file_paths
 from floe.arrow.changing.moving import Assign, Moving, new_rows
 from floe.arrow.changing.touched import Touched
 from floe.arrow.writing import write_rows
@@ -21,7 +21,6 @@ from floe.commit.operations.row_delta import RowDelta
 from floe.formats.writers import write_deletion_vectors, write_position_deletes
 from floe.formats.writers.rolling import discard, leave_nothing
 from floe.plan.tasks import FileTask
-from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import DataFile
 from floe.spec.partitioning.partition_spec import PartitionSpec
 
@@ -34,8 +33,7 @@ def merge_on_read(
     files: Sequence[Touched],
     counts: Counts,
     *,
-    read: Expression,
-    looked_at: Mapping[str, BitMap64] | None = None,
+    looked: LookedAt,
     assign: Assign | None = None,
     inserted: Iterable[pa.RecordBatch] = (),
 ) -> Made:
@@ -58,7 +56,7 @@ def merge_on_read(
         removed=[*(touched.task.file for touched in files if touched.whole), *replaced],
         referenced=[touched.path for touched in partly],
         positions={touched.path: touched.positions for touched in partly},
-        reads=base.reads(read, looked_at=looked_at),
+        reads=base.reads(looked),
         **base.snapshot_options(statement, counts),
     )
     return Made(change, counts, (*written, *deletes))

@@ -13,6 +13,7 @@ from floe.arrow.incoming import reader_of
 from floe.arrow.values.rows import Rows
 from floe.formats.arrow_types import arrow_schema, schema_from_arrow
 from floe.formats.conforming import Conformer
+from floe.spec.expressions.nodes import Expression
 from floe.spec.schemas.schema import Schema
 
 __all__ = ["Source", "source_of"]
@@ -24,6 +25,11 @@ class Source:
 
     schema: Schema
     table: pa.Table
+    made_from: Expression | None = None
+    """The filter of rows of the very table that is changed, where the source is made from them."""
+
+    read_at: int | None = None
+    """The snapshot that they were read from."""
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -51,7 +57,7 @@ def _batch(table: pa.Table) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def source_of(data: Any, target: Schema) -> Source:
+def source_of(data: Any, target: Schema, made_from: Expression | None = None, read_at: int | None = None) -> Source:
     """The rows of anything that can be written to a table; Python values are taken as the table's columns are.
 
     >>> from floe.spec.types import DATE, Field
@@ -63,4 +69,4 @@ def source_of(data: Any, target: Schema) -> Source:
     schema = schema_from_arrow(plain)
     conform = Conformer(schema)
     batches = [conform(batch) for batch in reader if batch.num_rows]
-    return Source(schema, pa.Table.from_batches(batches, arrow_schema(schema)))
+    return Source(schema, pa.Table.from_batches(batches, arrow_schema(schema)), made_from, read_at)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from floe.arrow.changing.assignments import Columns, updated_columns
-from floe.arrow.changing.base import TARGET, Base, Counts, Made, Mode
+from floe.arrow.changing.base import TARGET, Base, Counts, LookedAt, Made, Mode
 from floe.arrow.changing.conditions import condition_of
 from floe.arrow.changing.copy_on_write import copy_on_write
 from floe.arrow.changing.deciding import passing_rows, settled_tasks
@@ -39,7 +39,8 @@ def update(base: Base, values: Mapping[str, Any], where: Any = None) -> Made:
         return Made(None)
     counts = Counts(updated=sum(len(touched.updated) for touched in files))
     make = copy_on_write if base.mode(STATEMENT) is Mode.COPY_ON_WRITE else merge_on_read
-    return make(base, STATEMENT, files, counts, read=condition.filter, assign=lambda *rows: _set(columns, *rows))
+    looked = LookedAt(condition.filter)
+    return make(base, STATEMENT, files, counts, looked=looked, assign=lambda *rows: _set(columns, *rows))
 
 
 def _set(columns: Columns, rows: pa.RecordBatch, clause: Positions, source: Positions) -> list[pa.Array]:
