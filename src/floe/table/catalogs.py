@@ -1,7 +1,8 @@
 """From a URI, a path or a name of the settings to the catalog, or to the pointer of one table.
 
-`floe.table.connecting` makes a `Lake` or a `Table` of them. Here nothing is imported that only rows or commits need, so
-that who looks at names and metadata alone, as `floe ls` does, starts at once.
+`floe.table.connecting` makes a `Lake` or a `Table` of them. Here nothing is imported that only rows or commits need,
+and only the kind of catalog that is opened, so that who looks at names and metadata alone, as `floe ls` does, starts at
+once.
 """
 
 from __future__ import annotations
@@ -10,14 +11,12 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from importlib import import_module
+from typing import Any, Final, cast
 
 from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
 from floe.catalog.file_system.folder_table import pointer_at
-from floe.catalog.memory import MemoryCatalog
 from floe.catalog.protocol import Catalog
-from floe.catalog.sql.options import SQL_OPTIONS
-from floe.catalog.sql.sql_catalog import DEFAULT_NAME, connect_sql
 from floe.catalog.sql.uri import is_sql_uri
 from floe.commit.pointer import Pointer
 from floe.errors import InvalidInput, InvalidSettings, NoSuchCatalog
@@ -102,18 +101,21 @@ def _catalog(uri: str, options: Mapping[str, Any]) -> tuple[Catalog, Environment
 
 
 def _sql(uri: str, name: str | None, given: dict[str, Any], environment: Environment) -> Catalog:
+    sql = import_module("floe.catalog.sql.sql_catalog")
+    known = import_module("floe.catalog.sql.options").SQL_OPTIONS
     warehouse = given.pop("warehouse", None)
     if warehouse is not None:
         warehouse = parse(os.fspath(warehouse)).text
-    own = {key: given.pop(key) for key in list(given) if key in SQL_OPTIONS}
-    return connect_sql(
+    own = {key: given.pop(key) for key in list(given) if key in known}
+    opened = sql.connect_sql(
         uri,
-        name=name or DEFAULT_NAME,
+        name=name or sql.DEFAULT_NAME,
         warehouse=warehouse,
-        storage=_storage(warehouse or os.curdir, given, *SQL_OPTIONS),
+        storage=_storage(warehouse or os.curdir, given, *known),
         environment=environment,
         options={key: str(value) for key, value in own.items()},
     )
+    return cast(Catalog, opened)
 
 
 def _memory(name: str | None, given: dict[str, Any], environment: Environment) -> Catalog:
@@ -123,13 +125,14 @@ def _memory(name: str | None, given: dict[str, Any], environment: Environment) -
         warehouse = "memory:warehouse"
         _only(given, *STORAGE_OPTIONS)
     storage = _storage(warehouse, given)
-    return MemoryCatalog(
+    opened = import_module("floe.catalog.memory").MemoryCatalog(
         name or "memory",
         storage=storage,
         environment=environment,
         warehouse=parse(warehouse).text,
         properties=shown,
     )
+    return cast(Catalog, opened)
 
 
 def _file_system(uri: str, name: str | None, given: dict[str, Any], environment: Environment) -> Catalog:

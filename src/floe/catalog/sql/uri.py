@@ -15,12 +15,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 from urllib.parse import parse_qsl, quote, unquote
 
-from floe.catalog.sql.sqlite import MEMORY
 from floe.errors import InvalidSettings
 
 __all__ = ["PostgresUri", "SqliteUri", "is_sql_uri", "parse_sql_uri"]
+
+MEMORY: Final = ":memory:"
+"""The path of an SQLite database that is in memory."""
 
 _SCHEME = re.compile(r"(sqlite|postgres|postgresql)(?:\+(\w+))?:", re.I)
 _DRIVERS: Mapping[str, frozenset[str]] = {
