@@ -17,6 +17,11 @@ from floe.spec.types import Field
 __all__ = ["worthwhile"]
 
 _SAMPLE_ROWS = 20_000
+_FIRST_ROWS = 2_000
+_NEARLY_ALL = 0.995
+"""Where so many of the first rows are distinct, those of the sample are too; where hardly any are, they pay."""
+
+_HARDLY_ANY = 0.02
 _LENGTH_BYTES = 4
 """What Parquet stores with each text or binary value."""
 
@@ -56,9 +61,14 @@ def _leaves(field: Field, array: pa.Array) -> Iterator[pa.Array]:
 
 
 def _pays(array: pa.Array) -> bool:
-    values = array.slice(0, _SAMPLE_ROWS).drop_null()
+    values = array.slice(0, _SAMPLE_ROWS)
+    values = values.drop_null() if values.null_count else values
     if not len(values):
         return True
+    if len(values) > _FIRST_ROWS:
+        share = pc.count_distinct(values.slice(0, _FIRST_ROWS)).as_py() / _FIRST_ROWS
+        if share > _NEARLY_ALL or share < _HARDLY_ANY:
+            return share < _HARDLY_ANY
     distinct = values.unique()
     plain = _plain_bytes(values)
     numbers = len(values) * max(len(distinct) - 1, 1).bit_length() / 8
