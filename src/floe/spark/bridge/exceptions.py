@@ -69,7 +69,9 @@ def to_java(jvm: Jvm, error: Exception) -> Exception:
         return JavaError("", _spark_exception(jvm, "SparkUnsupportedOperationException", str(error)))
     if isinstance(error, InvalidInput | NotFound | AlreadyExists):
         return JavaError("", _spark_exception(jvm, "SparkIllegalArgumentException", str(error)))
-    message = str(error) if isinstance(error, FloeError) else f"{type(error).__name__}: {error}"
+    message = (
+        str(error) if isinstance(error, FloeError) else f"{type(error).__name__}: {str(error).partition('Trace:')[0]}"
+    )
     return JavaError("", _spark_exception(jvm, "SparkRuntimeException", message))
 
 

@@ -230,7 +230,7 @@ class SparkCatalog(StagingTableCatalog, SupportsNamespaces):
         kind = self.jvm.simple_name(travel)
         if "Version" in kind:
             return version_as_of(travel.version())
-        return AsOf(timestamp_ms=travel.timestamp() // 1000)
+        return AsOf(timestamp_ms=travel.micros() // 1000)
 
     def _definition(self, name: Sequence[str], given: Sequence[Any]) -> NewTable:
         """What CREATE TABLE says; the shape of the arguments differs between versions of Spark."""

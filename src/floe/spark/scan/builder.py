@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.interfaces import (
+    SupportsPushDownAggregates,
     SupportsPushDownLimit,
     SupportsPushDownRequiredColumns,
     SupportsPushDownV2Filters,
 )
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.scan.aggregates import AggregateScan, Answer, answers
 from floe.spark.scan.predicates import Translated, translate
 from floe.spark.scan.projection import projected
 from floe.spark.scan.scan import TableScan
-from floe.spark.scan.source import Source
-from floe.spec.expressions.nodes import TRUE, and_
+from floe.spark.scan.source import Source, selects_whole_files
+from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.partitioning.partition_spec import unified_partition_type
 from floe.spec.schemas.schema import Schema
 
@@ -24,7 +26,9 @@ __all__ = ["TableScanBuilder"]
 _PREDICATE = "org.apache.spark.sql.connector.expressions.filter.Predicate"
 
 
-class TableScanBuilder(SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit):
+class TableScanBuilder(
+    SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit, SupportsPushDownAggregates
+):
     """Puts a read of a table together."""
 
     def __init__(self, jvm: Jvm, source: Source) -> None:
@@ -33,6 +37,12 @@ class TableScanBuilder(SupportsPushDownRequiredColumns, SupportsPushDownV2Filter
         self._wanted: Schema = source.schema
         self._pushed: list[tuple[Any, Translated]] = []
         self._limit: int | None = None
+        self._answers: list[Answer] | None = None
+        self._plan: ScanPlan | None = None
+
+    @property
+    def _where(self) -> Expression:
+        return and_(*(made.filter for _, made in self._pushed))
 
     def pruneColumns(self, schema: Any) -> None:
         """Read these columns, and of structs these parts."""
@@ -41,10 +51,17 @@ class TableScanBuilder(SupportsPushDownRequiredColumns, SupportsPushDownV2Filter
         self._wanted = projected(self._source.schema, self.jvm.read_data_type(schema), partitions)
 
     def pushPredicates(self, predicates: Any) -> Any:
-        """Leave out files by these; Spark checks the rows."""
+        """Leave out files by these; gives those that Spark has to check for each row.
+
+        That is all of them, unless metadata tells that all rows of the files that are left pass.
+        """
         sensitive = self.jvm.is_case_sensitive
         found = [(p, translate(self.jvm, p, self._source.schema, case_sensitive=sensitive)) for p in predicates]
-        self._pushed = [(predicate, made) for predicate, made in found if made.filter is not TRUE]
+        self._pushed = [(predicate, made) for predicate, made in found if made.filter != TRUE]
+        if self._pushed and all(made.exact for _, made in found):
+            self._plan = self._source.plan(self._where)
+            if selects_whole_files(self._plan):
+                return self.jvm.array(_PREDICATE, [])
         return predicates
 
     def pushedPredicates(self) -> Any:
@@ -56,18 +73,27 @@ class TableScanBuilder(SupportsPushDownRequiredColumns, SupportsPushDownV2Filter
         self._limit = limit
         return True
 
+    def supportCompletePushDown(self, aggregation: Any) -> bool:
+        """Whether metadata tells the answer."""
+        return self.pushAggregation(aggregation)
+
+    def pushAggregation(self, aggregation: Any) -> bool:
+        """Tell the answer from metadata, if that is exact."""
+        if self._answers is None:
+            sensitive = self.jvm.is_case_sensitive
+            self._answers = answers(self.jvm, aggregation, self._source, self._where, case_sensitive=sensitive)
+        return self._answers is not None
+
     def build(self) -> Any:
         """The read."""
+        if self._answers is not None:
+            return AggregateScan(self.jvm, self._source, self._answers)
         return TableScan(
             self.jvm,
             self._source,
             self._wanted,
-            and_(*(made.filter for _, made in self._pushed)),
+            self._where,
             predicates=[predicate for predicate, _ in self._pushed],
             limit=self._limit,
+            plan=self._plan,
         )
-
-
-def options_of(jvm: Jvm, options: Any) -> Mapping[str, str]:
-    """The options of a read, by names in lower case."""
-    return {name.lower(): value for name, value in jvm.read_map(options.asCaseSensitiveMap()).items()}

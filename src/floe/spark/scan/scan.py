@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.tasks import FileTask
 from floe.spark.bridge.interfaces import Batch, Statistics, SupportsReportStatistics, SupportsRuntimeV2Filtering
@@ -15,7 +18,7 @@ from floe.spark.columns import spark_schema
 from floe.spark.scan.native import NativeColumns, native_columns, reader_factory, why_not_native
 from floe.spark.scan.predicates import translate
 from floe.spark.scan.python_reader import python_partitions, python_reader_factory
-from floe.spark.scan.source import Source
+from floe.spark.scan.source import Source, selects_whole_files
 from floe.spark.scan.splits import actual_location, file_parts, split_size
 from floe.spark.scan.worker import ReadTasks, pickled_tasks
 from floe.spec.expressions.nodes import TRUE, Expression, and_
@@ -42,8 +45,11 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch):
         *,
         predicates: Sequence[Any] = (),
         limit: int | None = None,
+        plan: ScanPlan | None = None,
     ) -> None:
         super().__init__(jvm)
+        if plan is not None:
+            self._plan = plan
         self._source = source
         self._wanted = wanted
         self._where = where
@@ -139,7 +145,8 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch):
 
     def _native_partitions(self, size: int) -> Any:
         columns = self._columns
-        parts = sorted(file_parts(self._plan, self._source.storage, columns.constants, size), key=lambda part: -part[2])
+        found = file_parts(self._few_files(), self._source.storage, columns.constants, size)
+        parts = sorted(found, key=lambda part: -part[2])
         if not parts:
             return self.jvm.array(_INPUT, [])
         kind = "org.apache.spark.sql.execution.datasources.FilePartition"
@@ -147,16 +154,30 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch):
         packed = self.jvm.named(kind).getFilePartitions(self.jvm.active_session(), files, size)
         return packed.toArray(self.jvm.module("scala.reflect.ClassTag").apply(self.jvm.reflected(_INPUT)))
 
+    def _few_files(self) -> pa.Table:
+        """The files; with a limit and nothing left to check, as many as have so many rows."""
+        files, limit = self._plan.to_arrow(), self._useful_limit
+        if limit is None:
+            return files
+        rows = np.cumsum(np.maximum(files["record_count"].to_numpy(), 0))
+        return files.slice(0, int(np.searchsorted(rows, limit)) + 1)
+
+    @property
+    def _useful_limit(self) -> int | None:
+        """The limit, if every row of the files counts."""
+        return None if self._plan.has_deletes or not selects_whole_files(self._plan) else self._limit
+
     def _few(self, bins: Any) -> Any:
         """With a limit and nothing left to check, as many files as have so many rows."""
-        if self._limit is None or self._plan.has_deletes or self._where is not TRUE:
+        limit = self._useful_limit
+        if limit is None:
             yield from bins
             return
         rows = 0
         for tasks in bins:
             yield tasks
             rows += sum(_rows(task) for task in tasks)
-            if rows >= self._limit:
+            if rows >= limit:
                 return
 
     def createReaderFactory(self) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from floe.plan.incremental import plan_appends
 from floe.plan.scan import plan_scan
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.snapshots import choose_snapshot
@@ -19,7 +20,7 @@ from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
 from floe.table.table import Table
 
-__all__ = ["Source"]
+__all__ = ["Source", "selects_whole_files"]
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,13 @@ class Source:
     as_of: AsOf
     schema: Schema
     split_size: int | None = None
+    since: int | None = None
+    """Only what was appended after this snapshot is read, if there is one."""
 
     @property
     def key(self) -> Any:
         """What makes two sources the same."""
-        return (self.table.uuid, self.table.metadata_location, self.as_of)
+        return (self.table.uuid, self.table.metadata_location, self.as_of, self.since)
 
     @property
     def storage(self) -> Storage:
@@ -59,6 +62,16 @@ class Source:
 
     def plan(self, where: Expression, *, metrics: Collection[int] | None = ()) -> ScanPlan:
         """The files that may hold rows which pass a filter."""
+        if self.since is not None:
+            return plan_appends(
+                self.table.metadata,
+                self.storage,
+                after=self.since,
+                until=None if self.snapshot is None else self.snapshot.snapshot_id,
+                schema=self.schema,
+                where=where,
+                metrics=metrics,
+            )
         return plan_scan(
             self.table.metadata,
             self.storage,
@@ -67,3 +80,8 @@ class Source:
             where=where,
             metrics=metrics,
         )
+
+
+def selects_whole_files(plan: ScanPlan) -> bool:
+    """Whether all rows of all files of a plan pass its filter."""
+    return all(bool((chunk.settled | plan.without_filter(chunk)).all()) for chunk in plan.chunks)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.splits import adjusted_split_size, split_settings
 from floe.spark.bridge.partitioned_files import FilePart, url_of
@@ -25,10 +27,9 @@ def split_size(plan: ScanPlan, parallelism: int, asked: int | None = None) -> in
     return adjusted_split_size(plan.size, parallelism, settings.target_size)
 
 
-def file_parts(plan: ScanPlan, storage: Storage, constants: Sequence[Field], size: int) -> Iterator[FilePart]:
-    """The parts of all files, with what their rows all have."""
-    files = plan.to_arrow().select(["file_path", "file_size_in_bytes", "spec_id", "split_offsets"])
-    for batch in files.to_batches():
+def file_parts(files: pa.Table, storage: Storage, constants: Sequence[Field], size: int) -> Iterator[FilePart]:
+    """The parts of all files of a plan's table, with what their rows all have."""
+    for batch in files.select(["file_path", "file_size_in_bytes", "spec_id", "split_offsets"]).to_batches():
         paths, sizes, specs, offsets = (column.to_pylist() for column in batch.columns)
         for path, length, spec, places in zip(paths, sizes, specs, offsets, strict=True):
             url = url_of(hadoop_path(actual_location(storage, path)))

@@ -14,8 +14,9 @@ from floe.spark.definitions import shown_properties
 from floe.spark.names import Selected
 from floe.spark.scan.builder import TableScanBuilder
 from floe.spark.scan.metadata_columns import metadata_columns
+from floe.spark.scan.options import with_options
 from floe.spark.scan.predicates import Translated, translate
-from floe.spark.scan.source import Source
+from floe.spark.scan.source import Source, selects_whole_files
 from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.partitioning import spark_transforms
 from floe.spark.tables.writing import WRITE_CAPABILITIES, write_builder
@@ -89,7 +90,9 @@ class SparkTable(SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsD
 
     def newScanBuilder(self, options: Any) -> Any:
         """A read of the table."""
-        return TableScanBuilder(self.jvm, self._source)
+        given = self.jvm.read_map(options.asCaseSensitiveMap())
+        source = with_options(self._source, {name.lower(): value for name, value in given.items()})
+        return TableScanBuilder(self.jvm, source)
 
     @cached_property
     def _source(self) -> Source:
@@ -116,8 +119,7 @@ class SparkTable(SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsD
         found = [self._translated(predicate) for predicate in predicates]
         if not self._can_be_written or not all(one.exact for one in found):
             return False
-        plan = self._source.plan(and_(*(one.filter for one in found)))
-        return all(bool((chunk.settled | plan.without_filter(chunk)).all()) for chunk in plan.chunks)
+        return selects_whole_files(self._source.plan(and_(*(one.filter for one in found))))
 
     def deleteWhere(self, predicates: Any, *options: Any) -> None:
         """Remove these files."""

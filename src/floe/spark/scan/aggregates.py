@@ -1,0 +1,130 @@
+"""Counts, minima and maxima told from metadata, where that is exact: no file is read then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from floe.plan.counts import count_rows, count_values, value_range
+from floe.spark.bridge.interfaces import LocalScan
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.columns import spark_type
+from floe.spark.scan.source import Source
+from floe.spec.expressions.nodes import Expression
+from floe.spec.types import LONG, Field, Type
+
+__all__ = ["AggregateScan", "Answer", "answers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The value of an aggregate."""
+
+    name: str
+    type: Type
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An aggregate: its name, and the column that it is of."""
+
+    name: str
+    field: Field | None
+
+
+def answers(
+    jvm: Jvm, aggregation: Any, source: Source, where: Expression, *, case_sensitive: bool
+) -> list[Answer] | None:
+    """What the aggregates are; None unless metadata tells all of them exactly."""
+    if len(aggregation.groupByExpressions()):
+        return None
+    asked = []
+    for function in aggregation.aggregateExpressions():
+        one = _asked(jvm, function, source, case_sensitive)
+        if one is None:
+            return None
+        asked.append(one)
+    plan = source.plan(where, metrics=[one.field.id for one in asked if one.field is not None])
+    found = []
+    for one in asked:
+        if one.field is None:
+            rows = count_rows(plan)
+            known, made = rows.is_complete, Answer("count(*)", LONG, rows.count)
+        elif one.name == "Count":
+            values = count_values(plan, one.field.id)
+            known, made = values.is_complete, Answer(f"count({one.field.name})", LONG, values.count)
+        else:
+            extent = value_range(plan, one.field.id)
+            value = extent.lower if one.name == "Min" else extent.upper
+            known = extent.is_complete
+            made = Answer(f"{one.name.lower()}({one.field.name})", one.field.type, value)
+        if not known:
+            return None
+        found.append(made)
+    return found
+
+
+def _asked(jvm: Jvm, function: Any, source: Source, case_sensitive: bool) -> _Asked | None:
+    name = jvm.simple_name(function)
+    if name == "CountStar":
+        return _Asked(name, None)
+    if name not in ("Count", "Min", "Max") or (name == "Count" and function.isDistinct()):
+        return None
+    column = function.column()
+    if jvm.simple_name(column) != "FieldReference":
+        return None
+    path = jvm.read_strings(column.fieldNames())
+    if not source.schema.has(path, case_sensitive=case_sensitive):
+        return None
+    entry = source.schema.resolve(path, case_sensitive=case_sensitive)
+    return None if entry.in_collection or entry.field.type.is_nested else _Asked(name, entry.field)
+
+
+class AggregateScan(LocalScan):
+    """One row with the answers."""
+
+    def __init__(self, jvm: Jvm, source: Source, found: Sequence[Answer]) -> None:
+        super().__init__(jvm)
+        self._source, self._found = source, found
+
+    def readSchema(self) -> Any:
+        """The answers as columns."""
+        fields = [
+            {"name": one.name, "type": spark_type(one.type), "nullable": True, "metadata": {}} for one in self._found
+        ]
+        return self.jvm.data_type({"type": "struct", "fields": fields})
+
+    def description(self) -> str:
+        """What EXPLAIN says."""
+        return f"Floe table {self._source.name}; {', '.join(one.name for one in self._found)} told by metadata"
+
+    def rows(self) -> Any:
+        """The row."""
+        row = self.jvm.sql("catalyst.expressions.GenericInternalRow")(len(self._found))
+        for place, one in enumerate(self._found):
+            _set(self.jvm, row, place, one)
+        return self.jvm.array("org.apache.spark.sql.catalyst.InternalRow", [row])
+
+
+def _set(jvm: Jvm, row: Any, place: int, one: Answer) -> None:
+    if one.value is None:
+        row.setNullAt(place)
+        return
+    match one.type.kind:
+        case "boolean":
+            row.setBoolean(place, one.value)
+        case "int" | "date":
+            row.setInt(place, one.value)
+        case "float":
+            row.setFloat(place, float(one.value))
+        case "double":
+            row.setDouble(place, float(one.value))
+        case "decimal":
+            precision, scale = getattr(one.type, "precision", 38), getattr(one.type, "scale", 0)
+            number = jvm.named("java.math.BigDecimal")(f"{one.value:f}")
+            kind = jvm.named("org.apache.spark.sql.types.Decimal")
+            row.update(place, kind.apply(number, precision, scale))
+        case _:
+            row.setLong(place, one.value)

@@ -1,0 +1,50 @@
+"""What the options of a read say: which state of the table, which range of its history, how large the parts are.
+
+| option | |
+|---|---|
+| `snapshot-id`, `branch`, `tag`, `as-of-timestamp` (milliseconds) | the state; only one of them |
+| `start-snapshot-id` (exclusive), `end-snapshot-id` (inclusive) | what was appended in between |
+| `split-size` | how many bytes a task reads |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from floe.errors import InvalidInput
+from floe.spark.names import AsOf
+from floe.spark.scan.source import Source
+
+__all__ = ["with_options"]
+
+_STATES = ("snapshot-id", "branch", "tag", "as-of-timestamp", "end-snapshot-id")
+
+
+def with_options(source: Source, given: Mapping[str, str]) -> Source:
+    """The source that a read with options reads."""
+    states = [name for name in _STATES if name in given]
+    if len(states) > 1 or (states and not source.as_of.is_now):
+        raise InvalidInput(f"the state that is read is said twice: {', '.join(states)}", table=source.name)
+    if states:
+        source = replace(source, as_of=_state(states[0], given[states[0]]))
+    if "start-snapshot-id" in given:
+        source = replace(source, since=_number("start-snapshot-id", given["start-snapshot-id"]))
+    elif "end-snapshot-id" in given:
+        raise InvalidInput("end-snapshot-id is the end of a range, of which start-snapshot-id is the beginning")
+    if "split-size" in given:
+        source = replace(source, split_size=_number("split-size", given["split-size"]))
+    return source
+
+
+def _state(name: str, value: str) -> AsOf:
+    if name in ("branch", "tag"):
+        return AsOf(ref=value)
+    number = _number(name, value)
+    return AsOf(timestamp_ms=number) if name == "as-of-timestamp" else AsOf(snapshot_id=number)
+
+
+def _number(name: str, value: str) -> int:
+    if not value.strip().isdigit():
+        raise InvalidInput(f"{name} is a number, found {value!r}")
+    return int(value)

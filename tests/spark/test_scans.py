@@ -1,0 +1,301 @@
+"""Reads through Spark: what is pushed down, what is read, and by whom; evolution, time travel, metadata columns."""
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from floe.table.table import Table
+from helpers.spark import Spark
+
+DB = "lake.scans"
+
+
+@pytest.fixture(scope="module")
+def spark(session: Spark) -> Spark:
+    session(f"CREATE NAMESPACE {DB}")
+    return session
+
+
+def made(spark: Spark, name: str, columns: str, **options: Any) -> Table:
+    return spark.lake().create_table(f"scans.{name}", columns, **options)
+
+
+def told(plan: str, what: str) -> str:
+    """What a plan says about something."""
+    (found,) = {part.strip() for part in plan.replace("\n", ";").split(";") if part.strip().startswith(what)}
+    return found.removeprefix(what).strip(": ")
+
+
+@pytest.fixture(scope="module")
+def days(spark: Spark) -> str:
+    """Ten days of hours, a file for each day."""
+    table = made(spark, "days", "id bigint, at timestamptz, s struct<a: int, b: string>", partition_by=["day(at)"])
+    first = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+    hours = [first + datetime.timedelta(hours=n) for n in range(240)]
+    structs = [{"a": n, "b": str(n)} for n in range(240)]
+    table.append(pa.table({"id": range(240), "at": hours, "s": structs}))
+    return f"{DB}.days"
+
+
+@pytest.mark.parametrize(
+    ("where", "files", "rows"),
+    [
+        ("at < timestamp'2024-01-03'", 2, 48),
+        ("at >= timestamp'2024-01-02 12:00:00' AND at < timestamp'2024-01-02 13:00:00'", 1, 1),
+        ("CAST(at AS DATE) = DATE'2024-01-04'", 1, 24),
+        ("id IN (5, 100) AND s.a < 50", 1, 1),
+        ("id = 5 OR at > timestamp'2024-01-10 22:00:00'", 2, 2),
+        ("NOT (at < timestamp'2024-01-10')", 1, 24),
+        ("id IS NULL", 0, 0),
+        ("id <=> 7", 1, 1),
+        ("s.b = '7'", None, 1),
+        ("abs(id) = 7", 10, 1),
+    ],
+)
+def test_filters_leave_out_files(spark: Spark, days: str, where: str, files: int | None, rows: int) -> None:
+    statement = f"SELECT * FROM {days} WHERE {where}"
+    assert len(spark(statement)) == rows
+    if files is not None:
+        assert told(spark.explained(statement), "files").startswith(f"{files} ")
+
+
+def test_large_in_lists(spark: Spark, days: str) -> None:
+    some = ", ".join(str(n) for n in range(48))
+    statement = f"SELECT id FROM {days} WHERE id IN ({some})"
+    assert spark.sorted(statement) == sorted(((n,) for n in range(48)), key=repr)
+    assert told(spark.explained(statement), "files").startswith("2 ")
+
+
+def test_plans_speak(spark: Spark, days: str) -> None:
+    plan = spark.explained(f"SELECT id FROM {days} WHERE at < timestamp'2024-01-03' AND id % 2 = 0")
+    assert told(plan, "files") == "2 of 10"
+    assert "at < TIMESTAMP '2024-01-03 00:00:00+00:00'" in told(plan, "pushed filter")
+    assert "Spark's Parquet reader" in plan
+    table = spark.lake().table("scans.days")
+    assert table.current_snapshot is not None
+    assert str(table.current_snapshot.snapshot_id) in plan
+
+
+def test_only_needed_columns_are_read(spark: Spark, days: str) -> None:
+    frame = spark.session.sql(f"SELECT s.b FROM {days} WHERE id < 3")
+    assert "s#" in frame._jdf.queryExecution().executedPlan().toString()
+    (scan,) = [line for line in spark.explained(f"SELECT s.b FROM {days}").splitlines() if "BatchScan" in line]
+    assert "at#" not in scan
+    schema = frame._jdf.queryExecution().optimizedPlan().collectLeaves().apply(0).schema().simpleString()
+    assert schema == "struct<id:bigint,s:struct<b:string>>"
+    assert sorted(row[0] for row in frame.collect()) == ["0", "1", "2"]
+
+
+def test_counts_from_metadata(spark: Spark, days: str) -> None:
+    statement = f"SELECT count(*), count(id), min(id), max(id), min(at) FROM {days}"
+    assert spark(statement) == [(240, 240, 0, 239, datetime.datetime(2024, 1, 1))]
+    assert "told by metadata" in spark.explained(statement) or "LocalTableScan" in spark.explained(statement)
+    whole = f"SELECT count(*) FROM {days} WHERE at >= timestamp'2024-01-09'"
+    assert spark(whole) == [(48,)]
+    assert "BatchScan" not in spark.explained(whole)
+    part = f"SELECT count(*) FROM {days} WHERE at >= timestamp'2024-01-09 01:00:00'"
+    assert spark(part) == [(47,)]
+    assert "BatchScan" in spark.explained(part)
+    assert spark(f"SELECT min(s.b), count(DISTINCT id) FROM {days}") == [("0", 240)]
+
+
+def test_minima_of_all_kinds(spark: Spark) -> None:
+    table = made(spark, "extremes", "i int, d decimal(9, 2), f float, x double, b boolean, t date, s string")
+    assert spark(f"SELECT min(i), max(d), count(*), count(s) FROM {DB}.extremes") == [(None, None, 0, 0)]
+    day = datetime.date(1969, 12, 31)
+    first = {"i": -5, "d": Decimal("1.50"), "f": 1.5, "x": -2.5, "b": True, "t": day, "s": "b"}
+    table.append([first, dict.fromkeys(first), {**first, "i": 7, "b": False, "s": "a"}])
+    columns = list(first)
+    for function in ("min", "max", "count"):
+        asked = ", ".join(f"{function}({name})" for name in columns)
+        plain = ", ".join(f"{function}({name})" for name in columns) + ", sum(i)"  # a sum is read from the rows
+        assert spark(f"SELECT {asked} FROM {DB}.extremes")[0] == spark(f"SELECT {plain} FROM {DB}.extremes")[0][:-1]
+
+
+def test_limit_reads_few_files(spark: Spark, days: str) -> None:
+    statement = f"SELECT id FROM {days} LIMIT 30"
+    assert len(spark(statement)) == 30
+    assert "limit: 30" in spark.explained(statement)
+    parts = spark.session.sql(statement)._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
+    assert parts.inputPartitions().size() <= 2
+
+
+def test_runtime_filters(spark: Spark, days: str) -> None:
+    spark.session.sql("SELECT timestamp'2024-01-05 03:00:00' AS at, 'x' AS tag").createOrReplaceTempView("wanted")
+    assert spark(f"SELECT id, tag FROM {days} d JOIN wanted w ON d.at = w.at") == [(99, "x")]
+
+
+def test_joins_with_itself(spark: Spark, days: str) -> None:
+    assert spark.one(f"SELECT count(*) FROM {days} a JOIN {days} b ON a.id = b.id + 1") == 239
+    assert spark.one(f"WITH x AS (SELECT id FROM {days}) SELECT count(*) FROM x WHERE id IN (SELECT id FROM x)") == 240
+
+
+# evolution ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_evolution_is_by_id(spark: Spark, file_format: str) -> None:
+    name = f"evolved_{file_format}"
+    table = made(
+        spark,
+        name,
+        "a int, b int, dropped string, s struct<x: int, y: string>, l list<struct<u: int>>, "
+        "m map<string, struct<q: int>>, f float, d decimal(5, 2)",
+        format_version=3,
+        properties={"write.format.default": file_format},
+    )
+    old = {"a": 1, "b": 2, "dropped": "gone", "s": {"x": 3, "y": "y"}, "l": [{"u": 4}], "m": {"k": {"q": 5}}}
+    table.append([{**old, "f": 1.5, "d": Decimal("1.25")}])
+    table.evolve().rename_column("a", "tmp").commit()
+    table.evolve().rename_column("b", "a").commit()
+    table.evolve().rename_column("tmp", "b").drop_column("dropped").commit()
+    (
+        table.evolve()
+        .add_column("dropped", "string")
+        .add_column("n", "int", default=42)
+        .rename_column("s.x", "xx")
+        .promote("s.xx", "long")
+        .promote("b", "long")
+        .promote("f", "double")
+        .promote("d", "decimal(9, 2)")
+        .add_column("s.new", "string")
+        .rename_column("l.element.u", "uu")
+        .promote("l.element.uu", "long")
+        .rename_column("m.value.q", "qq")
+        .commit()
+    )
+    rows = spark(f"SELECT a, b, dropped, n, s.xx, s.new, l[0].uu, m['k'].qq, f, d FROM {DB}.{name}")
+    assert rows == [(2, 1, None, 42, 3, None, 4, 5, 1.5, Decimal("1.25"))]
+    assert spark(f"SELECT * FROM {DB}.{name} WHERE b = 1 AND a = 2 AND n = 42 AND f > 1 AND dropped IS NULL") != []
+    assert spark(f"SELECT * FROM {DB}.{name} WHERE b = 2 OR a = 1 OR dropped = 'gone'") == []
+    reader = "Spark's Parquet reader" if file_format == "parquet" else f"Arrow reader, for {file_format} files"
+    assert reader in spark.explained(f"SELECT a, b FROM {DB}.{name}")
+
+
+def test_structs_of_which_old_files_have_nothing(spark: Spark) -> None:
+    table = made(spark, "emptied", "id int, s struct<a: int>", format_version=3)
+    table.append([{"id": 1, "s": {"a": 1}}, {"id": 2, "s": None}])
+    table.evolve().add_column("s.b", "string").add_column("s.c", "int", default=7).commit()
+    assert spark.sorted(f"SELECT id, s.b, s.c, s IS NULL FROM {DB}.emptied") == [
+        (1, None, 7, False),
+        (2, None, None, True),
+    ]
+    assert "Arrow reader" in spark.explained(f"SELECT s.b FROM {DB}.emptied")
+
+
+def test_types_that_only_arrow_reads(spark: Spark) -> None:
+    table = made(spark, "odd_types", "id int, u uuid, f fixed[3], l list<uuid>", format_version=3)
+    known = "01234567-89ab-cdef-0123-456789abcdef"
+    table.append([{"id": 1, "u": known, "f": b"abc", "l": [known, None]}])
+    assert spark(f"SELECT * FROM {DB}.odd_types") == [(1, known, bytearray(b"abc"), [known, None])]
+    assert spark(f"SELECT id FROM {DB}.odd_types WHERE u = '{known}'") == [(1,)]
+    spark(f"INSERT INTO {DB}.odd_types VALUES (2, '{known}', X'616263', array('{known}'))")
+    assert table.refresh().scan(where="id = 2").to_arrow()["u"].to_pylist()[0] == bytes.fromhex(known.replace("-", ""))
+
+
+# deletes, metadata columns, time --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_deleted_rows_are_not_read(spark: Spark, version: int) -> None:
+    name = f"deleted_{version}"
+    properties = {"write.delete.mode": "merge-on-read"}
+    table = made(spark, name, "id bigint, name string", format_version=version, properties=properties)
+    table.append([{"id": n, "name": str(n)} for n in range(10)])
+    table.delete("id in (3, 4)")
+    assert table.inspect.delete_files().num_rows == 1
+    assert [row[0] for row in spark(f"SELECT id FROM {DB}.{name} ORDER BY id")] == [0, 1, 2, 5, 6, 7, 8, 9]
+    assert spark(f"SELECT count(*), sum(id), min(name) FROM {DB}.{name} WHERE id > 2") == [(5, 35, "5")]
+    assert spark.one(f"SELECT count(*) FROM {DB}.{name}") == 8
+    assert "row-level deletes" in spark.explained(f"SELECT * FROM {DB}.{name}")
+    assert spark(f"SELECT id FROM {DB}.{name} WHERE _deleted ORDER BY id") == [(3,), (4,)]
+
+
+def test_metadata_columns(spark: Spark) -> None:
+    table = made(spark, "lineage", "id int, k string", partition_by=["k"], format_version=3)
+    table.append([{"id": 1, "k": "a"}, {"id": 2, "k": "b"}])
+    table.append([{"id": 3, "k": "a"}])
+    rows = spark(f"SELECT id, _file, _pos, _spec_id, _partition.k FROM {DB}.lineage ORDER BY id")
+    files = set(table.inspect.files()["file_path"].to_pylist())
+    assert {row[1] for row in rows} == files
+    assert [(row[0], *row[2:]) for row in rows] == [(1, 0, 0, "a"), (2, 0, 0, "b"), (3, 0, 0, "a")]
+    lineage = spark(f"SELECT id, _row_id, _last_updated_sequence_number FROM {DB}.lineage ORDER BY id")
+    assert [row[2] for row in lineage] == [1, 1, 2]
+    assert sorted(row[1] for row in lineage) == [0, 1, 2]
+    assert "Spark's Parquet reader" in spark.explained(f"SELECT _file, _pos, _spec_id FROM {DB}.lineage")
+
+
+def test_positions_are_those_of_the_file(spark: Spark) -> None:
+    table = made(spark, "positions", "id bigint", properties={"write.parquet.row-group-size-bytes": "2000"})
+    table.append(pa.table({"id": range(5000)}))
+    assert spark.one(f"SELECT count(*) FROM {DB}.positions WHERE id <> _pos") == 0
+    assert spark(f"SELECT id, _pos FROM {DB}.positions WHERE id = 4321") == [(4321, 4321)]
+
+
+def test_time_travel(spark: Spark) -> None:
+    name = f"{DB}.travelled"
+    table = made(spark, "travelled", "id int")
+    table.append([{"id": 1}])
+    first = table.current_snapshot
+    table.evolve().rename_column("id", "number").commit()
+    table.append([{"number": 2}])
+    table.create_tag("one", snapshot=first.snapshot_id)
+    table.create_branch("other")
+    when = f"timestamp_millis({first.timestamp_ms})"
+    for query in (
+        f"{name} VERSION AS OF {first.snapshot_id}",
+        f"{name} FOR SYSTEM_VERSION AS OF {first.snapshot_id}",
+        f"{name} VERSION AS OF 'one'",
+        f"{name} TIMESTAMP AS OF {when}",
+        f"{name}.tag_one",
+        f"{name}.snapshot_id_{first.snapshot_id}",
+        f"{name}.at_timestamp_{first.timestamp_ms}",
+    ):
+        assert spark(f"SELECT id FROM {query}") == [(1,)], query
+    assert spark.sorted(f"SELECT number FROM {name}.branch_other") == [(1,), (2,)]
+    reader = spark.session.read
+    assert reader.option("versionAsOf", first.snapshot_id).table(name).collect() == [(1,)]
+    for option, value in (("snapshot-id", first.snapshot_id), ("tag", "one"), ("as-of-timestamp", first.timestamp_ms)):
+        assert [row[0] for row in spark.session.read.option(option, value).table(name).collect()] == [1], option
+    assert spark.session.read.option("branch", "other").table(name).count() == 2
+    with pytest.raises(PySparkException, match="nowhere"):
+        spark(f"SELECT * FROM {name} VERSION AS OF 'nowhere'")
+    with pytest.raises(PySparkException):
+        spark(f"SELECT * FROM {name} VERSION AS OF 17")
+
+
+def test_incremental_reads(spark: Spark) -> None:
+    name = f"{DB}.grown"
+    table = made(spark, "grown", "id int")
+    ids = []
+    for n in range(4):
+        table.append([{"id": n}])
+        ids.append(table.current_snapshot.snapshot_id)
+    read = spark.session.read.option("start-snapshot-id", ids[0])
+    assert sorted(row[0] for row in read.table(name).collect()) == [1, 2, 3]
+    assert sorted(row[0] for row in read.option("end-snapshot-id", ids[2]).table(name).collect()) == [1, 2]
+
+
+# metadata tables ------------------------------------------------------------------------------------------------------
+
+
+def test_metadata_tables_join_and_travel(spark: Spark, days: str) -> None:
+    table = spark.lake().table("scans.days")
+    snapshot = table.current_snapshot
+    assert snapshot is not None
+    assert spark(f"SELECT operation, summary['added-records'] FROM {days}.snapshots") == [("append", "240")]
+    joined = spark(
+        f"SELECT s.snapshot_id, h.is_current_ancestor FROM {days}.history h JOIN {days}.snapshots s USING (snapshot_id)"
+    )
+    assert joined == [(snapshot.snapshot_id, True)]
+    assert spark.one(f"SELECT sum(record_count) FROM {days}.files WHERE partition.at_day < DATE'2024-01-03'") == 48
+    assert spark.one(f"SELECT count(*) FROM {days}.files VERSION AS OF {snapshot.snapshot_id}") == 10
+    bounds = f"SELECT readable_metrics.id.lower_bound FROM {days}.files ORDER BY 1"
+    assert [row[0] for row in spark(bounds)] == list(range(0, 240, 24))
+    assert spark(f"SELECT name, type FROM {days}.refs") == [("main", "BRANCH")]
+    with pytest.raises(PySparkException, match="shows all snapshots"):
+        spark(f"SELECT * FROM {days}.snapshots VERSION AS OF {snapshot.snapshot_id}")
