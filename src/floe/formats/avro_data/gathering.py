@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from floe.avro.records import block_head, check_block_end, skipper
 from floe.avro.schemas import Node, NodeField
@@ -33,7 +34,7 @@ from floe.formats.file_columns import EVERYTHING, Selection
 from floe.spec.schemas.file_fields import FileField
 from floe.spec.types import BINARY, UUID, DecimalType, Type
 
-__all__ = ["Gatherer", "gatherer"]
+__all__ = ["Gatherer", "decimals_of", "gatherer"]
 
 _SMALL = [(n >> 1) ^ -(n & 1) for n in range(128)]
 _MILLIS = ("time-millis", "timestamp-millis", "local-timestamp-millis")
@@ -216,12 +217,20 @@ def _decimals(type_: DecimalType, values: list[bytes | None], width: int = 16) -
         return _decimals(type_, [_widened(value) for value in values])
     stored = pa.array(values, pa.binary(width))
     raw = np.frombuffer(stored.buffers()[1] or b"", np.uint8, len(stored) * width).reshape(len(stored), width)
-    wide = np.empty((len(stored), 16), np.uint8)
+    return decimals_of(type_, raw, stored.buffers()[0])
+
+
+def decimals_of(type_: DecimalType, raw: NDArray[np.uint8], validity: pa.Buffer | None) -> pa.Array:
+    """Decimals from numbers of up to 16 bytes, the highest first: a row for each, and which of them are there.
+
+    >>> decimals_of(DecimalType(9, 2), np.array([[0x30, 0x39]], np.uint8), None).to_pylist()
+    [Decimal('123.45')]
+    """
+    width = raw.shape[1]
+    wide = np.empty((len(raw), 16), np.uint8)
     wide[:, :width] = raw[:, ::-1]
     wide[:, width:] = np.where(raw[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
-    array = pa.Array.from_buffers(
-        arrow_type(type_), len(stored), [stored.buffers()[0], pa.py_buffer(wide)], stored.null_count
-    )
+    array = pa.Array.from_buffers(arrow_type(type_), len(raw), [validity, pa.py_buffer(wide)])
     array.validate(full=True)  # whether the numbers have as many digits as they may
     return array
 
