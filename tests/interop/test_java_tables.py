@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from floe.errors import NoSuchColumn
@@ -130,14 +131,17 @@ def test_rows_know_where_they_come_from(java_catalogs: JavaCatalogs, kind: str, 
 def rows_with_lineage(made: Made) -> Iterator[tuple[dict[str, Any], list[Any]]]:
     for task in made.table.scan().plan().tasks():
         rows = read_file(made.table.storage, task.file.file_path, made.table.schema).to_pylist()
+        with made.table.storage.open_read(task.file.file_path) as source:
+            stored = pq.ParquetFile(source).read().to_pylist()
         gone = deleted_rows(made.table, task)
         for position, row in enumerate(rows):
             if position not in gone:
                 first = task.file.first_row_id
-                row_id = None if first is None else str(first + position)
+                kept, changed = (stored[position].get(name) for name in ("_row_id", "_last_updated_sequence_number"))
+                row_id = None if first is None else str(first + position if kept is None else kept)
                 # The format says the data sequence number; Java takes the file's, which is another after compaction.
                 assert (
                     task.entry.sequence_number == task.entry.file_sequence_number or made.operation == "rewrite_files"
                 )
-                number = None if first is None else str(task.entry.file_sequence_number)
+                number = None if first is None else str(task.entry.file_sequence_number if changed is None else changed)
                 yield row, [task.file.file_path, str(position), row_id, number]
