@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -478,6 +479,18 @@ def test_in_a_transaction_with_other_changes(orders: Table) -> None:
     assert values(orders, "note")[1] == "n"
     assert 30 in ids(orders)
     assert orders.properties["owner"] == "me"
+
+
+def test_in_a_transaction_over_tables(tmp_path: Path) -> None:
+    with floe.connect(f"sqlite:///{tmp_path}/lake.db", warehouse=str(tmp_path / "wh")) as lake:
+        lake.create_namespace("db")
+        for name in ("a", "b"):
+            lake.create_table(f"db.{name}", "id bigint, n int").append([{"id": n, "n": n} for n in range(4)])
+        with lake.transaction() as tx:
+            tx.table("db.a").delete("id % 2 = 0")
+            tx.table("db.b").update({"n": "n * 10"}, where="id = 3")
+        assert ids(lake.table("db.a")) == [1, 3]
+        assert values(lake.table("db.b"), "n") == {0: 0, 1: 1, 2: 2, 3: 30}
 
 
 def test_rows_of_the_same_transaction_are_never_missed(orders: Table) -> None:

@@ -14,6 +14,7 @@ floe.errors.InvalidValue: 'x' is no int
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
@@ -179,6 +180,9 @@ def _read_boolean(text: str, target: Type) -> bool:
 
 
 def _read_as_value(text: str, target: Type) -> Any:
+    if (match := _SHORT_DATE.match(text)) is not None:
+        year, month, day = match.groups()
+        text = f"{year}-{month or 1:0>2}-{day or 1:0>2}{text[match.end() :]}"
     if target.kind in TIMESTAMPS and len(text) == 10:
         text += " 00:00:00"
     if target.kind == "date" and len(text) > 10 and text[10] in " T":
@@ -189,6 +193,10 @@ def _read_as_value(text: str, target: Type) -> Any:
         return convert(target, text)
     except InvalidInput:
         raise InvalidValue(f"{text[:60]!r} is no {target}") from None
+
+
+_SHORT_DATE = re.compile(r"([0-9]{4})(?:-([0-9]{1,2}))?(?:-([0-9]{1,2}))?(?![0-9-])")
+"""A date as Spark takes it: the day and the month may be left out, or have one digit."""
 
 
 def _names_zone(text: str) -> bool:

@@ -49,7 +49,7 @@ TIMESTAMPS = ("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
 MOMENTS = ("date", *TIMESTAMPS)
 BYTES = ("binary", "fixed", "geometry", "geography")
 
-_DIGITS = {"int": 10, "long": 19, "boolean": 1}
+_DIGITS = {"int": 10, "long": 20, "boolean": 1}  # as Spark counts them
 _MIN_SCALE = 6
 _MAX_PRECISION = 38
 

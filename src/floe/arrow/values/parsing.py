@@ -353,11 +353,25 @@ class _Parser(SqlTokens):
             name, arguments = _EXTRACTED.get(unit, unit), self._read_arguments()
         elif name == "position":
             name, arguments = "locate", self._read_position()
+        elif name == "trim":
+            name, arguments = self._read_trim()
         elif name == "struct":
             return Call(at, "named_struct", self._named(self._read_arguments()))
         else:
             arguments = self._read_arguments()
         return Call(at, name, arguments)
+
+    def _read_trim(self) -> tuple[str, tuple[Node, ...]]:
+        """`trim(text)`, `trim(text, letters)`, `trim([both | leading | trailing] [letters] from text)`."""
+        name = {"leading": "ltrim", "trailing": "rtrim"}.get(self.word(), "trim")
+        if self.word() in ("both", "leading", "trailing") and self.word(1) != "(":
+            self.at += 1
+        if self.take_word("from"):
+            return name, self._read_arguments()
+        first = self.read(0)
+        if self.take_word("from"):
+            return name, (*self._read_arguments(), first)
+        return name, (first, *(self._read_arguments() if self.take(TokenType.COMMA) else self._closed()))
 
     def _named(self, arguments: tuple[Node, ...]) -> tuple[Node, ...]:
         """The arguments of `struct(a, b.c)` with the names that `named_struct` wants."""

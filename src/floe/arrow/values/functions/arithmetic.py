@@ -271,9 +271,8 @@ def _round(mode: str) -> Known:
             site.fail(f"{site.name} takes a number of digits, found NULL")
         if isinstance(value.type, DecimalType):
             old = value.type
-            type_ = bounded_decimal(
-                max(old.precision - old.scale + 1 + min(digits, old.scale), 1), max(0, min(digits, old.scale))
-            )
+            scale = max(0, min(digits, old.scale))
+            type_ = bounded_decimal(max(old.precision - old.scale + 1 + scale, 1 - min(digits, 0)), scale)
             room = pa.decimal256(min(old.precision + 1, _WIDEST), old.scale)
             return site.eager(
                 type_,

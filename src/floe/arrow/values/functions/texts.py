@@ -26,6 +26,11 @@ def _length(site: Site, values: Sequence[Compiled]) -> Compiled:
     return site.eager(INT, [site.cast(value, STRING)], pc.utf8_length)
 
 
+def _in_case(fast: Callable[[pa.Array], pa.Array], slow: Callable[[str], str]) -> Callable[[pa.Array], pa.Array]:
+    """Upper or lower case; of letters beyond ASCII as Unicode says, which turns one into two at times."""
+    return lambda array: fast(array) if _is_ascii(array) else for_each_value(array, slow, STRING, STRING)
+
+
 def _concat(site: Site, values: Sequence[Compiled]) -> Compiled:
     """Texts joined, or bytes if all are bytes; null if one is null."""
     if values and all(value.type.kind in ("binary", "fixed") for value in values):
@@ -241,8 +246,8 @@ def _sha2(site: Site, values: Sequence[Compiled]) -> Compiled:
 
 
 FUNCTIONS: dict[str, Known] = {
-    **dict.fromkeys(("upper", "ucase"), plain(STRING, pc.utf8_upper, STRING)),
-    **dict.fromkeys(("lower", "lcase"), plain(STRING, pc.utf8_lower, STRING)),
+    **dict.fromkeys(("upper", "ucase"), plain(STRING, _in_case(pc.ascii_upper, str.upper), STRING)),
+    **dict.fromkeys(("lower", "lcase"), plain(STRING, _in_case(pc.ascii_lower, str.lower), STRING)),
     "initcap": plain(STRING, _initcap, STRING),
     "reverse": plain(STRING, pc.utf8_reverse, STRING),
     **dict.fromkeys(("length", "len", "char_length", "character_length"), known(_length, 1)),
