@@ -57,7 +57,10 @@ Batch_contra = TypeVar("Batch_contra", contravariant=True)
 
 
 class Feature(Enum):
-    """What a format can do beyond what all must; the conformance suite shows who does what."""
+    """What a format can do beyond what all must; the conformance suite shows who does what.
+
+    A model may have an attribute `lacks` with the reason for each feature that it has not.
+    """
 
     FILTER = "skips parts of a file by a filter"
     SPLIT = "reads a part of a file"

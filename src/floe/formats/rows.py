@@ -62,6 +62,12 @@ class AsRows:
         """Those of the Arrow model, and dictionaries that are used again."""
         return self._arrow.features | {Feature.REUSE}
 
+    @property
+    def lacks(self) -> Mapping[Feature, str]:
+        """Why it cannot do the rest."""
+        lacks: Mapping[Feature, str] = getattr(self._arrow, "lacks", {})
+        return {feature: why for feature, why in lacks.items() if feature not in self.features}
+
     def read(self, request: ReadRequest) -> Iterator[Row]:
         """The rows, one after the other; with `reuse` they are all the same dictionary."""
         reused: Row | None = {} if request.reuse else None

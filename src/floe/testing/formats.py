@@ -56,7 +56,7 @@ _NEEDED: dict[str, Feature] = {
 
 
 def feature_table(make_benches: Iterable[Callable[[], FormatBench]]) -> str:
-    """A table of features and models: `yes`, `no` where a model does not claim it, or what went wrong.
+    """A table of features and models: `yes`, `no` and why where a model does not claim it, or what went wrong.
 
     >>> from floe.formats.parquet.model import ParquetAsArrow
     >>> print(feature_table([lambda: FormatBench(ParquetAsArrow())])[:44])  # doctest: +SKIP
@@ -90,7 +90,10 @@ def _outcome(name: str, bench: FormatBench) -> str:
         return f"no: {error.message[:60]}"
     except Exception as error:  # whatever goes wrong is told in the table
         return f"FAILS: {type(error).__name__} {str(error)[:60]}"
-    return "no" if needed is not None and not bench.supports(needed) else "yes"
+    if needed is None or bench.supports(needed):
+        return "yes"
+    why = getattr(bench.model, "lacks", {}).get(needed)
+    return "no" if why is None else f"no: {why}"
 
 
 def _bench_of(model: FormatModel[Any]) -> Callable[[], FormatBench]:

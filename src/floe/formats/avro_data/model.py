@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -32,9 +33,15 @@ class AvroAsArrow:
 
     file_format = "avro"
     object_model = "arrow"
-    features = frozenset(
-        {Feature.SPLIT, Feature.COLUMN_METRICS, Feature.VARIANT, Feature.GEOSPATIAL, Feature.LAST_SECOND}
+    lacks: Mapping[Feature, str] = MappingProxyType(
+        {
+            Feature.REUSE: "Arrow batches never change",
+            Feature.FILTER: "Avro has no statistics",
+            Feature.COLUMN_SIZES: "Avro stores rows, not columns",
+            Feature.SPLIT_OFFSETS: "blocks are found wherever a split begins",
+        }
     )
+    features = frozenset(Feature) - lacks.keys()
 
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """The wanted rows and columns of a file."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -32,7 +33,13 @@ class OrcAsArrow:
 
     file_format = "orc"
     object_model = "arrow"
-    features = frozenset(Feature) - {Feature.REUSE, Feature.LAST_SECOND}
+    lacks: Mapping[Feature, str] = MappingProxyType(
+        {
+            Feature.REUSE: "Arrow batches never change",
+            Feature.LAST_SECOND: "ORC's readers take them for a second later",
+        }
+    )
+    features = frozenset(Feature) - lacks.keys()
 
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """The wanted rows and columns of a file."""
