@@ -66,7 +66,7 @@ def _pays(array: pa.Array) -> bool:
     if not len(values):
         return True
     if len(values) > _FIRST_ROWS:
-        share = pc.count_distinct(values.slice(0, _FIRST_ROWS)).as_py() / _FIRST_ROWS
+        share: float = pc.count_distinct(values.slice(0, _FIRST_ROWS)).as_py() / _FIRST_ROWS
         if share > _NEARLY_ALL or share < _HARDLY_ANY:
             return share < _HARDLY_ANY
     distinct = values.unique()
