@@ -61,6 +61,16 @@ def test_the_default_catalog_needs_no_name(run: Floe, here: Path) -> None:
     assert "hint: did you mean db.orders?" in run("show", "db.oders").err
 
 
+def test_ls_of_a_folder_that_is_a_namespace_or_a_table(run: Floe, here: Path) -> None:
+    assert [one["name"] for one in run("ls", "warehouse/db", "--json").json] == ["db.items", "db.orders"]
+    assert run("ls", "warehouse/db/orders").err.splitlines() == [
+        "error: warehouse/db/orders is a table, and holds no others",
+        "hint: floe show warehouse/db/orders tells what it is",
+    ]
+    Path("nothing").mkdir()
+    assert run("ls", "nothing").out == "nothing is empty\n"
+
+
 def test_a_path_that_leads_nowhere_is_told_with_what_is_near(run: Floe, here: Path) -> None:
     assert "hint: did you mean warehouse/db/orders?" in run("show", "warehouse/db/ordres").err
     assert "hint: the folder has items, orders" in run("show", "warehouse/db").err

@@ -120,8 +120,10 @@ def find_place(place: str | None, where: Where) -> Place:
         except NoSuchCatalog as error:
             error.hint = f"name a folder or a catalog, as in `floe ls warehouse`; {error.hint}"
             raise
-    if _is_path(place) or is_sql_uri(place):
+    if is_sql_uri(place):
         return _place(open_catalog(place, where.options), ())
+    if _is_path(place):
+        return _at_folder(place, where)
     settings = load_settings()
     first, *rest = parse_namespace(place)
     if first in settings.names:
@@ -134,7 +136,17 @@ def find_place(place: str | None, where: Where) -> Place:
                 return opened
         if not _is_folder(place):
             raise _no_catalog(place)
-    return _place(open_catalog(os.path.join(os.curdir, place), where.options), ())
+    return _at_folder(os.path.join(os.curdir, place), where)
+
+
+def _at_folder(path: str, where: Where) -> Place:
+    """The warehouse in a folder; or the namespace, if the folder holds tables itself."""
+    opened = _place(open_catalog(path, where.options), ())
+    above, _, name = parse(os.path.expanduser(path)).text.rstrip("/").rpartition("/")
+    if not name or not above or opened.catalog.namespaces(()):
+        return opened
+    around = _place(open_catalog(above, where.options), (name,))
+    return around if around.catalog.namespace_exists((name,)) and around.catalog.tables((name,)) else opened
 
 
 def missing_table(found: NameIn) -> FloeError:

@@ -77,9 +77,9 @@ def scan(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Read rows of a table, all or those that pass a filter, now or as of some time.
+    """Read the rows of a table, or some of them.
 
-    Rows are printed as they are read. On a terminal long texts are cut, and a wide table shows each row as a record;
+    All rows or those that pass a filter, now or as of some time. Rows are printed as they are read. On a terminal long texts are cut, and a wide table shows each row as a record;
     piped output is never cut.
     """
     chosen = work.reading.scan_of(

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from floe.catalog.identifiers import Identifier, Namespace, format_identifier
 from floe.catalog.protocol import Capability, Catalog
-from floe.cli.naming import Place, Where, find_place, missing_namespace
+from floe.cli.naming import Place, Where, find_place, find_table, missing_namespace
 from floe.cli.output import Output, results
-from floe.errors import FloeError, NoSuchCatalog
+from floe.errors import FloeError, InvalidInput, NoSuchCatalog
 from floe.show.grid import Column
 from floe.show.times import ago, iso_text, local_text
 from floe.spec.metadata.summaries import TOTAL_DATA_FILES, TOTAL_DELETE_FILES, TOTAL_FILES_SIZE, TOTAL_RECORDS
@@ -54,6 +54,9 @@ def list_place(
         _print_catalogs(out, as_json)
         return
     listed = list(_below(found))
+    looks_like_one = not listed or any(one.name == "metadata" for one in listed)
+    if looks_like_one and place is not None and catalog is None and _is_table(place, options):
+        raise InvalidInput(f"{place} is a table, and holds no others", hint=f"floe show {place} tells what it is")
     if long:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             listed = list(map_concurrently(lambda one: _detailed(found, one), listed, limit=_AT_ONCE, executor=pool))
@@ -67,6 +70,14 @@ def list_place(
         out.grid([Column("name"), Column("kind", style="dim")], [[one.name, one.kind] for one in listed])
     if any(one.error for one in listed):
         raise FloeError("not all tables can be read", hint="floe doctor tells what is wrong with a table")
+
+
+def _is_table(place: str, options: Mapping[str, Any]) -> bool:
+    try:
+        find_table(place, Where(None, options))
+    except FloeError:
+        return False
+    return True
 
 
 def summary_count(summary: Mapping[str, str] | None, key: str) -> int | None:
