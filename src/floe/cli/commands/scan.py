@@ -79,8 +79,8 @@ def scan(
 ) -> None:
     """Read the rows of a table, or some of them.
 
-    All rows or those that pass a filter, now or as of some time. Rows are printed as they are read. On a terminal long texts are cut, and a wide table shows each row as a record;
-    piped output is never cut.
+    All rows or those that pass a filter, now or as of some time. They are printed as they are read. On a terminal long
+    texts are cut, and a wide table shows each row as a record; piped output is never cut.
     """
     chosen = work.reading.scan_of(
         table,
