@@ -59,6 +59,14 @@ def test_pyiceberg_reads_every_snapshot(life: Life) -> None:
         assert as_wanted(theirs.scan(snapshot_id=snapshot_id).to_arrow(), schema) == canonical(schema, rows)
 
 
+def test_pyiceberg_reads_orc(lake: Any) -> None:
+    """Up to version 2: of version 3 tables it takes the timestamps of ORC files for nanoseconds, and refuses them."""
+    life = live(lake, "lives.orc", 2, "merge-on-read", "orc", "mixed")
+    table = life.table.refresh()
+    theirs = StaticTable.from_metadata(str(Path(table.metadata_location)))
+    assert as_wanted(theirs.scan().to_arrow(), table.schema) == canonical(table.schema, life.rows)
+
+
 FILTERS: list[tuple[str, Callable[[Row], bool]]] = [
     ("id > 60", lambda row: row["id"] > 60),
     ("part = 'a' and id <= 203", lambda row: row["part"] == "a" and row["id"] <= 203),
