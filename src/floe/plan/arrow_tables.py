@@ -38,8 +38,9 @@ __all__ = ["deletes_table", "files_table"]
 
 Places = NDArray[np.int64]
 
-_FORMATS = pa.array(FORMATS)
-_CONTENT = pa.array([content.name.lower() for content in FileContent])
+# no arrays yet: with the first one pyarrow looks for pandas, which takes long to load
+_FORMATS = list(FORMATS)
+_CONTENT = [content.name.lower() for content in FileContent]
 
 
 def files_table(
@@ -75,7 +76,7 @@ def deletes_table(metadata: TableMetadata, schema: Schema, chunks: Sequence[Mani
     batches = [
         pa.table(
             {
-                "content": _CONTENT.take(pa.array(columns.content)),
+                "content": pa.array(_CONTENT).take(pa.array(columns.content)),
                 **_common(columns, type_),
                 "equality_ids": _lists(columns, "equality_ids", pa.int32()),
                 "referenced_data_file": to_array(STRING, Column(columns.referenced_data_file)),
@@ -145,7 +146,7 @@ _DELETES = _schema(
 def _common(columns: ManifestColumns, type_: StructType) -> dict[str, pa.Array]:
     return {
         "file_path": to_array(STRING, Column(columns.file_path)),
-        "file_format": _FORMATS.take(pa.array(columns.file_format)),
+        "file_format": pa.array(_FORMATS).take(pa.array(columns.file_format)),
         "spec_id": pa.array(np.full(len(columns), columns.spec_id, np.int32)),
         "partition": _partitions(columns, type_),
         "record_count": pa.array(columns.record_count),

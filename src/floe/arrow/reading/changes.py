@@ -33,7 +33,7 @@ __all__ = ["CHANGE_COLUMNS", "read_changes", "with_change_columns"]
 CHANGE_COLUMNS = (CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID)
 
 _DELETE, _INSERT, _UPDATE_BEFORE, _UPDATE_AFTER = 0, 1, 2, 3
-_KINDS = pa.array(["DELETE", "INSERT", "UPDATE_BEFORE", "UPDATE_AFTER"])
+_KINDS = ["DELETE", "INSERT", "UPDATE_BEFORE", "UPDATE_AFTER"]
 
 Numbers = NDArray[np.int64]
 
@@ -129,7 +129,7 @@ class _Reading:
     def _told(self, rows: pa.RecordBatch, kinds: Numbers, task: ChangeTask) -> pa.RecordBatch:
         """Rows with the columns that tell of the change."""
         told = [
-            _KINDS.take(pa.array(kinds)),
+            pa.array(_KINDS).take(pa.array(kinds)),
             pa.repeat(pa.scalar(task.ordinal, pa.int32()), len(kinds)),
             pa.repeat(pa.scalar(task.snapshot_id, pa.int64()), len(kinds)),
         ]

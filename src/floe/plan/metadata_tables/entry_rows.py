@@ -26,7 +26,7 @@ from floe.spec.types import Field, ListType, MapType, StructType, Type
 
 __all__ = ["EntryRows"]
 
-_FORMAT_WORDS = pa.array([name.upper() for name in FORMATS])
+_FORMAT_WORDS = [name.upper() for name in FORMATS]  # pyarrow looks for pandas at the first array, not before it must
 _FEW = 4
 _SOURCES = {part: source for part, source, _, _ in METRICS}
 
@@ -137,7 +137,7 @@ def _plain(rows: EntryRows, field: Field) -> pa.Array:
 
 
 def _file_format(rows: EntryRows, field: Field) -> pa.Array:
-    return _FORMAT_WORDS.take(pa.array(rows.columns.file_format[rows.rows]))
+    return pa.array(_FORMAT_WORDS).take(pa.array(rows.columns.file_format[rows.rows]))
 
 
 def _spec_id(rows: EntryRows, field: Field) -> pa.Array:
