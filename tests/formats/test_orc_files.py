@@ -168,9 +168,10 @@ MOMENTS = Schema(
 @pytest.mark.parametrize(("plain", "early"), [(0, 5), (3000, 25_000), (40, 1)])
 def test_fractions_before_1970(plain, early, codec):
     """From the first such row on the file is put together by hand; pyarrow's own reader finds the same rows."""
-    batches = [
-        rows_to_batch(MOMENTS, early_rows(count, count, first)) for count, first in ((plain, 0), (early, -8 * 10**15))
-    ]
+    first, then = (
+        rows_to_batch(MOMENTS, early_rows(count, count, start)) for count, start in ((plain, 0), (early, -8 * 10**15))
+    )
+    batches = [first, *(then.slice(start, 4000) for start in range(0, early, 4000))]
     properties = {"write.orc.compression-codec": codec, "write.orc.stripe-size-bytes": "100000"}
     storage, file = written(MOMENTS, *batches, properties=properties, metadata={"a": "b"})
     table = pa.Table.from_batches(batches)
