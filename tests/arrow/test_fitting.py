@@ -75,6 +75,11 @@ NOON = dt.datetime(2024, 2, 29, 12)
         (pa.array(["a"], pa.string_view()), STRING, ["a"]),
         (pa.array(["a", "b", "a"]).dictionary_encode(), STRING, ["a", "b", "a"]),
         (pa.array([1, 1], pa.int64()).dictionary_encode(), INT, [1, 1]),
+        (
+            pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.uint32()), pa.array(["a", "b"], pa.string_view())),
+            STRING,
+            ["b", None, "a"],
+        ),
         (pa.array([b"abcd"], pa.binary()), FixedType(4), [b"abcd"]),
         (pa.array([b"0123456789abcdef"], pa.binary(16)), UUID, [b"0123456789abcdef"]),
         (pa.array([b"a"], pa.large_binary()), BINARY, [b"a"]),
@@ -288,6 +293,13 @@ def test_ids_of_another_table_mean_nothing() -> None:
     update = SchemaUpdate(Schema((Field(1, "id", LONG),)), format_version=2, last_column_id=7)
     merged_schema(update, pa.schema([field]), Schema((Field(1, "id", LONG),)), format_version=2)
     assert update.apply().field("other").id == 8
+
+
+def test_times_in_nanoseconds_which_polars_has() -> None:
+    nested = pa.struct([("l", pa.list_(pa.time64("ns")))])
+    found = schema_for(pa.schema({"t": pa.time64("ns"), "s": nested}), format_version=2)
+    assert found.field("t").type == found.field("s.l.element").type == TIME
+    assert merged(Schema(()), {"t": pa.time64("ns")}).field("t").type == TIME
 
 
 def test_columns_for_a_new_table() -> None:

@@ -175,6 +175,8 @@ def test_what_a_row_leaves_out_has_the_write_default() -> None:
         ("orders.parquet", InvalidInput, "text is no data.*add_files"),
         (b"PAR1", InvalidInput, "text is no data"),
         (7, InvalidInput, "int is no data that can be written"),
+        (pd.DataFrame, InvalidInput, "the class DataFrame is no data"),
+        (pa.array([1]), InvalidValue, "cannot be taken as Arrow columns"),
         ([1, 2], InvalidInput, "list is no data"),
         ({"id": 1}, InvalidInput, "a column is a list of values or an array, found 1 .*column: id"),
         ({"id": [1], "note": ["a", "b"]}, InvalidInput, "not equally long"),

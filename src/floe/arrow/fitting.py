@@ -306,7 +306,20 @@ def schema_for(incoming: pa.Schema, *, format_version: int) -> Schema:
       1: at: optional timestamptz
     }
     """
-    return Schema(tuple(_known(field, format_version, (field.name,)) for field in schema_from_arrow(incoming).fields))
+    theirs = schema_from_arrow(pa.schema([_storable(field) for field in incoming]))
+    return Schema(tuple(_known(field, format_version, (field.name,)) for field in theirs.fields))
+
+
+def _storable(field: pa.Field) -> pa.Field:
+    """The field with times in microseconds, which tables have, in place of nanoseconds, which Polars has."""
+    type_ = field.type
+    if pa.types.is_time64(type_):
+        return field.with_type(pa.time64("us"))
+    if pa.types.is_struct(type_):
+        return field.with_type(pa.struct([_storable(type_.field(n)) for n in range(type_.num_fields)]))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return field.with_type(pa.list_(_storable(type_.value_field)))
+    return field
 
 
 def _known(field: Field, version: int, path: tuple[str, ...]) -> Field:
@@ -354,7 +367,7 @@ def merged_schema(
 
 def _without_ids(schema: pa.Schema) -> pa.Schema:
     """The schema with no ids in its metadata: those of another table mean nothing here."""
-    return pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
+    return pa.schema([_storable(pa.field(field.name, field.type, field.nullable)) for field in schema])
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ def reader_of(data: Any, schema: Schema | None = None, *, case_sensitive: bool =
     """
     if isinstance(data, str | bytes) or hasattr(data, "__fspath__"):
         raise InvalidInput("text is no data", hint=f"{_WANTED}; files that are there are added with `add_files`")
+    if isinstance(data, type):
+        raise InvalidInput(f"the class {data.__name__} is no data", hint=_WANTED)
     try:
         found = _known_kind(data, schema, case_sensitive)
     except (pa.ArrowException, TypeError, ValueError) as error:

@@ -27,6 +27,8 @@ __all__ = ["Converter", "Repeated", "converter"]
 
 Converter = Callable[[pa.Array], pa.Array]
 
+_PLAIN_LAYOUT = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
 _TICKS_PER_DAY = {"timestamp": SECONDS_PER_DAY * MICROS, "timestamp_ns": SECONDS_PER_DAY * NANOS}
 
 
@@ -82,6 +84,12 @@ def _converter(source: FromFile, stored: pa.DataType, path: tuple[str, ...]) -> 
         inner = _converter(source, stored.storage_type, path)
         return lambda array: inner(array.storage)
     if pa.types.is_dictionary(stored):
+        if stored.value_type in _PLAIN_LAYOUT:  # Arrow takes no values out of these
+            plain = _PLAIN_LAYOUT[stored.value_type]
+            inner = _converter(source, plain, path)
+            return lambda array: inner(
+                pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(plain)).dictionary_decode()
+            )
         inner = _converter(source, stored.value_type, path)
         return lambda array: inner(array.dictionary_decode())
     if pa.types.is_run_end_encoded(stored):

@@ -41,7 +41,7 @@ from floe.commit.operations.properties import UpdateProperties
 from floe.commit.operations.replace_partitions import ReplacePartitions
 from floe.commit.operations.schema_update import UpdateSchema, schema_update_of
 from floe.commit.operations.snapshot_change import SnapshotOptions
-from floe.errors import InvalidExpression, InvalidSchema, InvalidValue, UnsupportedFeature
+from floe.errors import InvalidExpression, InvalidInput, InvalidSchema, InvalidValue, UnsupportedFeature
 from floe.formats.arrow_filters import filter_mask
 from floe.formats.writers.rolling import discard, leave_nothing
 from floe.formats.writers.target import WriteTarget
@@ -191,6 +191,8 @@ class RowActions(FileActions):
 
         The files belong to the table from then on: when it expires them, they are deleted.
         """
+        if not isinstance(locations, Iterable):
+            raise InvalidInput(f"locations are texts, found {locations!r:.80}")
         given = [locations] if isinstance(locations, str) else list(locations)
         target = self._write_target(self.metadata)
         imported = import_files(
