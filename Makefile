@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help setup demo test lint types unit slow bench interop docs pins clean
+.PHONY: help setup demo test lint types unit slow sparks bench interop docs pins clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -17,6 +17,7 @@ demo: setup ## make a table in a temporary folder, write, read back, travel in t
 test: lint types unit ## lint, types, unit tests, doctests
 	@command -v javac >/dev/null || echo "not tested: Java Iceberg as oracle needs a Java 17 development kit (apt-get install openjdk-17-jdk-headless)"
 	@command -v mvn >/dev/null || echo "not tested: Java Iceberg as oracle needs Maven (apt-get install maven)"
+	@command -v java >/dev/null || echo "not tested: Spark needs Java 17 (apt-get install openjdk-17-jre-headless)"
 	@echo "test: passed; make slow runs the slow tier, make interop compares with Java Iceberg"
 
 lint: setup ## ruff: rules and format
@@ -31,12 +32,21 @@ types: setup ## mypy, strict on src/floe
 unit: setup ## tests and doctests
 	@scripts/s3_server.sh
 	@echo "unit: tests and doctests"
-	@$(PY) -m pytest -q -n auto -m "not interop and not slow"
+	@$(PY) -m pytest -q -n auto --dist loadgroup -m "not interop and not slow"
 
 slow: setup ## the slow tier: every fault, every pair, long property tests
 	@scripts/s3_server.sh
 	@echo "slow: long property tests, faults and big inputs"
-	@$(PY) -m pytest -q -n auto -m "slow and not interop"
+	@$(PY) -m pytest -q -n auto --dist loadgroup -m "slow and not interop"
+
+sparks: ## the Spark tests on the oldest Spark that Floe supports, and on the one that Java Iceberg supports
+	@command -v java >/dev/null || { echo "missing: Java 17 (for example: apt-get install openjdk-17-jre-headless)"; exit 1; }
+	@scripts/setup.sh .venv-spark-oldest requirements/dev.txt requirements/spark-oldest.txt
+	@scripts/setup.sh .venv-interop requirements/dev.txt requirements/interop.txt
+	@for venv in .venv-spark-oldest .venv-interop; do \
+	  echo "sparks: $$($$venv/bin/python -c 'import pyspark; print(pyspark.__version__)')"; \
+	  $$venv/bin/python -m pytest -q -m "not slow and not interop" tests/spark || exit 1; \
+	done
 
 bench: setup ## benchmarks beside a peer in the same run
 	@for file in benchmarks/bench_*.py; do echo "bench: $$file"; $(PY) $$file || exit 1; done
