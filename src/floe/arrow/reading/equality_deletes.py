@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -28,7 +28,7 @@ from floe.spec.schemas.column_resolution import FromFile
 from floe.spec.schemas.file_fields import FileField
 from floe.spec.schemas.name_mapping import NameMapping
 from floe.spec.schemas.schema import Schema, SchemaField
-from floe.spec.types import Field, Type
+from floe.spec.types import Field, StructType, Type
 from floe.storage.protocol import Storage
 
 __all__ = ["EqualityDeletes", "KeyColumns", "KeySet"]
@@ -210,16 +210,33 @@ class EqualityDeletes:
     def _read(self, columns: KeyColumns, file: DataFile) -> pa.Table:
         """The keys in one file: a column for each that is compared."""
         stored = with_columns(Schema(()), columns.entries)
-        reading = self._formats.read(file.file_format, "arrow", self._storage, file.file_path).project(stored)
-        reading = reading.name_mapping(self._name_mapping).key_metadata(file.key_metadata, None)
-        reading = reading.facts(file_size=file.file_size_in_bytes, record_count=file.record_count)
         names = [str(field_id) for field_id in columns.ids]
         schema = pa.schema(
             [(name, arrow_type(entry.field.type)) for name, entry in zip(names, columns.entries, strict=True)]
         )
         try:
-            arrays = (columns.arrays(stored, batch) for batch in reading)
-            batches = [pa.RecordBatch.from_arrays(found, schema=schema) for found in arrays]
+            arrays = (columns.arrays(stored, batch) for batch in self._batches(file, stored))
+            keys = pa.Table.from_batches([pa.RecordBatch.from_arrays(found, schema=schema) for found in arrays], schema)
+            for entry, column in zip(columns.entries, keys.columns, strict=True):
+                if len(column) and column.null_count == len(column):
+                    self._check_stored(file, entry)
         except FloeError as error:
             raise error.with_context(file=file.file_path) from None
-        return pa.Table.from_batches(batches, schema)
+        return keys
+
+    def _batches(self, file: DataFile, schema: Schema) -> Iterable[pa.RecordBatch]:
+        reading = self._formats.read(file.file_format, "arrow", self._storage, file.file_path).project(schema)
+        reading = reading.name_mapping(self._name_mapping).key_metadata(file.key_metadata, None)
+        return reading.facts(file_size=file.file_size_in_bytes, record_count=file.record_count)
+
+    def _check_stored(self, file: DataFile, entry: SchemaField) -> None:
+        """Raise unless nothing but nulls is what the file stores: a column that is not there reads the same."""
+        key = entry.field.id
+        required = replace(entry.field, required=True, initial_default=None)
+        for ancestor in reversed(entry.ancestors):
+            required = replace(ancestor, required=True, initial_default=None, type=StructType((required,)))
+        try:
+            next(iter(self._batches(file, Schema((required,)))), None)
+        except CorruptFile as error:
+            if "has no column" in error.message:
+                raise CorruptFile(f"equality deletes on field {key}, and the file has no such column") from None
