@@ -355,3 +355,12 @@ def test_bloom_filters_skip(java_files: JavaFiles, tmp_path: Path) -> None:
         assert comparable(rows[1234]) in map(comparable, found)
         sizes.append(len(found))
     assert sizes[1] <= 1000 < sizes[0]
+
+
+@each_format
+def test_many_rows(java_files: JavaFiles, tmp_path: Path, file_format: str) -> None:
+    """Files of many blocks, stripes or pages, which Floe decodes many at a time."""
+    rows = many_rows(30_000, -5_000_000_000_000_000)
+    theirs = new_file(tmp_path, file_format)
+    java_files.write(file_format, theirs, FLAT, rows, SMALL_PARTS)
+    check(read_ours(file_format, theirs, FLAT), rows)
