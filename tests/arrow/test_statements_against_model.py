@@ -224,7 +224,13 @@ class World:
         elif shape == "and":
             first, second = on, self.condition("ts")
             on = Sql(f"{first.text} and ({second.text})", lambda t, s: both(first.of(t, s), second.of(t, s)))
-        if any(c.kind == "matched" and c.then == "update" for c in clauses) and self.draw(st.booleans()):
+        keyed = [row for row in self.model.rows if row["k"] is not None]
+        if keyed and self.draw(st.integers(0, 3)) == 3:  # several for a row that is there
+            there = self.draw(st.sampled_from(keyed))
+            source = [row | {"k": there["k"], "p": there["p"]} for row in (self.row(), self.row(), *source[2:])]
+            if self.draw(st.booleans()):
+                clauses = [When("matched", "update", self.values("ts"))]
+        elif self.draw(st.booleans()):  # each row once, so that updates go through
             source = list({row["k"]: row for row in source}.values())
         merge = self.table.merge([dict(row) for row in source], on=on.text)
         for clause in clauses:
