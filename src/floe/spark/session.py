@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from floe.errors import FloeError, InvalidInput
 from floe.spark.bridge.jvm import jvm_of
 from floe.spark.catalog.catalog import SparkCatalog
+from floe.spark.datasource import IcebergDataSource
 from floe.spark.requirements import check_environment, check_session
 from floe.spark.sql.running import run_statement
 from floe.spark.sql.statements import parse_statement
@@ -107,11 +108,21 @@ def _attached(session: SparkSession, lakes: Mapping[str, Lake]) -> FloeSession:
     jvm = jvm_of(session)
     for name, lake in lakes.items():
         jvm.register_catalog(session, name, SparkCatalog(jvm, name, lake))
+    _register_data_source(session)
     known = {**getattr(session, "_floe_catalogs", {}), **lakes}
     session.__class__ = FloeSession
     assert isinstance(session, FloeSession)
     session._floe_catalogs = known
     return session
+
+
+def _register_data_source(session: SparkSession) -> None:
+    """Make `format("iceberg")` known, unless it is already."""
+    try:
+        session.dataSource.register(IcebergDataSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def _lakes(catalogs: Mapping[str, Where] | None, more: Mapping[str, Where]) -> dict[str, Lake]:

@@ -1,0 +1,180 @@
+"""The data source `iceberg`: `spark.read.format("iceberg").load(path)` and `df.write.format("iceberg").save(path)`.
+
+It is for sessions that Floe did not make, Spark Connect among them: `spark.dataSource.register(IcebergDataSource)`. A
+table is named by its folder, by a metadata file, or as `name.db.t` with a catalog of `floe.toml`. Spark gives such
+sources neither the columns that a query needs nor its filters, unless it is 4.1 or newer, its setting
+`spark.sql.python.filterPushdown.enabled` is on, and the option `push-filters` says `true`. Sessions with a catalog
+(`floe.spark`) have both.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import datasource
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType as SparkStruct
+
+from floe.errors import FloeError, InvalidInput
+from floe.formats.writers.rolling import discard
+from floe.spark.columns import spark_schema
+from floe.spark.names import AsOf
+from floe.spark.scan.options import with_options
+from floe.spark.scan.source import Source
+from floe.spark.scan.worker import ReadTasks, pickled_tasks
+from floe.spark.shipping import shipped
+from floe.spark.write.intent import Append, Intent, ReplaceWhere, publish
+from floe.spark.write.options import WriteOptions
+from floe.spark.write.worker import WriteRows, files_of
+from floe.spec.expressions.binding import bind
+from floe.spec.expressions.nodes import TRUE, Expression, Op, Predicate, Reference, and_
+from floe.table.connecting import connect, open
+from floe.table.table import Table
+
+__all__ = ["IcebergDataSource"]
+
+
+class IcebergDataSource(DataSource):
+    """Iceberg tables for every session: `spark.dataSource.register(IcebergDataSource)`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` takes."""
+        return "iceberg"
+
+    def schema(self) -> SparkStruct:
+        """The columns of the table."""
+        return SparkStruct.fromJson(spark_schema(self._source().schema.fields))
+
+    def reader(self, schema: SparkStruct) -> DataSourceReader:
+        """A read of the table."""
+        pushing = str(self.options.get("push-filters", "false")).lower() == "true"
+        return (_FilteringReader if pushing else _Reader)(self._source())
+
+    def writer(self, schema: SparkStruct, overwrite: bool) -> DataSourceArrowWriter:
+        """A write to the table."""
+        table = _table(self.options)
+        wanted = [field.name for field in table.schema.fields]
+        if (given := schema.fieldNames()) != wanted:
+            raise InvalidInput(
+                f"the table has the columns {', '.join(wanted)}, and the rows have {', '.join(given)}",
+                hint="select the table's columns, in its order",
+                table=table.name,
+            )
+        return _Writer(dict(self.options), table, ReplaceWhere(TRUE) if overwrite else Append())
+
+    def _source(self) -> Source:
+        table = _table(self.options)
+        given = {name.lower(): value for name, value in self.options.items()}
+        return with_options(Source(table.name, table, AsOf(), table.schema), given)
+
+
+def _table(options: Any) -> Table:
+    where = options.get("path")
+    if where is None:
+        raise InvalidInput('which table? write load("warehouse/db/t")')
+    catalog, *rest = where.split(".")
+    if "/" not in where and len(rest) >= 2:
+        return connect(catalog).table(rest)
+    return open(where)
+
+
+class _Reader(DataSourceReader):
+    """Reads a table by the Arrow reader."""
+
+    def __init__(self, source: Source) -> None:
+        self._source: Source = source
+        self._read = ReadTasks(source.shipped_metadata, source.storage, source.schema)
+        self._where: Expression = TRUE
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_read": self._read}  # planning is over when a reader travels
+
+    def partitions(self) -> list[InputPartition]:
+        """The files in parts."""
+        bins = self._source.plan(self._where).combined(target_size=self._source.split_size)
+        found = [InputPartition(pickled_tasks(tasks)) for tasks in bins]
+        return found or [InputPartition(pickled_tasks(()))]  # without one, Spark would call `read` with None
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        return self._read([pa.RecordBatch.from_arrays([pa.array([partition.value], pa.binary())], ["tasks"])])
+
+
+class _FilteringReader(_Reader):
+    """The same with filters, which Spark refuses where its setting for them is off; so it has to be asked for."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        """Leave out files; Spark checks the rows."""
+        self._where = and_(*(_filter(one, self._source) for one in filters))
+        return filters
+
+
+_TESTS = {
+    "EqualTo": Op.EQ,
+    "GreaterThan": Op.GT,
+    "GreaterThanOrEqual": Op.GT_EQ,
+    "LessThan": Op.LT,
+    "LessThanOrEqual": Op.LT_EQ,
+    "In": Op.IN,
+    "IsNull": Op.IS_NULL,
+    "IsNotNull": Op.NOT_NULL,
+    "StringStartsWith": Op.STARTS_WITH,
+}
+
+
+def _filter(found: Any, source: Source) -> Expression:
+    """The filter that Spark's means, or one that lets all rows pass."""
+    op = _TESTS.get(type(found).__name__)
+    if op is None or not isinstance(found, datasource.Filter):
+        return TRUE
+    told: Any = found
+    values = () if op.is_unary else tuple(told.value) if op is Op.IN else (told.value,)
+    if any(value is None for value in values):
+        return TRUE
+    try:
+        return bind(Predicate(op, Reference(tuple(told.attribute)), values), source.schema, case_sensitive=False)
+    except FloeError:
+        return TRUE
+
+
+@dataclass
+class _Written(WriterCommitMessage):
+    """The files of a task, pickled."""
+
+    files: bytes
+
+
+class _Writer(DataSourceArrowWriter):
+    """Writes rows by the Arrow writer."""
+
+    def __init__(self, options: dict[str, str], table: Table, intent: Intent) -> None:
+        self._options, self._storage, self._intent = options, table.storage, intent
+        self._work = WriteRows(shipped(table.metadata), table.storage, str(uuid.uuid4()))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task."""
+        return _Written(pickle.dumps(files_of(batch.column(0)[0].as_py() for batch in self._work(iterator))))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commit the files of all tasks."""
+        publish(_table(self._options), _files(messages), self._intent, WriteOptions())
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Delete the files of the tasks that had finished."""
+        discard(self._storage, [file.file_path for file in _files(messages)])
+
+
+def _files(messages: Iterable[WriterCommitMessage | None]) -> list[Any]:
+    return files_of(message.files for message in messages if isinstance(message, _Written))

@@ -1,0 +1,131 @@
+"""Sessions: made and attached, with several catalogs; what is missing is told in one sentence."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import floe
+from floe import errors
+from floe.spark import requirements
+from floe.spark.requirements import check_environment, check_session
+from floe.spark.session import FloeSession
+from helpers.spark import Spark
+
+
+def test_the_session_is_a_session(session: Spark) -> None:
+    assert isinstance(session.session, SparkSession)
+    assert isinstance(session.session, FloeSession)
+    assert {"lake", "sq"} <= set(session.session.lakes)
+    assert {("lake",), ("sq",)} <= set(session("SHOW CATALOGS"))
+
+
+def test_attach_gives_the_same_object(session: Spark, tmp_path: Path) -> None:
+    before = session.session
+    attached = floe.attach(before, extra=str(tmp_path / "wh"))
+    assert attached is before
+    session("CREATE NAMESPACE extra.db")
+    session("CREATE TABLE extra.db.t AS SELECT 1 AS one")
+    assert session("SELECT * FROM extra.db.t") == [(1,)]
+    assert floe.connect(tmp_path / "wh").table("db.t").scan().to_arrow().to_pylist() == [{"one": 1}]
+
+
+def test_new_sessions_have_the_catalogs(session: Spark) -> None:
+    session("CREATE NAMESPACE IF NOT EXISTS lake.sessions")
+    session("CREATE TABLE lake.sessions.t AS SELECT 7 AS n")
+    other = session.session.newSession()
+    assert other.sql("SELECT * FROM lake.sessions.t").collect() == [(7,)]
+    other.sql("USE lake.sessions")
+    assert other.table("t").count() == 1
+    assert session.one("SELECT current_catalog()") == "spark_catalog"
+    other.sql("ALTER TABLE t CREATE TAG x")
+    assert set(session.lake().table("sessions.t").refs) == {"main", "x"}
+
+
+def test_catalogs_meet_in_one_query(session: Spark) -> None:
+    for catalog in ("lake", "sq"):
+        session(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.meet")
+        session(f"CREATE TABLE {catalog}.meet.t AS SELECT id, '{catalog}' AS c FROM range(3)")
+    assert session.one("SELECT count(*) FROM lake.meet.t a JOIN sq.meet.t b ON a.id = b.id WHERE a.c <> b.c") == 3
+    session("INSERT INTO sq.meet.t SELECT * FROM lake.meet.t")
+    assert session.one("SELECT count(*) FROM sq.meet.t") == 6
+
+
+def test_what_others_commit_is_seen(session: Spark) -> None:
+    session("CREATE NAMESPACE IF NOT EXISTS lake.fresh")
+    session("CREATE TABLE lake.fresh.t (id BIGINT)")
+    frame = session.session.table("lake.fresh.t")
+    session.lake().table("fresh.t").append(pa.table({"id": [1, 2]}))
+    assert session.one("SELECT count(*) FROM lake.fresh.t") == 2
+    assert session.session.table("lake.fresh.t").count() == 2
+    session("CACHE TABLE lake.fresh.t")
+    session("REFRESH TABLE lake.fresh.t")
+    assert session.one("SELECT count(*) FROM lake.fresh.t") == 2
+    session("UNCACHE TABLE lake.fresh.t")
+    assert frame.count() in (0, 2)
+
+
+def test_names_that_cannot_be(session: Spark) -> None:
+    with pytest.raises(errors.InvalidInput, match="no catalog is given"):
+        floe.attach(session.session)
+    with pytest.raises(errors.InvalidInput, match="Spark's own"):
+        floe.attach(session.session, spark_catalog="wh")
+    with pytest.raises(errors.InvalidInput, match="a word such as lake"):
+        floe.attach(session.session, {"a.b": "wh"})
+
+
+def test_what_is_missing_is_told(session: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_environment()
+    monkeypatch.setattr(requirements, "java_version", lambda: None)
+    with pytest.raises(errors.InvalidSettings, match="Spark needs Java, and there is none; install"):
+        check_environment()
+    monkeypatch.setattr(requirements, "java_version", lambda: 11)
+    with pytest.raises(errors.InvalidSettings, match="Java 17 or newer, found Java 11"):
+        check_environment()
+    monkeypatch.setattr(requirements, "_package_version", lambda name: None)
+    with pytest.raises(errors.InvalidSettings, match="needs pandas"):
+        check_environment()
+    monkeypatch.setattr(requirements, "_package_version", lambda name: (3, 0, 1))
+    with pytest.raises(errors.InvalidSettings, match="cannot use pandas 3"):
+        check_environment()
+
+
+def test_other_things_are_no_sessions() -> None:
+    class Remote:
+        __module__ = "pyspark.sql.connect.session"
+
+    with pytest.raises(errors.UnsupportedFeature, match="Spark Connect"):
+        check_session(Remote())
+    with pytest.raises(errors.InvalidSettings, match="takes a SparkSession, found str"):
+        check_session("spark")
+
+
+def test_errors_make_no_noise(session: Spark, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="py4j.clientserver")
+    with pytest.raises(PySparkException) as caught:
+        session("ALTER TABLE lake.fresh.t SET TBLPROPERTIES ('format-version' = 'x')")
+    assert "format-version is a number" in str(caught.value)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_the_data_source(session: Spark, tmp_path: Path, mode: str) -> None:
+    lake = floe.connect(tmp_path / "wh")
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", "id bigint, name string", partition_by=["bucket(2, id)"])
+    table.append([{"id": 1, "name": "a"}])
+    path = str(tmp_path / "wh" / "db" / "t")
+    spark: Any = session.session
+    frame = spark.createDataFrame([(2, "b"), (3, None)], "id bigint, name string")
+    frame.write.format("iceberg").mode(mode).save(path)
+    kept = [(1, "a")] if mode == "append" else []
+    read = spark.read.format("iceberg").load(path)
+    assert sorted(map(tuple, read.collect())) == [*kept, (2, "b"), (3, None)]
+    assert [tuple(row) for row in read.where("id = 2").collect()] == [(2, "b")]
+    first = table.snapshots[0].snapshot_id
+    old = spark.read.format("iceberg").option("snapshot-id", first).load(path)
+    assert [tuple(row) for row in old.collect()] == [(1, "a")]
