@@ -49,13 +49,16 @@ def read_deletion_vector(storage: Storage, vector: DataFile, *, row_count: int |
 
 
 def read_position_deletes(
-    formats: Registry, storage: Storage, file: DataFile, wanted: Schema | None = None
+    formats: Registry, storage: Storage, file: DataFile, wanted: Schema | None = None, *, trusting: bool = True
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a position delete file, by default their paths and positions.
 
-    Columns are found by field id, or by their names where the file has no ids (spec: Position Delete Files).
+    What the manifest says about the file has to be true, unless it is not to be trusted. Columns are found by field id,
+    or by their names where the file has no ids (spec: Position Delete Files).
     """
     wanted = position_delete_schema() if wanted is None else wanted
     reading = formats.read(file.file_format, "arrow", storage, file.file_path).project(wanted)
     reading = reading.name_mapping(mapping_from_schema(wanted)).key_metadata(file.key_metadata, None)
-    return reading.facts(file_size=file.file_size_in_bytes, record_count=file.record_count).build()
+    if trusting:
+        reading = reading.facts(file_size=file.file_size_in_bytes, record_count=file.record_count)
+    return reading.build()

@@ -321,7 +321,7 @@ def test_files_without_the_columns_are_corrupt(file_format: str) -> None:
     out = io.BytesIO()
     (pq if file_format == "parquet" else orc).write_table(pa.table({"file_path": ["a"], "place": [1]}), out)
     storage.write(f"{FOLDER}/d", out.getvalue())
-    with pytest.raises(CorruptFile, match=f"no column 'pos' .*{FOLDER}/d"):
+    with pytest.raises(CorruptFile, match=f"no column for the required field 'pos'.*{FOLDER}/d"):
         read(metadata, storage)
 
 
@@ -330,7 +330,7 @@ def test_nulls_where_none_may_be() -> None:
     out = io.BytesIO()
     pq.write_table(pa.table({"file_path": ["a", None], "pos": pa.array([1, 2], pa.int64())}), out)
     storage.write(f"{FOLDER}/d", out.getvalue())
-    with pytest.raises(CorruptFile, match="nulls in its column 'file_path'"):
+    with pytest.raises(CorruptFile, match=r"null in a required column .*column: file_path"):
         read(metadata, storage)
 
 
@@ -342,10 +342,20 @@ def test_a_file_that_is_gone() -> None:
 
 def test_rows_of_another_type_are_corrupt() -> None:
     metadata, storage = table_of(delete_file("parquet"))
-    row = pa.array([{"id": "text"}], pa.struct([pa.field("id", pa.string(), metadata={"PARQUET:field_id": "1"})]))
+
+    def numbered(name: str, type_: pa.DataType, field_id: int) -> pa.Field:
+        return pa.field(name, type_, metadata={"PARQUET:field_id": str(field_id)})
+
+    schema = pa.schema(
+        [
+            numbered("file_path", pa.string(), 2147483546),
+            numbered("pos", pa.int64(), 2147483545),
+            numbered("row", pa.struct([numbered("id", pa.string(), 1)]), 2147483544),
+        ]
+    )
     out = io.BytesIO()
-    pq.write_table(pa.table({"file_path": ["a"], "pos": pa.array([1], pa.int64()), "row": row}), out)
+    pq.write_table(pa.Table.from_pylist([{"file_path": "a", "pos": 1, "row": {"id": "text"}}], schema), out)
     storage.write(f"{FOLDER}/d", out.getvalue())
-    with pytest.raises(CorruptFile, match="values of type long are stored as string"):
+    with pytest.raises(CorruptFile, match="stores string, which cannot be read as long"):
         read(metadata, storage)
     assert read(metadata, storage, columns=["pos"]).num_rows == 1
