@@ -237,6 +237,9 @@ def test_changes_are_rows(changed: Table) -> None:
     assert len(everything) == 5 + 10 + 1
     assert told(changed.changes(columns=["id"]))[5:7] == [(1, "DELETE", 2, None), (1, "INSERT", 2, None)]
     assert told(changed.changes(where="s = 'b'")) == [(1, "INSERT", 2, "b")]
+    assert told(changed.changes(columns=["_change_type", "id"]))[5] == (1, "DELETE", 2, None)
+    with pytest.raises(errors.NoSuchColumn, match="it tells of a change"):
+        changed.scan(columns=["_change_type"])
     snapshots = [snapshot.snapshot_id for snapshot in changed.snapshots]
     assert set(changed.changes().to_arrow()["_commit_snapshot_id"].to_pylist()) == set(snapshots)
     assert [row["_change_type"] for row in changed.changes(since=snapshots[1]).to_rows()] == ["DELETE"]

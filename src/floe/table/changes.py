@@ -8,7 +8,7 @@ from datetime import date, datetime
 
 import pyarrow as pa
 
-from floe.arrow.reading.changes import read_changes, with_change_columns
+from floe.arrow.reading.changes import CHANGE_COLUMNS, read_changes, with_change_columns
 from floe.arrow.reading.streaming import OnProgress, read_plan
 from floe.commit.operations.file_change import as_filter
 from floe.commit.pointer import TableState
@@ -87,7 +87,9 @@ class ChangeScan(RowSource):
             return self._metadata.schema
         names = [columns] if isinstance(columns, str) else list(columns)
         partitions = unified_partition_type(self._metadata.partition_specs, self._metadata.schemas)
-        return select(self._metadata.schema, names, case_sensitive=self._case_sensitive, partition_type=partitions)
+        chosen = select(self._metadata.schema, names, case_sensitive=self._case_sensitive, partition_type=partitions)
+        # the columns that tell of the change are always there, behind the others
+        return Schema(tuple(field for field in chosen.fields if field not in CHANGE_COLUMNS), chosen.schema_id)
 
     def _identifiers(self, updates: bool, names: str | Sequence[str] | None) -> tuple[int, ...]:
         """The ids of the columns that identify a row, if updates are wanted."""

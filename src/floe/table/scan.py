@@ -7,10 +7,12 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from floe.arrow.reading.changes import CHANGE_COLUMNS
 from floe.arrow.reading.counting import count_plan
 from floe.arrow.reading.streaming import OnProgress, read_plan
 from floe.commit.operations.file_change import as_filter
 from floe.commit.pointer import TableState
+from floe.errors import NoSuchColumn
 from floe.plan.scan import plan_scan
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.snapshots import choose_snapshot, schema_for
@@ -77,7 +79,15 @@ class Scan(RowSource):
     def _selected(self, columns: str | Sequence[str]) -> Schema:
         names = [columns] if isinstance(columns, str) else list(columns)
         partitions = unified_partition_type(self._metadata.partition_specs, self._metadata.schemas)
-        return select(self.table_schema, names, case_sensitive=self._case_sensitive, partition_type=partitions)
+        chosen = select(self.table_schema, names, case_sensitive=self._case_sensitive, partition_type=partitions)
+        of_changes = [field.name for field in chosen.fields if field in CHANGE_COLUMNS]
+        if of_changes:
+            raise NoSuchColumn(
+                f"a scan has no column {of_changes[0]!r}: it tells of a change",
+                hint="read `table.changes()`",
+                table=self._table,
+            )
+        return chosen
 
     def plan(self) -> ScanPlan:
         """The files to be read, with the deletes to apply and what is left of the filter for each; planned once."""
