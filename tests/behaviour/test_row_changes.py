@@ -551,6 +551,18 @@ def _rival_once(table: Table, meanwhile: Callable[[], object], monkeypatch: pyte
     monkeypatch.setattr(table, "_do_all", late)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"options": {"write.update.isolation-level": "chaos"}}, {"summary": {"added-records": "7"}}],
+    ids=["isolation", "summary"],
+)
+def test_what_is_refused_late_leaves_no_files(orders: Table, wrong: dict[str, Any]) -> None:
+    before = {one.location for one in orders.storage.list(f"{orders.location}/data")}
+    with pytest.raises(errors.FloeError):
+        orders.update({"amount": 1}, where="id = 1", **wrong)
+    assert {one.location for one in orders.storage.list(f"{orders.location}/data")} == before
+
+
 def test_modes_and_levels_have_names(lake: Lake) -> None:
     table = make_orders(lake, 2, MOR)
     with pytest.raises(errors.InvalidUpdate, match=r"'fast' is no value of write\.delete\.mode"):

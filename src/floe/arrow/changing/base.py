@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -19,6 +20,7 @@ from floe.commit.footprint import Isolation, Reads
 from floe.commit.operations.snapshot_change import SnapshotOptions
 from floe.errors import FloeError, InvalidUpdate
 from floe.formats.position_deletes import read_position_deletes
+from floe.formats.writers.rolling import discard, leave_nothing
 from floe.formats.writers.target import WriteTarget
 from floe.plan.scan import plan_scan
 from floe.plan.scan_plan import ScanPlan
@@ -28,8 +30,9 @@ from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.metadata_columns import with_row_lineage
 from floe.spec.schemas.schema import Schema
+from floe.storage.protocol import Storage
 
-__all__ = ["SOURCE", "TARGET", "Base", "Counts", "LookedAt", "Made", "Mode", "file_paths"]
+__all__ = ["SOURCE", "TARGET", "Base", "Counts", "LookedAt", "Made", "Mode", "deleted_on_error", "file_paths"]
 
 TARGET, SOURCE = "t", "s"
 """The names that statements have for the table and for the source of a MERGE."""
@@ -196,6 +199,16 @@ class Base:
         except FloeError:
             return None
         return found
+
+
+@contextmanager
+def deleted_on_error(storage: Storage, written: Sequence[DataFile]) -> Iterator[None]:
+    """Files that were written are deleted if what is inside fails; a list may grow meanwhile."""
+    try:
+        yield
+    except BaseException as error:
+        leave_nothing(error, discard(storage, file_paths(written)))
+        raise
 
 
 def file_paths(files: Sequence[DataFile]) -> list[str]:

@@ -11,7 +11,7 @@ from itertools import chain
 
 import pyarrow as pa
 
-from floe.arrow.changing.base import Base, Counts, LookedAt, Made
+from floe.arrow.changing.base import Base, Counts, LookedAt, Made, deleted_on_error
 from floe.arrow.changing.moving import Assign, Moving, new_rows
 from floe.arrow.changing.touched import Touched
 from floe.arrow.writing import write_rows
@@ -38,10 +38,11 @@ def copy_on_write(
     counts = replace(counts, copied=moving.stayed)
     if not files and not written:
         return Made(None, counts)
-    change = Overwrite(
-        added=written,
-        removed=[touched.task.file for touched in files],
-        reads=base.reads(looked, moving.copied),
-        **base.snapshot_options(statement, counts),
-    )
+    with deleted_on_error(base.target.storage, written):
+        change = Overwrite(
+            added=written,
+            removed=[touched.task.file for touched in files],
+            reads=base.reads(looked, moving.copied),
+            **base.snapshot_options(statement, counts),
+        )
     return Made(change, counts, tuple(written))

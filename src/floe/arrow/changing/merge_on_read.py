@@ -13,13 +13,12 @@ from itertools import chain
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from floe.arrow.changing.base import Base, Counts, LookedAt, Made, file_paths
+from floe.arrow.changing.base import Base, Counts, LookedAt, Made, deleted_on_error
 from floe.arrow.changing.moving import Assign, Moving, new_rows
 from floe.arrow.changing.touched import Touched
 from floe.arrow.writing import write_rows
 from floe.commit.operations.row_delta import RowDelta
 from floe.formats.writers import write_deletion_vectors, write_position_deletes
-from floe.formats.writers.rolling import discard, leave_nothing
 from floe.plan.tasks import FileTask
 from floe.spec.manifests.entries import DataFile
 from floe.spec.partitioning.partition_spec import PartitionSpec
@@ -43,23 +42,21 @@ def merge_on_read(
     lineage = base.tracks_rows and moved
     rows = chain(moving.rows(files), new_rows(base, inserted, lineage=lineage))
     written = write_rows(base.target, rows, row_lineage=lineage)
-    try:
-        partly = [touched for touched in files if not touched.whole]
-        deletes, replaced = _vectors(base, partly) if base.tracks_rows else _delete_files(base, partly)
-    except BaseException as error:
-        leave_nothing(error, discard(base.target.storage, file_paths(written)))
-        raise
     if not files and not written:
         return Made(None, counts)
-    change = RowDelta(
-        [*written, *deletes],
-        removed=[*(touched.task.file for touched in files if touched.whole), *replaced],
-        referenced=[touched.path for touched in partly],
-        positions={touched.path: touched.positions for touched in partly},
-        reads=base.reads(looked),
-        **base.snapshot_options(statement, counts),
-    )
-    return Made(change, counts, (*written, *deletes))
+    partly = [touched for touched in files if not touched.whole]
+    with deleted_on_error(base.target.storage, written):
+        deletes, replaced = _vectors(base, partly) if base.tracks_rows else _delete_files(base, partly)
+        written += deletes
+        change = RowDelta(
+            written,
+            removed=[*(touched.task.file for touched in files if touched.whole), *replaced],
+            referenced=[touched.path for touched in partly],
+            positions={touched.path: touched.positions for touched in partly},
+            reads=base.reads(looked),
+            **base.snapshot_options(statement, counts),
+        )
+    return Made(change, counts, tuple(written))
 
 
 def _delete_files(base: Base, files: Sequence[Touched]) -> tuple[list[DataFile], list[DataFile]]:

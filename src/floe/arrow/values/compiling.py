@@ -46,7 +46,7 @@ __all__ = ["Compiled", "Rows", "Scope", "column"]
 class Scope:
     """The relations whose columns values may name, by the names that the statement has for them.
 
-    `aliases` are further names of relations. A name without one is looked up in all of them, or in `own` alone.
+    `aliases` are further names of relations. A name without one is looked up in all of them.
     """
 
     relations: Mapping[str, Schema]
@@ -55,8 +55,6 @@ class Scope:
     """The time of the statement."""
 
     case_sensitive: bool = True
-    own: tuple[str, ...] = ()
-    """The relations that a name without a relation is looked up in; none means all."""
 
     def only(self, *relations: str) -> Scope:
         """The scope with fewer relations: what a clause of MERGE can see."""
@@ -196,8 +194,7 @@ class _Compiler:
     def _unqualified(self, parts: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
         if len(parts) > 1 and self._qualified(parts):
             return []  # the relation is meant, as in SQL
-        own = self.scope.own or self.scope.relations
-        paths = ((relation, self._path(relation, parts)) for relation in own)
+        paths = ((relation, self._path(relation, parts)) for relation in self.scope.relations)
         return [(relation, path) for relation, path in paths if path is not None]
 
     def _relation(self, name: str) -> str | None:
