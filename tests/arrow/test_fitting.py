@@ -86,6 +86,25 @@ NOON = dt.datetime(2024, 2, 29, 12)
         (pa.nulls(2), STRING, [None, None]),
         (pa.array([[1], None], pa.large_list(pa.int64())), ListType(2, INT), [[1], None]),
         (pa.array([[1, 2]], pa.list_(pa.int64(), 2)), ListType(2, LONG), [[1, 2]]),
+        (pa.array([[0, 0], None, [1, 2]], pa.list_(pa.int64(), 2)).slice(1), ListType(2, INT), [None, [1, 2]]),
+        (pa.array([[1, None]], pa.list_view(pa.int32())), ListType(2, INT), [[1, None]]),
+        (
+            pa.array([[9], None, [], [1, 2]], pa.large_list_view(pa.int64())).slice(1),
+            ListType(2, INT),
+            [None, [], [1, 2]],
+        ),
+        (
+            pa.ListViewArray.from_arrays(
+                pa.array([2, 0], pa.int32()), pa.array([1, 2], pa.int32()), pa.array([7, 8, 9])
+            ),
+            ListType(2, LONG),
+            [[9], [7, 8]],
+        ),
+        (
+            pa.array([None, {"a": [[1], None]}, {"a": None}], pa.struct({"a": pa.list_(pa.list_view(pa.int64()))})),
+            StructType((Field(2, "a", ListType(3, ListType(4, INT))),)),
+            [None, {"a": [[1], None]}, {"a": None}],
+        ),
         (
             pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
             MapType(2, STRING, 3, INT),

@@ -28,6 +28,7 @@ from floe.errors import FloeError, IncompatibleChange, InvalidSchema, InvalidTyp
 from floe.formats.arrow_types import arrow_type, schema_from_arrow, type_from_arrow
 from floe.formats.conforming import Conformer
 from floe.formats.file_columns import stored_children, value_type
+from floe.formats.list_views import has_list_views, without_list_views
 from floe.spec.schemas.defaults import write_value
 from floe.spec.schemas.evolution import SchemaUpdate
 from floe.spec.schemas.promotion import can_promote
@@ -64,7 +65,8 @@ class Fitting:
         self.schema = schema
         self._conform = Conformer(schema)
         fitter = _Fitter(str if case_sensitive else str.lower)
-        fields = list(incoming)
+        self._views = [place for place, field in enumerate(incoming) if has_list_views(field.type)]
+        fields = _plain_fields(incoming, self._views)
         names, problems = fitter.names([field.name for field in fields], schema.fields, ())
         self._names = [names.get(field.name, field).name for field in fields]
         self._casts: list[tuple[int, pa.DataType]] = []
@@ -81,8 +83,10 @@ class Fitting:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch as the table has it."""
-        if self._casts or self._names != batch.schema.names:
+        if self._casts or self._views or self._names != batch.schema.names:
             columns = batch.columns
+            for place in self._views:
+                columns[place] = without_list_views(columns[place])
             for place, wanted in self._casts:
                 columns[place] = _exactly(columns[place], wanted, self._names[place])
             batch = pa.RecordBatch.from_arrays(columns, self._names) if columns else batch
@@ -97,6 +101,14 @@ class Fitting:
             except InvalidValue as error:
                 raise error.with_context(rows=f"{rows} to {rows + batch.num_rows - 1}") from None
             rows += batch.num_rows
+
+
+def _plain_fields(schema: pa.Schema, views: list[int]) -> list[pa.Field]:
+    """The fields as they are once the list views among them are plain lists."""
+    fields = list(schema)
+    for place in views:
+        fields[place] = fields[place].with_type(without_list_views(pa.nulls(0, fields[place].type)).type)
+    return fields
 
 
 def _refusal(problems: list[_Problem]) -> InvalidSchema:

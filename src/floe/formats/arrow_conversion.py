@@ -18,6 +18,7 @@ from floe.errors import CorruptFile, FloeError
 from floe.formats.arrow_types import arrow_type
 from floe.formats.arrow_values import constant_array, struct_array, validity_buffer
 from floe.formats.file_columns import stored_children
+from floe.formats.list_views import plain_list
 from floe.formats.variant_shredding import assemble_variants
 from floe.spec.schemas.column_resolution import FromFile, FromReader, SameForAll
 from floe.spec.types import DecimalType, Field
@@ -175,12 +176,12 @@ def _check_required(field: Field, values: pa.Array, known: Any, path: tuple[str,
 
 def _list(source: FromFile, stored: pa.DataType, wanted: pa.DataType, path: tuple[str, ...]) -> Converter:
     ((field, element),) = _children(source, stored_children(stored) or [], path)
-    plain = pa.list_(stored.value_field)
     is_plain = pa.types.is_list(stored) or pa.types.is_large_list(stored)
 
     def convert(array: pa.Array) -> pa.Array:
-        parts = Repeated.of(array if is_plain else array.cast(plain))
-        items = parts.items(array.values if is_plain else array.cast(plain).values)
+        array = array if is_plain else plain_list(array)
+        parts = Repeated.of(array)
+        items = parts.items(array.values)
         values = element(lambda place: items, len(items))
         _check_required(field, values, None, path)
         return pa.Array.from_buffers(wanted, len(array), [parts.validity, parts.offsets], children=[values])
