@@ -10,6 +10,12 @@ from helpers.spark import Spark
 DAY = 86_400_000
 
 
+@pytest.fixture(scope="module", params=["lake", pytest.param("sq", marks=pytest.mark.slow)])
+def catalog(request: pytest.FixtureRequest) -> str:
+    """The name of a catalog; the second one is for the slow tier here."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
 def name(session: Spark, catalog: str) -> str:
     session(f"CREATE NAMESPACE {catalog}.ext")

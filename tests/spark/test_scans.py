@@ -176,6 +176,58 @@ def test_evolution_is_by_id(spark: Spark, file_format: str) -> None:
     assert reader in spark.explained(f"SELECT a, b FROM {DB}.{name}")
 
 
+def test_fields_of_structs_swap_names(spark: Spark) -> None:
+    table = made(
+        spark,
+        "swapped",
+        "s struct<x: int, y: int>, l list<struct<x: int, y: int>>, m map<string, struct<x: int, y: int>>",
+    )
+    both = {"x": 1, "y": 2}
+    table.append([{"s": both, "l": [both], "m": {"k": both}}])
+    for name in ("s", "l.element", "m.value"):
+        table.evolve().rename_column(f"{name}.x", "tmp").commit()
+        table.evolve().rename_column(f"{name}.y", "x").commit()
+        table.evolve().rename_column(f"{name}.tmp", "y").commit()
+    assert spark(f"SELECT s.x, s.y, l[0].x, l[0].y, m['k'].x, m['k'].y FROM {DB}.swapped") == [(2, 1, 2, 1, 2, 1)]
+    assert spark(f"SELECT l.y, m['k'].y FROM {DB}.swapped WHERE s.x = 2") == [([1], 1)]
+    table.evolve().drop_column("s.y").commit()
+    table.evolve().add_column("s.y", "int").commit()
+    assert spark(f"SELECT s FROM {DB}.swapped") == [((2, None),)]
+    assert "Spark's Parquet reader" in spark.explained(f"SELECT * FROM {DB}.swapped")
+
+
+def test_row_groups_of_promoted_columns(spark: Spark) -> None:
+    table = made(
+        spark,
+        "promoted",
+        "i int, f float, d decimal(5, 2), late_to string",
+        properties={"write.parquet.row-group-size-bytes": "2000"},
+    )
+    numbers = range(3000)
+    table.append([{"i": n, "f": n / 2, "d": Decimal(n) / 100, "late_to": str(n)} for n in numbers])
+    table.evolve().promote("i", "long").promote("f", "double").promote("d", "decimal(12, 2)").commit()
+    table.append([{"i": 2**40, "f": 1e300, "d": Decimal("9999999999.99"), "late_to": "x"}])
+    name = f"{DB}.promoted"
+    assert spark(f"SELECT i FROM {name} WHERE i = 1234") == [(1234,)]
+    assert (
+        spark(f"SELECT i FROM {name} WHERE i > 2998") == [(2999,), (2**40,)]
+        or spark.one(f"SELECT count(*) FROM {name} WHERE i > 2998") == 2
+    )
+    assert spark.one(f"SELECT count(*) FROM {name} WHERE i < {2**33}") == 3000
+    assert spark(f"SELECT i FROM {name} WHERE f = 617.0") == [(1234,)]
+    assert spark(f"SELECT i FROM {name} WHERE d = 12.34") == [(1234,)]
+    assert spark(f"SELECT i FROM {name} WHERE late_to LIKE '123%' AND i % 10 = 4 AND i > 1000") == [(1234,)]
+
+
+def test_files_are_cut_where_row_groups_begin(spark: Spark) -> None:
+    table = made(spark, "cut", "id bigint, text string", properties={"write.parquet.row-group-size-bytes": "20000"})
+    table.append(pa.table({"id": range(50_000), "text": [f"text {n * 7919}" for n in range(50_000)]}))
+    assert len(table.inspect.files()["split_offsets"][0]) > 3
+    read = spark.session.read.option("split-size", "50000").table(f"{DB}.cut")
+    assert read.rdd.getNumPartitions() > 3
+    assert read.selectExpr("count(*)", "sum(id)", "max(_pos)").collect() == [(50_000, sum(range(50_000)), 49_999)]
+
+
 def test_structs_of_which_old_files_have_nothing(spark: Spark) -> None:
     table = made(spark, "emptied", "id int, s struct<a: int>", format_version=3)
     table.append([{"id": 1, "s": {"a": 1}}, {"id": 2, "s": None}])

@@ -42,6 +42,12 @@ VALUES = {
 }
 
 
+@pytest.fixture(scope="module", params=["lake", pytest.param("sq", marks=pytest.mark.slow)])
+def catalog(request: pytest.FixtureRequest) -> str:
+    """The name of a catalog; DDL is where they differ, so that the second one is for the slow tier here."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
 def db(session: Spark, catalog: str) -> str:
     session(f"CREATE NAMESPACE {catalog}.writes")

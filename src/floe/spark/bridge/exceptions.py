@@ -14,6 +14,7 @@ becomes one of the three that PySpark gives to users as a class of its own:
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -77,31 +78,24 @@ def to_java(jvm: Jvm, error: Exception) -> Exception:
 
 def _unchecked(jvm: Jvm, thrown: Any) -> Any:
     """An exception that Spark threw at us, as one that may be thrown anywhere; a failed job tells what failed."""
-    if jvm.reflected("java.lang.RuntimeException").isInstance(thrown):
+    root = thrown
+    while root.getCause() is not None:
+        root = root.getCause()
+    message = str(root.getMessage())
+    plain = plain_message(message)
+    if plain == message and jvm.reflected("java.lang.RuntimeException").isInstance(thrown):
         return thrown
-    cause = thrown
-    while cause.getCause() is not None:
-        cause = cause.getCause()
-    return _spark_exception(jvm, "SparkRuntimeException", plain_message(str(cause.getMessage())))
+    return _spark_exception(jvm, "SparkRuntimeException", plain)
 
 
 def plain_message(message: str) -> str:
-    r"""What an error says, without the traceback of a Python worker.
+    r"""What an error of ours in a Python worker says, without the traceback; that of a user's own function stays.
 
     >>> plain_message("Job aborted: Traceback (most recent call last):\n  File x\nfloe.errors.InvalidInput: no\n\n")
     'no'
     """
-    begin = message.rfind("Traceback (most recent call last)")
-    if begin < 0:
-        return message
-    lines = message[begin:].splitlines()
-    said = [number for number, line in enumerate(lines) if number and line and not line.startswith((" ", "\t"))]
-    if not said:
-        return message
-    kind, found, text = lines[said[0]].partition(": ")
-    rest = [line for line in lines[said[0] + 1 :] if not line.startswith("\tat ")]
-    told = text if found and kind.startswith("floe.") else lines[said[0]]
-    return "\n".join([told, *rest]).strip()
+    found = re.search(r"^floe\.errors\.\w+: (.*?)(?=^\s+at |\Z)", message, re.MULTILINE | re.DOTALL)
+    return message if found is None else found[1].strip()
 
 
 def declared_error(jvm: Jvm, error: FloeError, name: Sequence[str]) -> JavaError | None:
