@@ -20,8 +20,8 @@ from floe.arrow.changing.joining import KeyIndex
 from floe.arrow.changing.source import Source
 from floe.arrow.changing.touched import Positions
 from floe.arrow.values.compiling import Compiled, Rows
-from floe.arrow.values.filters import conjuncts, filter_of, literal_for
-from floe.arrow.values.nodes import Call, Name
+from floe.arrow.values.filters import column_of, conjuncts, filter_of, literal_for
+from floe.arrow.values.nodes import Call
 from floe.arrow.values.rows import Mask
 from floe.errors import UnsupportedFeature
 from floe.formats.arrow_values import to_values
@@ -89,10 +89,9 @@ class Matching:
     def _filter_of_key(self, key: Key) -> Expression:
         """Where the keys of the source are: listed if they are few, else from the least to the greatest."""
         column = key.target
-        if not isinstance(column.node, Name) or column.inputs or column.type.kind not in COMPARABLE_KINDS:
+        reference = column_of(column, TARGET)
+        if reference is None or column.type.kind not in COMPARABLE_KINDS:
             return and_()
-        ((_, path),) = column.columns
-        reference = Reference(path)
         found = pc.unique(key.source.array(self.source.rows(SOURCE)).filter(pa.array(self.usable)))
         nulls: Expression = FALSE
         if found.null_count:

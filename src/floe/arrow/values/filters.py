@@ -27,7 +27,7 @@ from floe.spec.expressions.nodes import FALSE, TRUE, Expression, Op, Predicate, 
 from floe.spec.types import Type
 from floe.spec.values import to_text
 
-__all__ = ["Filter", "conjuncts", "filter_of", "literal_for"]
+__all__ = ["Filter", "column_of", "conjuncts", "filter_of", "literal_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,22 @@ def _constant(condition: Compiled) -> Filter:
     return Filter(TRUE if value else FALSE, exact=value is not None)
 
 
+_WIDER = {
+    ("int", "long"), ("int", "decimal"), ("int", "double"), ("long", "decimal"), ("decimal", "decimal"),
+    ("float", "double"),
+}  # fmt: skip
+"""Casts that keep every number: who compares the column itself with the same value gets the same answer."""
+
+
+def column_of(value: Compiled, relation: str) -> Reference | None:
+    """The column that a value is, if it is nothing but a column of the relation, in its own type or in a wider one."""
+    if len(value.inputs) == 1 and isinstance(value.node, Name):
+        (inner,) = value.inputs
+        return _column(inner, relation) if (inner.type.kind, value.type.kind) in _WIDER else None
+    return _column(value, relation)
+
+
 def _column(value: Compiled, relation: str) -> Reference | None:
-    """The column that a value is, if it is nothing but a column of the relation."""
     if not isinstance(value.node, Name) or value.inputs or len(value.columns) != 1:
         return None
     ((name, path),) = value.columns
@@ -104,9 +118,9 @@ def _column(value: Compiled, relation: str) -> Reference | None:
 
 def _comparison(condition: Compiled, op: Op, relation: str) -> Filter:
     one, other = condition.inputs
-    if _column(one, relation) is None:
+    if column_of(one, relation) is None:
         one, other, op = other, one, op.flipped
-    column = _column(one, relation)
+    column = column_of(one, relation)
     if column is None or not other.is_constant or one.type.kind not in COMPARABLE_KINDS:
         return _UNKNOWN
     try:
@@ -120,7 +134,7 @@ def _comparison(condition: Compiled, op: Op, relation: str) -> Filter:
 
 def _membership(condition: Compiled, relation: str) -> Filter:
     value, *members = condition.inputs
-    column = _column(value, relation)
+    column = column_of(value, relation)
     if column is None or not all(one.is_constant for one in members) or value.type.kind not in COMPARABLE_KINDS:
         return _UNKNOWN
     try:
