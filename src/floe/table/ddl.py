@@ -237,7 +237,7 @@ class _Columns(SqlValues):
                 self.at += 1
                 if not self.sees(TokenType.STRING):
                     self.fail_at_token(f"expected text in quotes after COMMENT, found {self.shown()}")
-                doc = self._read_string()
+                doc = self.read_string()
             else:
                 self.at += 1
                 default = self._read_default(type_, type_position)
