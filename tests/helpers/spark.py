@@ -42,6 +42,12 @@ class Spark:
         """What EXPLAIN says."""
         return str(self.one(f"EXPLAIN {statement}"))
 
+    @property
+    def version(self) -> tuple[int, int]:
+        """Spark's version."""
+        major, minor = self.session.version.split(".")[:2]
+        return int(major), int(minor)
+
     def lake(self, name: str = "lake") -> Lake:
         """The lake behind a catalog."""
         return self.session.lakes[name]

@@ -158,7 +158,7 @@ def test_every_transform_in_both_spellings(session: Spark, catalog: str, db: str
 
 def test_show_create_table_makes_the_same_table_again(session: Spark, catalog: str, db: str) -> None:
     session(
-        f"""CREATE TABLE {db}.again (id BIGINT NOT NULL COMMENT 'it''s the key', `a b` STRING, at TIMESTAMP_NTZ,
+        f"""CREATE TABLE {db}.again (id BIGINT NOT NULL COMMENT 'it\\'s the key', `a b` STRING, at TIMESTAMP_NTZ,
             n INT DEFAULT 5, s STRUCT<x: INT, y: ARRAY<STRING>>)
         PARTITIONED BY (bucket(4, id), hours(at)) TBLPROPERTIES ('format-version' = '3', 'sort-order' = 'id desc',
             'identifier-fields' = 'id', 'a' = 'b')"""
@@ -266,7 +266,7 @@ def test_defaults_of_all_kinds(session: Spark, catalog: str, db: str) -> None:
         "INT": ("-5", -5),
         "BIGINT": ("5000000000", 5_000_000_000),
         "DOUBLE": ("1.5", 1.5),
-        "STRING": ("'it''s'", "it's"),
+        "STRING": ("'it\\'s'", "it's"),
         "DATE": ("DATE'2024-02-29'", datetime.date(2024, 2, 29)),
         "TIMESTAMP": ("TIMESTAMP'2024-02-29 12:00:00'", datetime.datetime(2024, 2, 29, 12)),
         "TIMESTAMP_NTZ": ("TIMESTAMP_NTZ'2024-02-29 12:00:00'", datetime.datetime(2024, 2, 29, 12)),
@@ -276,5 +276,7 @@ def test_defaults_of_all_kinds(session: Spark, catalog: str, db: str) -> None:
     }
     columns = ", ".join(f"c{n} {type_} DEFAULT {sql}" for n, (type_, (sql, _)) in enumerate(defaults.items()))
     session(f"CREATE TABLE {db}.defaulted (id INT, {columns}) TBLPROPERTIES ('format-version' = '3')")
+    if session.version < (4, 1):
+        pytest.skip("Spark 4.0 fills in no defaults of tables like these")
     session(f"INSERT INTO {db}.defaulted (id) VALUES (1)")
     assert session(f"SELECT * FROM {db}.defaulted") == [(1, *(value for _, value in defaults.values()))]
