@@ -66,8 +66,8 @@ def loaded_by(*arguments: str) -> set[str]:
     """The modules that a command loads."""
     code = (
         f"import json, sys; sys.argv = {['floe', *arguments]!r}\n"
-        "from floe.cli.main import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "from floe.cli.main import run\n"
+        "run()\n"
         "sys.stderr.write(json.dumps(sorted(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -95,6 +95,37 @@ def test_help_and_ls_load_neither_arrow_nor_numpy_nor_sqlglot(table: Path) -> No
 
 def test_reading_does_not_load_pandas(table: Path) -> None:
     assert "pandas" not in loaded_by("head", str(table))
+
+
+def test_what_arrow_still_reads_ahead_does_not_bring_the_end_down() -> None:
+    """A load that fails leaves Arrow's threads waiting for a block of a Python stream."""
+    code = """
+import sys, time
+import pyarrow as pa
+from pyarrow import json
+from floe.cli.main import main
+
+class Slow:
+    closed = False
+    blocks = 0
+
+    def read(self, size=-1):
+        self.blocks += 1
+        if self.blocks > 3:
+            time.sleep(0.2)
+        return b'{"a": 1}\\n' * 100
+
+    def close(self):
+        pass
+
+reader = json.open_json(pa.PythonFile(Slow(), mode="r"), json.ReadOptions(block_size=900))
+reader.read_next_batch()
+sys.argv = ["floe", "scan", "no/such/table"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: there is no table at no/such/table")
 
 
 def test_help_starts_at_once() -> None:

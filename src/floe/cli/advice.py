@@ -13,6 +13,10 @@ __all__ = ["to_type"]
 
 _TYPED: Final = (
     (r"pass merge_schema=True", "use --merge-schema"),
+    (r", or pass only_matching=False", ""),
+    (r"widen the filter, leave", "widen the filter, or leave"),
+    (r'write on=\["(\w+)"\].*', r"name them with --on, as in --on \1"),
+    (r", or pass case_sensitive=False", ""),
     (r"open it with prefixes=\{'([^']*)': '([^']*)'\}", r"open it with -O prefixes=\1=\2"),
     (r"open the catalog with warehouse=….*", "say where with -O warehouse=FOLDER"),
     (r", since it was loaded: refresh\(\) it", ""),

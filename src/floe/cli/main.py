@@ -14,9 +14,10 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from textwrap import indent
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -27,7 +28,7 @@ from floe.cli.commands import demo, doctor, head, history, load, ls, scan, show
 from floe.cli.output import complaints
 from floe.errors import FloeError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "run"]
 
 STOPPED: Final = 130
 NOBODY_READS: Final = 141
@@ -108,13 +109,29 @@ def _root(
     context.obj = {"debug": debug}
 
 
-def main() -> None:
-    """What the script `floe` runs."""
+def main() -> NoReturn:
+    """What the script `floe` runs.
+
+    The process ends without the interpreter's own end: threads of Arrow may still be reading ahead in a Python stream,
+    and would bring down an interpreter that is going away.
+    """
+    code = run()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody reads, or it is closed
+            stream.flush()
+    os._exit(code)
+
+
+def run() -> int:
+    """Run the command that was typed, and give its exit code."""
     sys.meta_path.insert(0, _NoPandas())
     try:
         app(prog_name="floe")
     except KeyboardInterrupt:  # before or after a command's own time
-        sys.exit(STOPPED)
+        return STOPPED
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
 
 
 def _complain(context: typer.Context, error: FloeError) -> None:
