@@ -39,7 +39,8 @@ from floe.spark.write.options import WriteOptions
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import TRUE, Expression, Op, Predicate, Reference, and_
-from floe.table.connecting import connect, open
+from floe.table.connecting import connect
+from floe.table.connecting import open as table_at
 from floe.table.table import Table
 
 __all__ = ["IcebergDataSource"]
@@ -87,7 +88,7 @@ def _table(options: Any) -> Table:
     catalog, *rest = where.split(".")
     if "/" not in where and len(rest) >= 2:
         return connect(catalog).table(rest)
-    return open(where)
+    return table_at(where)
 
 
 class _Reader(DataSourceReader):

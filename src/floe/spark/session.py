@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -15,9 +15,8 @@ from floe.errors import FloeError, InvalidInput
 from floe.spark.bridge.jvm import jvm_of
 from floe.spark.catalog.catalog import SparkCatalog
 from floe.spark.datasource import IcebergDataSource
+from floe.spark.extended_sql.parsing import parse
 from floe.spark.requirements import check_environment, check_session
-from floe.spark.sql.running import run_statement
-from floe.spark.sql.statements import parse_statement
 from floe.table.connecting import connect
 from floe.table.lake import Lake
 from floe.table.table import Table
@@ -44,13 +43,16 @@ class FloeSession(SparkSession):
         return dict(self._floe_catalogs)
 
     def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
-        """Run a statement: Spark's own, or one of those that only tables of Iceberg have (`floe.spark.sql`)."""
-        found = parse_statement(sqlQuery)
-        table = None if found is None else self._floe_table(found[0])
+        """Run a statement: Spark's own, or one that only tables of Iceberg have (`floe.spark.extended_sql`)."""
+        try:
+            found = parse(sqlQuery)
+        except FloeError as error:
+            raise ParseException(str(error)) from None
+        table = None if found is None else self._floe_table(found.table)
         if found is None or table is None:
             return super().sql(sqlQuery, args, **kwargs)
         try:
-            run_statement(table, found[1], case_sensitive=jvm_of(self).is_case_sensitive)
+            found.action.run(table)
         except FloeError as error:
             raise AnalysisException(str(error)) from None
         return self.createDataFrame([], StructType([]))

@@ -1,1 +1,0 @@
-"""Statements that Spark's parser does not know: partition fields, write order, identifier fields, branches and tags."""
