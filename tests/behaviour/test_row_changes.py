@@ -282,6 +282,20 @@ def test_an_upsert_that_cannot_be(orders: Table, data: Any, on: Any, says: str) 
     assert says in str(refused.value)
 
 
+RAGGED = [{"id": 1, "amount": 5}, {"id": 2, "part": "z"}]
+
+
+def test_rows_that_leave_out_what_others_have_may_mean_null_or_no_change(orders: Table) -> None:
+    before = orders.scan().to_arrow()
+    with pytest.raises(errors.InvalidInput, match=r"a row leaves out a column that other rows have.*column: amount"):
+        orders.upsert(RAGGED, on="id")
+    with pytest.raises(errors.InvalidInput, match="a row leaves out a column that other rows have"):
+        orders.upsert(iter(RAGGED), on="id")
+    with pytest.raises(errors.InvalidInput, match="a row leaves out a column that other rows have"):
+        orders.merge(RAGGED, on=["id"])
+    assert orders.scan().to_arrow() == before
+
+
 def test_upsert_matches_null_with_null(orders: Table) -> None:
     orders.update({"part": None}, where="id = 5")
     data = [{"id": 5, "part": None, "amount": 50}, {"id": 6, "part": None, "amount": 60}]

@@ -43,8 +43,13 @@ _WANTED = (
 )
 
 
-def reader_of(data: Any, schema: Schema | None = None, *, case_sensitive: bool = True) -> pa.RecordBatchReader:
+def reader_of(
+    data: Any, schema: Schema | None = None, *, case_sensitive: bool = True, alike: bool = False
+) -> pa.RecordBatchReader:
     """The data as a stream of batches; the schema is that of the table, if it is known.
+
+    With `alike`, rows that are dictionaries all have to name the same columns: for who cannot tell whether what is left
+    out means null, or no change.
 
     >>> from floe.spec.types import DATE, Field
     >>> reader_of({"day": ["2024-02-29"]}, Schema((Field(1, "day", DATE),))).read_all().column("day").type
@@ -58,7 +63,7 @@ def reader_of(data: Any, schema: Schema | None = None, *, case_sensitive: bool =
     if isinstance(data, type):
         raise InvalidInput(f"the class {data.__name__} is no data", hint=_WANTED)
     try:
-        found = _known_kind(data, schema, case_sensitive)
+        found = _known_kind(data, _Names(schema, case_sensitive, alike))
     except (pa.ArrowException, TypeError, ValueError) as error:
         if isinstance(error, FloeError):
             raise
@@ -95,7 +100,7 @@ def _from(given: Any, library: str) -> bool:
     return type(given).__module__.split(".")[0] == library
 
 
-def _known_kind(data: Any, schema: Schema | None, case_sensitive: bool) -> pa.RecordBatchReader | None:
+def _known_kind(data: Any, names: _Names) -> pa.RecordBatchReader | None:
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -113,7 +118,6 @@ def _known_kind(data: Any, schema: Schema | None, case_sensitive: bool) -> pa.Re
     if hasattr(data, "__arrow_c_array__"):
         batch = pa.record_batch(data)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
-    names = _Names(schema, case_sensitive)
     if isinstance(data, Mapping):
         return names.columns(data).to_reader()
     if dataclasses.is_dataclass(data) and not isinstance(data, type):
@@ -173,7 +177,8 @@ def _shown(schema: pa.Schema) -> str:
 class _Names:
     """Python values taken as columns of a table, where it has one of the name; others are as Arrow sees them."""
 
-    def __init__(self, schema: Schema | None, case_sensitive: bool) -> None:
+    def __init__(self, schema: Schema | None, case_sensitive: bool, alike: bool) -> None:
+        self._alike = alike
         self._fold = str if case_sensitive else str.lower
         self._fields = {} if schema is None else {self._fold(field.name): field for field in schema.fields}
 
@@ -254,6 +259,14 @@ class _Names:
 
     def _filled(self, rows: list[Mapping[str, Any]], name: str) -> list[Any]:
         """The values of a column; what a row leaves out has the column's write default."""
+        if self._alike:
+            for row in rows:
+                if name not in row:
+                    raise InvalidInput(
+                        f"a row leaves out a column that other rows have: {dict(row)!r:.80}",
+                        hint="name it in all rows, with None for null; rows that set other columns go by themselves",
+                        column=name,
+                    )
         field = self._fields.get(self._fold(name))
         default = None if field is None else field.write_default
         return [row.get(name, default) for row in rows]

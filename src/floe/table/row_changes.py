@@ -14,10 +14,10 @@ docs/isolation.md says. How rows are changed is the table's choice: `write.delet
 <RowsChanged: 2 deleted>
 >>> t.update({"amount": "amount * 1.5", "note": "'raised'"}, where="amount > 30")
 <RowsChanged: 1 updated>
->>> t.upsert([{"id": 4, "note": "again"}, {"id": 7, "amount": 1}], on="id")
+>>> t.upsert([{"id": 4, "note": "again"}, {"id": 7, "note": None}], on="id")
 <RowsChanged: 1 updated, 1 inserted>
 >>> t.scan(where="id >= 4").to_arrow().to_pylist()
-[{'id': 4, 'amount': None, 'note': 'again'}, {'id': 7, 'amount': Decimal('1.00'), 'note': None}]
+[{'id': 4, 'amount': Decimal('60.00'), 'note': 'again'}, {'id': 7, 'amount': None, 'note': None}]
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class RowChanges(RowActions):
 
         Rows are the same if they are equal in the columns `on`, by default the table's identifier fields; two rows of
         the data that are the same are an error. Columns that the data has not stay as they are, and rows that would
-        not change are left alone.
+        not change are left alone. Dictionaries all have to name the same columns.
         """
         source = self._source(data)
         return self._change(lambda base: upsert(base, source, on), options, summary, again=source.made_from is None)

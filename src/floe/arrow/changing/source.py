@@ -60,11 +60,13 @@ def _batch(table: pa.Table) -> pa.RecordBatch:
 def source_of(data: Any, target: Schema, made_from: Expression | None = None, read_at: int | None = None) -> Source:
     """The rows of anything that can be written to a table; Python values are taken as the table's columns are.
 
+    Rows all have to name the same columns: one that is left out in some of them might mean null, or no change.
+
     >>> from floe.spec.types import DATE, Field
     >>> source_of([{"day": "2024-02-29"}], Schema((Field(1, "day", DATE),))).whole.schema.types
     [DataType(date32[day])]
     """
-    reader = reader_of(data, target)
+    reader = reader_of(data, target, alike=True)
     plain = pa.schema([pa.field(field.name, field.type) for field in reader.schema])
     schema = schema_from_arrow(plain)
     conform = Conformer(schema)

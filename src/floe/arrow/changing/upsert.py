@@ -73,12 +73,12 @@ def _check_columns(schema: Schema, source: Source, keys: Sequence[str]) -> None:
     for key in keys:
         if not source.schema.has(key):
             raise InvalidSchema("the data has no such key column", column=key)
-    known = {field.name for field in schema.fields}
+    known = [field.name for field in schema.fields]
     for field in source.schema.fields:
         if field.name not in known:
             raise InvalidSchema(
                 "the data has a column that the table has not",
-                hint=f"its columns are {', '.join(list(known)[:20])}",
+                hint=f"leave it out, or add it to the table first; the table's columns are {', '.join(known[:20])}",
                 column=field.name,
             )
 
