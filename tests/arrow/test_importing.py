@@ -121,6 +121,14 @@ def test_the_caller_tells_partitions() -> None:
         partition_of(target, "g.parquet", data, partition={"day": "soon", "id_bucket": 3})
 
 
+def test_a_value_for_what_is_no_partition_field_is_refused() -> None:
+    target = target_of(SCHEMA, partition_by=["id"])
+    with pytest.raises(InvalidInput, match=r"not partitioned by 'idd'; its partition fields are id$"):
+        partition_of(target, "f.parquet", rows(), partition={"idd": 3})
+    with pytest.raises(InvalidInput, match="it has no partitions"):
+        partition_of(target_of(SCHEMA), "f.parquet", rows(), partition={"id": 3})
+
+
 @pytest.mark.parametrize(
     ("term", "columns", "expected"),
     [

@@ -105,6 +105,7 @@ def import_files(
     Columns that the table has not are an error unless they are allowed; nobody can read them then.
     """
     check_writable(target.spec)
+    _check_named(target, partition or {})
     text = target.metadata.properties.get(NAME_MAPPING_PROPERTY)
     mapping = mapping_from_schema(target.schema) if text is None else parse_name_mapping(text)
     files, mapped = [], False
@@ -116,6 +117,19 @@ def import_files(
             raise error.with_context(file=location) from None
         mapped = mapped or not has_ids(importer.columns)
     return ImportedFiles(tuple(files), mapping if mapped and text is None else None)
+
+
+def _check_named(target: WriteTarget, partition: Mapping[str, Any]) -> None:
+    """Raise if a value is given for what is no partition field."""
+    fields = target.spec.fields
+    known = {name for field in fields for name in (field.name, target.schema.entry(field.source_id).name)}
+    for name in partition:
+        if name not in known:
+            names = ", ".join(field.name for field in fields)
+            raise InvalidInput(
+                f"the table is not partitioned by {name!r}",
+                hint=f"its partition fields are {names}" if names else "it has no partitions",
+            )
 
 
 class _Importer:
