@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from floe import errors, spec
-    from floe.spec.expressions.dsl import col
+    from floe.arrow.values.given import lit
     from floe.spark.session import attach, spark
+    from floe.spec.expressions.dsl import col
     from floe.spec.schemas.schema import Schema
     from floe.table.connecting import connect, open
     from floe.table.lake import Lake
@@ -25,7 +26,20 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Lake", "Schema", "Table", "__version__", "attach", "col", "connect", "errors", "open", "spark", "spec"]
+__all__ = [
+    "Lake",
+    "Schema",
+    "Table",
+    "__version__",
+    "attach",
+    "col",
+    "connect",
+    "errors",
+    "lit",
+    "open",
+    "spark",
+    "spec",
+]
 
 _HOMES = {
     "Lake": "floe.table.lake",
@@ -35,6 +49,7 @@ _HOMES = {
     "col": "floe.spec.expressions.dsl",
     "connect": "floe.table.connecting",
     "errors": "floe.errors",
+    "lit": "floe.arrow.values.given",
     "open": "floe.table.connecting",
     "spark": "floe.spark.session",
     "spec": "floe.spec",
