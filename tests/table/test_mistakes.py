@@ -259,3 +259,30 @@ def test_an_option_with_a_typing_mistake(uri: str, tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(errors.FloeError, match=r"no option prefxes; did you mean prefixes\?"):
         floe.connect(uri, prefxes={})
+
+
+# rows -----------------------------------------------------------------------------------------------------------------
+
+ROW_MISTAKES: list[tuple[Call, str]] = [
+    (lambda t: t.scan(columns=5), "columns are a list of names, found 5"),  # type: ignore[arg-type]
+    (lambda t: t.scan(columns=[None]), "the name of a column is text, found None"),  # type: ignore[list-item]
+    (lambda t: t.scan().to_batches(batch_size=-1), "batch_size is a whole number from 1 on; found -1"),
+    (lambda t: t.scan().to_batches(batch_size="x"), "batch_size is a whole number"),  # type: ignore[arg-type]
+    (lambda t: t.scan().to_batches(workers=2.5), "workers is a whole number"),  # type: ignore[arg-type]
+    (lambda t: t.append({"id": 1}), "one row is a list of one dictionary"),
+    (lambda t: t.append([{"id": 1}], options={"wriet.format.default": "orc"}), "is no write property"),
+    (lambda t: t.delete("id = 1", options={"delete.mode": "copy-on-write"}), "is no write property"),
+    (lambda t: t.append([{"id": 1}], options=5), "options are a dictionary of write properties"),  # type: ignore[arg-type]
+    (lambda t: t.append([{"id": 1}], options={"write.data.path": " "}), "property write.data.path is empty"),
+    (lambda t: t.update({"day": "2024-05-17"}), "times have quotes: \"'2024-05-17'\""),
+    (lambda t: t.update({"day": "soon"}), "times have quotes: \"'soon'\""),
+]
+
+
+@pytest.mark.parametrize(("call", "told"), ROW_MISTAKES, ids=lambda value: value[:40] if isinstance(value, str) else "")
+def test_mistakes_with_rows(table: Table, call: Call, told: str) -> None:
+    table.append([{"id": 7}])
+    with pytest.raises(errors.FloeError) as refused:
+        call(table)
+    assert told in str(refused.value)
+    assert table.scan().to_arrow().to_pylist() == [{"id": 7, "day": None}]

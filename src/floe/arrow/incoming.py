@@ -203,7 +203,11 @@ class _Names:
         if _from(values, "pandas") or _from(values, "numpy") or hasattr(values, "__arrow_c_array__"):
             return pa.array(values, from_pandas=True) if _from(values, "pandas") else pa.array(values)
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-            raise InvalidInput(f"a column is a list of values or an array, found {values!r:.80}", column=str(name))
+            raise InvalidInput(
+                f"a column is a list of values or an array, found {values!r:.80}",
+                hint="one row is a list of one dictionary: [{…}]",
+                column=str(name),
+            )
         return self._values(str(name), list(values))
 
     def _values(self, name: str, values: list[Any]) -> pa.Array:

@@ -252,6 +252,13 @@ class RowActions(FileActions):
 
     def _write_target(self, metadata: TableMetadata, options: Mapping[str, Any] | None = None) -> WriteTarget:
         """Where new files of the table go."""
+        if not isinstance(options, Mapping | None):
+            raise InvalidInput(f"options are a dictionary of write properties, found {options!r:.80}")
+        for name in options or {}:
+            if not isinstance(name, str) or not name.startswith("write."):
+                raise InvalidInput(
+                    f"{name!r:.80} is no write property", hint="options are such as {'write.format.default': 'orc'}"
+                )
         overrides = {
             name: str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in (options or {}).items()

@@ -81,6 +81,9 @@ class RowSource(ABC):
         `batch_size` is how many rows a batch has at most, and `workers` how many threads read. `progress` is called
         with a `Progress`, here, as batches are taken. With `ordered=False` batches come as soon as they are read.
         """
+        for what, number in (("batch_size", batch_size), ("workers", 1 if workers is None else workers)):
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise InvalidInput(f"{what} is a whole number from 1 on; found {number!r:.80}")
         return BatchStream(
             arrow_schema(self.schema),
             self._stream(batch_size=batch_size, workers=workers, progress=progress, ordered=ordered),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from floe.arrow.reading.counting import count_plan
 from floe.arrow.reading.streaming import OnProgress, read_plan
 from floe.commit.operations.file_change import as_filter
 from floe.commit.pointer import TableState
-from floe.errors import NoSuchColumn
+from floe.errors import InvalidInput, NoSuchColumn
 from floe.plan.scan import plan_scan
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.snapshots import choose_snapshot, schema_for
@@ -77,7 +77,12 @@ class Scan(RowSource):
         """The columns that are read."""
 
     def _selected(self, columns: str | Sequence[str]) -> Schema:
+        if not isinstance(columns, Iterable):
+            raise InvalidInput(f"columns are a list of names, found {columns!r:.80}")
         names = [columns] if isinstance(columns, str) else list(columns)
+        for name in names:
+            if not isinstance(name, str):
+                raise InvalidInput(f"the name of a column is text, found {name!r:.80}")
         partitions = unified_partition_type(self._metadata.partition_specs, self._metadata.schemas)
         chosen = select(self.table_schema, names, case_sensitive=self._case_sensitive, partition_type=partitions)
         of_changes = [field.name for field in chosen.fields if field in CHANGE_COLUMNS]

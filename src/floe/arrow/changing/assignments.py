@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from floe.arrow.values.compiling import Compiled, Rows, Scope, column
 from floe.arrow.values.nodes import Name
-from floe.errors import InvalidInput, InvalidValue, NoSuchColumn
+from floe.errors import InvalidExpression, InvalidInput, InvalidValue, NoSuchColumn
 from floe.formats.arrow_types import arrow_type
 from floe.formats.arrow_values import constant_array, struct_array
 from floe.spec.schemas.schema import Schema
@@ -25,6 +25,8 @@ __all__ = ["Columns", "inserted_columns", "updated_columns"]
 
 Columns = Sequence[Compiled]
 """A value for each column of a table."""
+
+_QUOTED = frozenset({"string", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns", "uuid"})
 
 
 def updated_columns(schema: Schema, relation: str, given: Mapping[str, Any], scope: Scope) -> Columns:
@@ -91,12 +93,22 @@ def _updated(
     field: Field, old: Compiled, path: tuple[str, ...], chosen: Mapping[tuple[str, ...], Any], scope: Scope
 ) -> Compiled:
     if path in chosen:
-        return scope.stored(chosen[path], field, ".".join(path))
+        return _stored(chosen[path], field, path, scope)
     if not any(other[: len(path)] == path for other in chosen):
         return old
     assert isinstance(field.type, StructType)
     children = [_updated(child, _child(old, child), (*path, child.name), chosen, scope) for child in field.type.fields]
     return _struct(field, children)
+
+
+def _stored(value: Any, field: Field, path: tuple[str, ...], scope: Scope) -> Compiled:
+    try:
+        return scope.stored(value, field, ".".join(path))
+    except InvalidExpression as error:
+        if isinstance(value, str) and "'" not in value and field.type.kind in _QUOTED:
+            quotes = f"text is SQL here, in which texts and times have quotes: \"'{value[:40]}'\""
+            error.hint = quotes if error.hint is None else f"{error.hint}; {quotes}"
+        raise
 
 
 def _child(struct: Compiled, child: Field) -> Compiled:
@@ -120,7 +132,7 @@ def _struct(field: Field, children: Sequence[Compiled]) -> Compiled:
 
 def _inserted(field: Field, path: tuple[str, ...], chosen: Mapping[tuple[str, ...], Any], scope: Scope) -> Compiled:
     if path in chosen:
-        return scope.stored(chosen[path], field, ".".join(path))
+        return _stored(chosen[path], field, path, scope)
     if any(other[: len(path)] == path for other in chosen):
         assert isinstance(field.type, StructType)
         return _struct(field, [_inserted(child, (*path, child.name), chosen, scope) for child in field.type.fields])

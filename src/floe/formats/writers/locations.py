@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from floe.errors import InvalidUpdate
 from floe.spec.metadata.properties import boolean_property
 from floe.spec.partitioning.murmur3 import hash_bytes
 from floe.spec.partitioning.partition_spec import PartitionSpec
@@ -73,8 +74,15 @@ class Locations:
         ('s3://b/t/data', 's3://c/d')
         """
         names = (_DATA_PATH, _OBJECT_PATH, _FOLDER_PATH) if self.hashed else (_DATA_PATH, _FOLDER_PATH)
-        chosen = next((self.properties[name] for name in names if name in self.properties), None)
-        return f"{_stripped(self.table)}/data" if chosen is None else _stripped(chosen)
+        chosen = next((name for name in names if name in self.properties), None)
+        if chosen is None:
+            return f"{_stripped(self.table)}/data"
+        found = self.properties[chosen]
+        if not found.strip():
+            raise InvalidUpdate(
+                f"property {chosen} is empty", hint="give the location of a folder, or remove it", property=chosen
+            )
+        return _stripped(found)
 
     def file(self, name: str, folders: str = "") -> str:
         """The location of a file, with the folders of its partition where the layout has them.
