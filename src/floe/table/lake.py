@@ -500,6 +500,8 @@ def _definition(
 ) -> TableDefinition:
     if schema is None:
         raise InvalidInput("a table needs columns", hint="give text such as 'id bigint, note string', or a schema")
+    if properties is not None and not isinstance(properties, Mapping):
+        raise InvalidInput(f"properties are a mapping from text to text, found {properties!r:.80}")
     asked = format_version or (properties or {}).get(FORMAT_VERSION) or DEFAULT_FORMAT_VERSION
     columns = as_schema(schema, format_version=int(asked) if str(asked).isdigit() else DEFAULT_FORMAT_VERSION)
     if not isinstance(partition_by, PartitionSpec):
@@ -508,8 +510,6 @@ def _definition(
         sort_by = build_order(columns, _terms("sort_by", sort_by))
     if format_version is not None:
         check_format_version(format_version)
-    if properties is not None and not isinstance(properties, Mapping):
-        raise InvalidInput(f"properties are a mapping from text to text, found {properties!r:.80}")
     for key, value in (properties or {}).items():
         if not isinstance(key, str) or not isinstance(value, str | int | float):
             raise InvalidInput(f"property {key} must be text, found {value!r:.80}")
