@@ -30,7 +30,8 @@ def corpus(session: Spark, corpus_dir: Path, tmp_path_factory: pytest.TempPathFa
     lake = floe.connect("memory:", warehouse=str(warehouse), prefixes={"/floe-corpus/": f"{corpus_dir}/"})
     lake.create_namespace("c")
     for name in VALID:
-        lake.register_table(("c", name), str(corpus_dir / name / expected(corpus_dir, name)["metadata"]))
+        facts = expected(corpus_dir, name)
+        lake.register_table(("c", name), f"{facts['location']}/{facts['metadata']}")
     floe.attach(session.session, corpus=lake)
     return lake
 
@@ -109,7 +110,7 @@ def check_all(session: Spark, corpus_dir: Path, name: str, *keys: str) -> None:
     """All cases whose query says just these things."""
     facts = expected(corpus_dir, name)
     for case in facts["cases"]:
-        if set(case["query"]) == set(keys):
+        if set(case["query"]) == set(keys) and "schema" in case:  # without one, Java has no answer
             check(session, name, facts, case)
 
 
