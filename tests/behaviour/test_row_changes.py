@@ -282,6 +282,35 @@ def test_an_upsert_that_cannot_be(orders: Table, data: Any, on: Any, says: str) 
     assert says in str(refused.value)
 
 
+def test_upsert_and_merge_take_in_new_columns(orders: Table, lake: Lake) -> None:
+    before = {row["id"]: row for row in orders.scan().to_arrow().to_pylist()}
+    schemas, snapshots = len(orders.metadata.schemas), len(orders.snapshots)
+    assert counts(orders.upsert([{"id": 1, "seen": 5}, {"id": 90, "seen": 6}], on="id", merge_schema=True)) == (0, 1, 1)
+    merge = orders.merge([{"id": 1, "seen": 7, "by": "ada"}], on=["id"], merge_schema=True)
+    assert counts(merge.when_matched_update_all().execute()) == (0, 1, 0)
+    table = lake.table("db.orders")
+    assert len(table.metadata.schemas) == schemas + 2
+    assert len(table.snapshots) == snapshots + 2, "the columns come with the rows"
+    after = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+    assert after == {id: row | {"seen": None, "by": None} for id, row in before.items()} | {
+        1: before[1] | {"seen": 7, "by": "ada"},
+        90: dict.fromkeys(after[1]) | {"id": 90, "seen": 6},
+    }
+
+
+def test_columns_are_taken_in_though_no_row_changes(orders: Table) -> None:
+    found = orders.upsert(pa.table({"id": [1], "seen": pa.array([None], pa.int32())}), on="id", merge_schema=True)
+    assert (found.snapshot, counts(found)) == (None, (0, 0, 0))
+    assert orders.schema.fields[-1].name == "seen"
+
+
+def test_what_cannot_be_taken_in_leaves_nothing(orders: Table) -> None:
+    before = orders.metadata
+    with pytest.raises(errors.IncompatibleChange, match="cannot change 'id'"):
+        orders.upsert(pa.table({"id": ["x"], "seen": [1]}), on="id", merge_schema=True)
+    assert orders.refresh().metadata == before
+
+
 RAGGED = [{"id": 1, "amount": 5}, {"id": 2, "part": "z"}]
 
 

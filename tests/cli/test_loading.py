@@ -207,6 +207,14 @@ def test_merge_schema_adds_columns(run: Floe, warehouse: Warehouse, orders: Tabl
     assert rows_of(orders)[-1]["other"] == 1.5
 
 
+def test_an_upsert_may_add_columns(run: Floe, warehouse: Warehouse, orders: Table) -> None:
+    Path("a.csv").write_text("id,seen\n1,5\n")
+    upsert = ("load", "a.csv", *warehouse.named("db.orders"), "--mode", "upsert", "--on", "id")
+    assert "use --merge-schema" in run(*upsert).err
+    assert run(*upsert, "--merge-schema").code == 0
+    assert orders.refresh().scan(where="seen = 5", columns=["id"]).to_arrow().to_pylist() == [{"id": 1}]
+
+
 def test_timestamps_of_pandas_become_microseconds_unless_that_loses_something(run: Floe, warehouse: Warehouse) -> None:
     warehouse.lake.create_namespace("db")
     pq.write_table(pa.table({"at": pa.array([1_000, 2_000], pa.timestamp("ns"))}), "exact.parquet")

@@ -27,16 +27,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+import pyarrow as pa
+
 from floe.arrow.changing.base import Base, Made, file_paths
 from floe.arrow.changing.delete import delete
 from floe.arrow.changing.merge import Clause, Match, Then, merge
 from floe.arrow.changing.source import Source, source_of
 from floe.arrow.changing.update import update
 from floe.arrow.changing.upsert import upsert
+from floe.commit.change import Change
 from floe.errors import ConflictingChange, InvalidExpression, InvalidInput, InvalidUpdate
 from floe.spec.expressions.nodes import Expression
 from floe.spec.metadata.properties import integer_property
 from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
 from floe.table.row_actions import RowActions
 
 __all__ = ["Merge", "RowChanges", "RowsChanged"]
@@ -123,6 +127,7 @@ class RowChanges(RowActions):
         data: Any,
         on: str | Sequence[str] | None = None,
         *,
+        merge_schema: bool = False,
         options: Mapping[str, Any] | None = None,
         summary: Mapping[str, str] | None = None,
     ) -> RowsChanged:
@@ -130,24 +135,33 @@ class RowChanges(RowActions):
 
         Rows are the same if they are equal in the columns `on`, by default the table's identifier fields; two rows of
         the data that are the same are an error. Columns that the data has not stay as they are, and rows that would
-        not change are left alone. Dictionaries all have to name the same columns.
+        not change are left alone. Dictionaries all have to name the same columns. `merge_schema` adds columns that only
+        the data has, and widens types, in the same commit.
         """
         source = self._source(data)
-        return self._change(lambda base: upsert(base, source, on), options, summary, again=source.made_from is None)
+        return self._change(
+            lambda base: upsert(base, source, on),
+            options,
+            summary,
+            again=source.made_from is None,
+            columns=source.table.schema if merge_schema else None,
+        )
 
     def merge(
         self,
         data: Any,
         on: str | Sequence[str],
         *,
+        merge_schema: bool = False,
         options: Mapping[str, Any] | None = None,
         summary: Mapping[str, str] | None = None,
     ) -> Merge:
         """Begin a MERGE of rows into the table, to be completed by clauses and `execute()`.
 
         `on` is a condition over `t` (or `target`), the table, and `s` (or `source`), the data: `"t.id = s.id"`; a list
-        of names says that these columns are equal. If the data is a scan of this very table, what others change
-        meanwhile among the rows that it reads is a conflict too.
+        of names says that these columns are equal. With `merge_schema` columns that only the data has are added, and
+        types widened, in the same commit; else clauses for all columns leave them out. If the data is a scan of this
+        very table, what others change meanwhile among the rows that it reads is a conflict too.
 
         >>> import floe
         >>> lake = floe.connect("memory:")
@@ -162,18 +176,20 @@ class RowChanges(RowActions):
         [{'id': 1, 'n': 11}, {'id': 3, 'n': 0}, {'id': 9, 'n': 90}]
         """
         source = self._source(data)
-        return Merge(lambda clauses: self._merge(source, on, clauses, options, summary))
+        return Merge(lambda clauses: self._merge(source, on, clauses, merge_schema, options, summary))
 
     def _merge(
         self,
         source: Source,
         on: str | Sequence[str],
         clauses: Sequence[Clause],
+        merge_schema: bool,
         options: Mapping[str, Any] | None,
         summary: Mapping[str, str] | None,
     ) -> RowsChanged:
         run = lambda base: merge(base, source, on, clauses)  # noqa: E731
-        return self._change(run, options, summary, again=source.made_from is None)
+        columns = source.table.schema if merge_schema else None
+        return self._change(run, options, summary, again=source.made_from is None, columns=columns)
 
     def _source(self, data: Any) -> Source:
         """The rows that a statement brings, all of them; of a scan of this table it is noted what was read."""
@@ -190,22 +206,29 @@ class RowChanges(RowActions):
         summary: Mapping[str, str] | None,
         *,
         again: bool = True,
+        columns: pa.Schema | None = None,
     ) -> RowsChanged:
         """Run a statement on the newest state, and commit it; again after conflicts if the table says so.
 
-        What is made from rows of the table itself cannot be run `again`, for they may have changed.
+        What is made from rows of the table itself cannot be run `again`, for they may have changed. `columns` are taken
+        into the table's schema before.
         """
         tries = 0
         while True:
             self._reload()
-            base = self._base_of(options, summary)
+            metadata = self.metadata
+            evolved: tuple[Change, ...] = ()
+            if columns is not None:
+                metadata, evolved = self._merged(metadata, columns, case_sensitive=True)
+            base = self._base_of(metadata, options, summary)
             made = statement(base)
             counts = made.counts
             told = RowsChanged(None, counts.deleted, counts.updated, counts.inserted, counts.copied, counts.unchanged)
-            if made.change is None:
+            changes = [*evolved, *([] if made.change is None else [made.change])]
+            if not changes:
                 return told
             try:
-                snapshot = self._do_all([made.change], file_paths(made.files))
+                snapshot = self._do_all(changes, file_paths(made.files))
             except (ConflictingChange, InvalidUpdate) as error:
                 if made.by_metadata:
                     raise _NotWholeFiles(error) from None
@@ -215,8 +238,10 @@ class RowChanges(RowActions):
                 continue
             return RowsChanged(snapshot, told.deleted, told.updated, told.inserted, told.copied, told.unchanged)
 
-    def _base_of(self, options: Mapping[str, Any] | None, summary: Mapping[str, str] | None) -> Base:
-        metadata, published = self.metadata, self._published
+    def _base_of(
+        self, metadata: TableMetadata, options: Mapping[str, Any] | None, summary: Mapping[str, str] | None
+    ) -> Base:
+        published = self._published
         known = published.schemas_by_id.get(metadata.current_schema_id)
         return Base(
             metadata,

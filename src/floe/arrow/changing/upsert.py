@@ -78,7 +78,7 @@ def _check_columns(schema: Schema, source: Source, keys: Sequence[str]) -> None:
         if field.name not in known:
             raise InvalidSchema(
                 "the data has a column that the table has not",
-                hint=f"leave it out, or add it to the table first; the table's columns are {', '.join(known[:20])}",
+                hint=f"leave it out, or pass merge_schema=True to add it; columns are {', '.join(known[:20])}",
                 column=field.name,
             )
 

@@ -114,8 +114,6 @@ def load(
         raise typer.BadParameter("--on belongs to --mode upsert", param_hint="--on")
     if where is not None and mode is not Mode.overwrite:
         raise typer.BadParameter("--where belongs to --mode overwrite", param_hint="--where")
-    if merge_schema and mode is Mode.upsert:
-        raise typer.BadParameter("an upsert does not change the columns", param_hint="--merge-schema")
     asked = work.loading.Load(
         files,
         mode.value,

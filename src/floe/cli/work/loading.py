@@ -227,7 +227,7 @@ def _write(table: Table, asked: Load, reader: pa.RecordBatchReader) -> Snapshot 
     if asked.mode == "overwrite-partitions":
         return table.overwrite_partitions(reader, merge_schema=asked.merge_schema)
     if asked.mode == "upsert":
-        return table.upsert(reader, on=column_list(asked.on) or None).snapshot
+        return table.upsert(reader, on=column_list(asked.on) or None, merge_schema=asked.merge_schema).snapshot
     return table.append(reader, merge_schema=asked.merge_schema)
 
 
