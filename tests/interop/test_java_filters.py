@@ -410,10 +410,17 @@ def all_counted(file: File) -> bool:
     return nulls + nans == file.metrics.record_count
 
 
+def may_be_microseconds(file: File) -> bool:
+    """Whether all bounds of nanoseconds are so near to 1970 that they may be Java's microseconds of ORC."""
+    known = [int.from_bytes(bound, "little", signed=True) for bound in file.bounds if bound is not None]
+    return file.kind in ("timestamp_ns", "timestamptz_ns") and all(abs(bound) <= 2**63 // 1000 for bound in known)
+
+
 MIGHT_DIFFERENCES: dict[str, tuple[str, Callable[[File], bool]]] = {
     "NaN is greater than every number, and differs from each": (
         "looser", lambda f: f.may_hold_nan and f.test.op in (Op.GT, Op.GT_EQ, Op.NOT_EQ, Op.NOT_IN),
     ),
+    "bounds of nanoseconds that may be microseconds are not believed": ("looser", may_be_microseconds),
     "-0.0 equals 0.0": ("any", zero_is_near),
     "uuids compare unsigned, and Java's bounds of them tell less": ("any", lambda f: f.kind == "uuid"),
     "fields of null structs are not counted by all writers": (
@@ -438,6 +445,7 @@ MUST_DIFFERENCES: dict[str, tuple[str, Callable[[File], bool]]] = {
     ),
     "without a count there may be nulls": ("looser", lambda f: f.count("null_value_counts") is None),
     "without a count there may be NaN": ("looser", lambda f: f.kind in FLOATS and f.count("nan_value_counts") is None),
+    "bounds of nanoseconds that may be microseconds are not believed": ("looser", may_be_microseconds),
     "-0.0 equals 0.0": ("any", zero_is_near),
     "uuids compare unsigned, and Java's bounds of them tell less": ("any", lambda f: f.kind == "uuid"),
     "fields of null structs are not counted by all writers": ("looser", lambda f: f.is_nested),
