@@ -12,6 +12,7 @@ if shutil.which("java") is None:
     collect_ignore_glob = ["test_*.py"]
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
