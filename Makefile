@@ -32,12 +32,16 @@ types: setup ## mypy, strict on src/floe
 unit: setup ## tests and doctests
 	@scripts/s3_server.sh
 	@echo "unit: tests and doctests"
-	@$(PY) -m pytest -q -n auto --dist loadgroup -m "not interop and not slow"
+	@$(PY) -m pytest -q -n auto -m "not interop and not slow" --ignore=tests/spark
+	@echo "unit: Spark"
+	@$(PY) -m pytest -q -m "not interop and not slow" tests/spark
 
 slow: setup ## the slow tier: every fault, every pair, long property tests
 	@scripts/s3_server.sh
 	@echo "slow: long property tests, faults and big inputs"
-	@$(PY) -m pytest -q -n auto --dist loadgroup -m "slow and not interop"
+	@$(PY) -m pytest -q -n auto -m "slow and not interop" --ignore=tests/spark
+	@echo "slow: Spark"
+	@$(PY) -m pytest -q -m "slow and not interop" tests/spark || [ $$? -eq 5 ] # without Java there are none
 
 sparks: ## the Spark tests on the oldest Spark that Floe supports, and on the one that Java Iceberg supports
 	@command -v java >/dev/null || { echo "missing: Java 17 (for example: apt-get install openjdk-17-jre-headless)"; exit 1; }
