@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from floe.errors import CorruptFile, FloeError, InvalidInput, InvalidSchema, InvalidValue
-from floe.formats.appending import Written
+from floe.formats.appending import Written, measured
 from floe.formats.avro_data.blocks import read_header
 from floe.formats.file_columns import file_fields, find_columns
 from floe.formats.metrics import Metrics, MetricsCollector
@@ -151,19 +151,12 @@ class _Importer:
     def file(self) -> DataFile:
         metrics, written = self._metrics()
         return DataFile(
-            FileContent.DATA,
-            self.location,
-            self.format,
-            self._partition(metrics),
-            metrics.record_count,
-            self.size,
-            column_sizes=written.column_sizes or None,
-            value_counts=metrics.value_counts or None,
-            null_value_counts=metrics.null_value_counts or None,
-            nan_value_counts=metrics.nan_value_counts or None,
-            lower_bounds=metrics.lower_bounds or None,
-            upper_bounds=metrics.upper_bounds or None,
-            split_offsets=written.split_offsets or None,
+            content=FileContent.DATA,
+            file_path=self.location,
+            file_format=self.format,
+            partition=self._partition(metrics),
+            file_size_in_bytes=self.size,
+            **measured(metrics, written),
             spec_id=self.target.spec.spec_id,
         )
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 
 from floe.errors import FloeError, InvalidInput, InvalidSchema
 from floe.formats.conforming import Conformer
-from floe.formats.metrics import MetricsCollector
+from floe.formats.metrics import Metrics, MetricsCollector
 from floe.formats.model import WriteRequest, plain_storage_to_write
 from floe.spec.codecs.single_value import decode
 from floe.spec.manifests.entries import DataFile, FileContent
@@ -18,7 +18,7 @@ from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH
 from floe.spec.types import STRING
 from floe.storage.protocol import FileWriter
 
-__all__ = ["ArrowAppender", "Written", "check_request", "file_metadata"]
+__all__ = ["ArrowAppender", "Written", "check_request", "file_metadata", "measured"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +111,33 @@ class ArrowAppender:
             file_path=request.location,
             file_format=self.file_format,
             partition=request.partition,
-            record_count=metrics.record_count,
             file_size_in_bytes=written.file_size,
-            column_sizes=written.column_sizes or None,
-            value_counts=metrics.value_counts or None,
-            null_value_counts=metrics.null_value_counts or None,
-            nan_value_counts=metrics.nan_value_counts or None,
-            lower_bounds=metrics.lower_bounds or None,
-            upper_bounds=metrics.upper_bounds or None,
+            **measured(metrics, written),
             key_metadata=self._key_metadata,
-            split_offsets=written.split_offsets or None,
             equality_ids=request.equality_ids or None,
             sort_order_id=None if deletes_positions else request.sort_order_id,
             referenced_data_file=_only_path(metrics.lower_bounds, metrics.upper_bounds) if deletes_positions else None,
             spec_id=request.spec.spec_id if request.spec is not None else 0,
         )
+
+
+def measured(metrics: Metrics, written: Written) -> dict[str, Any]:
+    """What was found out about a file, by the names that a `DataFile` has for it.
+
+    >>> found = measured(Metrics(2, {1: 2}, {}, {}, {}, {}), Written(100, split_offsets=(4,)))
+    >>> found["record_count"], found["value_counts"], found["null_value_counts"], found["split_offsets"]
+    (2, {1: 2}, None, (4,))
+    """
+    return {
+        "record_count": metrics.record_count,
+        "column_sizes": written.column_sizes or None,
+        "value_counts": metrics.value_counts or None,
+        "null_value_counts": metrics.null_value_counts or None,
+        "nan_value_counts": metrics.nan_value_counts or None,
+        "lower_bounds": metrics.lower_bounds or None,
+        "upper_bounds": metrics.upper_bounds or None,
+        "split_offsets": written.split_offsets or None,
+    }
 
 
 def _only_path(lower: dict[int, bytes], upper: dict[int, bytes]) -> str | None:

@@ -165,7 +165,7 @@ class OrcAppender(ArrowAppender):
 
     def abort(self) -> None:
         """Throw away what was written."""
-        self._sink.discard()
+        self._sink.drop()
         self._writer = None  # which closes itself, and so writes to nowhere
         super().abort()
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from floe.errors import InvalidSchema, InvalidValue
 from floe.formats.appending import ArrowAppender, Written, file_metadata
 from floe.formats.arrow_types import arrow_field
+from floe.formats.holding_sink import HoldingSink
 from floe.formats.model import WriteRequest
 from floe.formats.parquet.annotations import annotations_of, with_annotations
 from floe.formats.parquet.dictionaries import worthwhile
@@ -26,7 +27,6 @@ from floe.formats.parquet.unknown_fields import drop_unknown, stored_fields
 from floe.spec.manifests.entries import FileContent
 from floe.spec.schemas.schema_json import schema_to_json
 from floe.spec.types import Field
-from floe.storage.protocol import Data, FileWriter
 
 __all__ = ["ParquetAppender"]
 
@@ -71,7 +71,7 @@ class ParquetAppender(ArrowAppender):
         self._gathered_bytes = self._gathered_rows = 0
         self.size_ratio: float | None = None
         super().__init__(request, "parquet")
-        self._sink = _Sink(self.stream)
+        self._sink = HoldingSink(self.stream)
         self._writer: pq.ParquetWriter | None = None
 
     @property
@@ -179,7 +179,7 @@ class ParquetAppender(ArrowAppender):
 
 
 def _make_writer(
-    sink: _Sink, schema: pa.Schema, options: dict[str, Any], leaves: list[tuple[str, str, tuple[Field, bool]]]
+    sink: HoldingSink, schema: pa.Schema, options: dict[str, Any], leaves: list[tuple[str, str, tuple[Field, bool]]]
 ) -> pq.ParquetWriter:
     """Pyarrow's writer. The order of well-known binary and of variants means nothing, so they get no statistics."""
     unordered = {path for _, path, (field, _) in leaves if field.type.kind in ("geometry", "geography", "variant")}
@@ -193,53 +193,6 @@ def _make_writer(
         return pq.ParquetWriter(sink, schema, **known)
     except pa.ArrowException as error:
         raise InvalidSchema(f"the columns cannot be written to Parquet: {str(error)[:300]}") from None
-
-
-class _Sink:
-    """The stream, as pyarrow writes to it; what comes last can be held back, to be completed."""
-
-    def __init__(self, stream: FileWriter) -> None:
-        self._stream = stream
-        self._held: list[bytes] | None = None
-        self._dropping = False
-        self.closed = False
-        self.mode = "wb"
-
-    def write(self, data: Data) -> int:
-        if self._dropping:
-            return len(data)
-        if self._held is None:
-            return self._stream.write(data)
-        self._held.append(bytes(data))
-        return len(self._held[-1])
-
-    def drop(self) -> None:
-        """From now on nothing is kept; pyarrow's writer ends with a footer even when it is only forgotten."""
-        self._dropping = True
-
-    def hold(self) -> None:
-        self._held = []
-
-    def held(self) -> bytes:
-        return b"".join(self._held or ())
-
-    def tell(self) -> int:
-        return self._stream.tell() + sum(map(len, self._held or ()))
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self.closed = True
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
 
 
 def _leaves(
