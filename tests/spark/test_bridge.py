@@ -12,7 +12,7 @@ from pyspark.errors import (
 )
 
 from floe.errors import CommitConflict, InvalidInput, UnsupportedFeature
-from floe.spark.bridge import interfaces
+from floe.spark.bridge.interfaces import catalogs, scans, tables, writes
 from floe.spark.bridge.jvm import Jvm, jvm_of
 from floe.spark.bridge.partitioned_files import partitioned_files, url_of
 from floe.spark.bridge.proxies import Proxy, proxy_of
@@ -20,7 +20,8 @@ from helpers.spark import Spark
 
 INTERFACES = [
     value
-    for _, value in inspect.getmembers(interfaces, inspect.isclass)
+    for module in (catalogs, tables, scans, writes)
+    for _, value in inspect.getmembers(module, inspect.isclass)
     if issubclass(value, Proxy) and "interface" in vars(value)
 ]
 STATIC = 8
@@ -36,15 +37,12 @@ def test_a_class_has_every_method_of_its_interface(jvm: Jvm, kind: type[Proxy]) 
     """Calls of default methods come to Python as well, so none may be missing in the Spark that runs."""
     if not jvm.has_class(kind.interface):
         pytest.skip(f"this Spark has no {kind.interface}")
-    if kind is interfaces.PartialFunction:
-        names = {"isDefinedAt", "apply", "applyOrElse"}  # Scala's combinators are for others, not for Catalyst
-    else:
-        methods = jvm.reflected(kind.interface).getMethods()
-        names = {method.getName() for method in methods if not method.getModifiers() & STATIC}
+    methods = jvm.reflected(kind.interface).getMethods()
+    names = {method.getName() for method in methods if not method.getModifiers() & STATIC}
     assert {name for name in names if not callable(getattr(kind, name, None))} == set()
 
 
-class Answering(interfaces.MetadataColumn):
+class Answering(tables.MetadataColumn):
     """A proxy whose answer a test chooses."""
 
     def __init__(self, jvm: Jvm, answer: Any) -> None:

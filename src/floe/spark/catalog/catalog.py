@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from floe.catalog.protocol import Capability
 from floe.errors import FloeError, InvalidInput, NoSuchNamespace, NoSuchTable
 from floe.spark.bridge.exceptions import declared_error
-from floe.spark.bridge.interfaces import StagingTableCatalog, SupportsNamespaces
+from floe.spark.bridge.interfaces.catalogs import StagingTableCatalog, SupportsNamespaces
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.catalog.alterations import alter
 from floe.spark.definitions import LOCATION, NewTable, new_table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from floe.plan.counts import count_rows, count_values, value_range
-from floe.spark.bridge.interfaces import LocalScan
+from floe.spark.bridge.interfaces.scans import LocalScan
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.columns import spark_type
 from floe.spark.scan.source import Source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from floe.plan.scan_plan import ScanPlan
-from floe.spark.bridge.interfaces import (
+from floe.spark.bridge.interfaces.scans import (
     SupportsPushDownAggregates,
     SupportsPushDownLimit,
     SupportsPushDownRequiredColumns,

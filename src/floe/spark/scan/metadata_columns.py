@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from floe.spark.bridge.interfaces import MetadataColumn
+from floe.spark.bridge.interfaces.tables import MetadataColumn
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.columns import spark_type
 from floe.spec.metadata.table_metadata import TableMetadata

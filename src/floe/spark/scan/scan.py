@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.tasks import FileTask
-from floe.spark.bridge.interfaces import Batch, Statistics, SupportsReportStatistics, SupportsRuntimeV2Filtering
+from floe.spark.bridge.interfaces.scans import Batch, Statistics, SupportsReportStatistics, SupportsRuntimeV2Filtering
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.partitioned_files import partitioned_files
 from floe.spark.columns import spark_schema

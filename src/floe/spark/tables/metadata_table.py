@@ -14,13 +14,8 @@ import pyarrow as pa
 
 from floe.plan.metadata_tables.tables import metadata_table, schema_of
 from floe.plan.snapshots import choose_snapshot
-from floe.spark.bridge.interfaces import (
-    Batch,
-    Scan,
-    SupportsPushDownRequiredColumns,
-    SupportsPushDownV2Filters,
-    SupportsRead,
-)
+from floe.spark.bridge.interfaces.scans import Batch, Scan, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters
+from floe.spark.bridge.interfaces.tables import SupportsRead
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.columns import spark_schema
 from floe.spark.names import AsOf, Selected

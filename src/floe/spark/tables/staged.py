@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from floe.spark.bridge.interfaces import StagedTable, SupportsWrite
+from floe.spark.bridge.interfaces.tables import StagedTable, SupportsWrite
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.columns import spark_schema
 from floe.spark.tables.partitioning import spark_transforms

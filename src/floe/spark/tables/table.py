@@ -7,7 +7,7 @@ from typing import Any
 
 from floe.commit.operations.delete_files import DeleteFiles
 from floe.plan.snapshots import schema_for
-from floe.spark.bridge.interfaces import SupportsDeleteV2, SupportsMetadataColumns, SupportsRead, SupportsWrite
+from floe.spark.bridge.interfaces.tables import SupportsDeleteV2, SupportsMetadataColumns, SupportsRead, SupportsWrite
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.columns import spark_schema
 from floe.spark.definitions import shown_properties

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from floe.errors import UnsupportedFeature
 from floe.formats.writers.rolling import discard
-from floe.spark.bridge.interfaces import (
+from floe.spark.bridge.interfaces.writes import (
     BatchWrite,
     InsertableRelation,
     SupportsDynamicOverwrite,

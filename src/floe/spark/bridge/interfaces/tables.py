@@ -1,0 +1,179 @@
+"""Tables, and what can be done with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from floe.spark.bridge.interfaces.missing import CONNECTOR, missing
+from floe.spark.bridge.proxies import Proxy
+
+__all__ = [
+    "MetadataColumn",
+    "StagedTable",
+    "SupportsDeleteV2",
+    "SupportsMetadataColumns",
+    "SupportsRead",
+    "SupportsWrite",
+    "Table",
+    "TruncatableTable",
+]
+
+
+class Table(Proxy):
+    """A table of whatever kind."""
+
+    interface = CONNECTOR + "catalog.Table"
+
+    def name(self) -> str:
+        """The table's name, for people."""
+        return str(missing(self, "name"))
+
+    def id(self) -> str | None:
+        """What stays the same when the table is renamed."""
+        return None
+
+    def schema(self) -> Any:
+        """The columns as a `StructType`."""
+        return missing(self, "schema")
+
+    def columns(self) -> Any:
+        """The columns as a `Column[]`."""
+        return missing(self, "columns")
+
+    def partitioning(self) -> Any:
+        """The partitioning as a `Transform[]`."""
+        return self.jvm.array(CONNECTOR + "expressions.Transform", [])
+
+    def properties(self) -> Any:
+        """The table's properties."""
+        return self.jvm.map({})
+
+    def capabilities(self) -> Any:
+        """What can be done with the table."""
+        return self.jvm.set([])
+
+    def constraints(self) -> Any:
+        """None."""
+        return self.jvm.array(CONNECTOR + "catalog.constraints.Constraint", [])
+
+    def version(self) -> str | None:
+        """The state of the table."""
+        return None
+
+    def currentVersion(self) -> str | None:
+        """The state of the table, as older versions of Spark ask for it."""
+        return self.version()
+
+
+class SupportsRead(Table):
+    """A table that can be read."""
+
+    interface = CONNECTOR + "catalog.SupportsRead"
+
+    def newScanBuilder(self, options: Any) -> Any:
+        """A read of the table."""
+        return missing(self, "newScanBuilder")
+
+
+class SupportsWrite(Table):
+    """A table that can be written."""
+
+    interface = CONNECTOR + "catalog.SupportsWrite"
+
+    def newWriteBuilder(self, info: Any) -> Any:
+        """A write to the table."""
+        return missing(self, "newWriteBuilder")
+
+
+class SupportsMetadataColumns(Table):
+    """A table with columns that are there for those who name them."""
+
+    interface = CONNECTOR + "catalog.SupportsMetadataColumns"
+
+    def metadataColumns(self) -> Any:
+        """These columns."""
+        return missing(self, "metadataColumns")
+
+    def canRenameConflictingMetadataColumns(self) -> bool:
+        """Whether a metadata column may get another name where a column has its name."""
+        return True
+
+
+class TruncatableTable(Table):
+    """A table that can be emptied."""
+
+    interface = CONNECTOR + "catalog.TruncatableTable"
+
+    def truncateTable(self, *options: Any) -> bool:
+        """Remove all rows."""
+        return bool(missing(self, "truncateTable"))
+
+    def supportedCustomMetrics(self) -> Any:
+        """None."""
+        return self.jvm.array(CONNECTOR + "metric.CustomMetric", [])
+
+    def reportDriverMetrics(self) -> Any:
+        """None."""
+        return self.jvm.array(CONNECTOR + "metric.CustomTaskMetric", [])
+
+
+class SupportsDeleteV2(TruncatableTable):
+    """A table that can remove whole files by a filter."""
+
+    interface = CONNECTOR + "catalog.SupportsDeleteV2"
+
+    def canDeleteWhere(self, predicates: Any) -> bool:
+        """Whether the filter selects whole files."""
+        return bool(missing(self, "canDeleteWhere"))
+
+    def deleteWhere(self, predicates: Any, *options: Any) -> None:
+        """Remove these files."""
+        missing(self, "deleteWhere")
+
+
+class StagedTable(Table):
+    """A table that is made when its rows are."""
+
+    interface = CONNECTOR + "catalog.StagedTable"
+
+    def commitStagedChanges(self) -> None:
+        """Publish it."""
+        missing(self, "commitStagedChanges")
+
+    def abortStagedChanges(self) -> None:
+        """Forget it."""
+        missing(self, "abortStagedChanges")
+
+    def reportDriverMetrics(self) -> Any:
+        """None."""
+        return self.jvm.array(CONNECTOR + "metric.CustomTaskMetric", [])
+
+
+class MetadataColumn(Proxy):
+    """A column that is there for those who name it."""
+
+    interface = CONNECTOR + "catalog.MetadataColumn"
+
+    def name(self) -> str:
+        """Its name."""
+        return str(missing(self, "name"))
+
+    def dataType(self) -> Any:
+        """Its type."""
+        return missing(self, "dataType")
+
+    def isNullable(self) -> bool:
+        """Whether it may be null."""
+        return True
+
+    def comment(self) -> str | None:
+        """What it is."""
+        return None
+
+    def transform(self) -> Any:
+        """None."""
+        return None
+
+    def metadataInJSON(self) -> str | None:
+        """None."""
+        return None
