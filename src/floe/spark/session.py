@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from floe.errors import FloeError, InvalidInput
 from floe.spark.bridge.jvm import jvm_of
+from floe.spark.bridge.rules import install_rule
 from floe.spark.catalog.catalog import SparkCatalog
 from floe.spark.datasource import IcebergDataSource
 from floe.spark.extended_sql.parsing import parse
@@ -110,6 +111,7 @@ def _attached(session: SparkSession, lakes: Mapping[str, Lake]) -> FloeSession:
     jvm = jvm_of(session)
     for name, lake in lakes.items():
         jvm.register_catalog(session, name, SparkCatalog(jvm, name, lake))
+    install_rule(jvm, session)
     _register_data_source(session)
     known = {**getattr(session, "_floe_catalogs", {}), **lakes}
     session.__class__ = FloeSession

@@ -14,6 +14,7 @@ from floe.plan.tasks import FileTask
 from floe.spark.bridge.interfaces.scans import Batch, Statistics, SupportsReportStatistics, SupportsRuntimeV2Filtering
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.partitioned_files import partitioned_files
+from floe.spark.bridge.rules import Rewritable
 from floe.spark.columns import spark_schema
 from floe.spark.scan.native import NativeColumns, native_columns, reader_factory, why_not_native
 from floe.spark.scan.predicates import translate
@@ -33,7 +34,7 @@ _INPUT: Final = "org.apache.spark.sql.connector.read.InputPartition"
 _REFERENCE: Final = "org.apache.spark.sql.connector.expressions.NamedReference"
 
 
-class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch):
+class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rewritable):
     """The rows of a table that a query asks for."""
 
     def __init__(

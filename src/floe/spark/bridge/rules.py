@@ -1,0 +1,114 @@
+"""A rule of ours in Spark's optimizer: parts of a plan that are Floe's can be put in another way.
+
+Rules are classes, which a Python object cannot stand for; so one is compiled when a session starts, by the compiler that
+Spark has for its generated code. It runs at the end of the optimizer, for every query however it was made, and calls
+Python for the nodes whose scan or write is a Python object: never for queries of others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from floe.spark.bridge.proxies import Proxy, proxy_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from floe.spark.bridge.jvm import Jvm
+
+__all__ = ["Rewritable", "install_rule"]
+
+_SOURCE: Final = """
+package floe;
+
+import java.util.function.UnaryOperator;
+import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.plans.logical.*;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+
+public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
+  private final UnaryOperator rewrite;
+
+  public PlanRule(UnaryOperator rewrite) { this.rewrite = rewrite; }
+
+  public TreeNode apply(TreeNode plan) {
+    return ((QueryPlan) plan).transformUpWithSubqueries(new OwnNodes(rewrite));
+  }
+
+  public static class OwnNodes extends scala.runtime.AbstractPartialFunction {
+    private final UnaryOperator rewrite;
+
+    public OwnNodes(UnaryOperator rewrite) { this.rewrite = rewrite; }
+
+    public boolean isDefinedAt(Object node) {
+      if (node instanceof DataSourceV2ScanRelation) return isOwn(((DataSourceV2ScanRelation) node).scan());
+      if (node instanceof WriteDelta) return hasOwn(((WriteDelta) node).write());
+      if (node instanceof ReplaceData) return hasOwn(((ReplaceData) node).write());
+      if (node instanceof AppendData) return hasOwn(((AppendData) node).write());
+      if (node instanceof OverwriteByExpression) return hasOwn(((OverwriteByExpression) node).write());
+      if (node instanceof OverwritePartitionsDynamic) return hasOwn(((OverwritePartitionsDynamic) node).write());
+      return false;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      return isDefinedAt(node) ? rewrite.apply(node) : otherwise.apply(node);
+    }
+
+    private static boolean isOwn(Object found) { return java.lang.reflect.Proxy.isProxyClass(found.getClass()); }
+
+    private static boolean hasOwn(scala.Option found) { return found.isDefined() && isOwn(found.get()); }
+  }
+}
+"""
+
+
+class Rewritable:
+    """A scan or a write that may be planned in another way than Spark would."""
+
+    def rewritten(self, node: Any) -> Any:
+        """The node, or a plan in its place with the same output.
+
+        It is asked until nothing changes, so what comes of a rewriting is not rewritten again.
+        """
+        return node
+
+
+class OwnNodes(Proxy):
+    """Rewrites the nodes whose scan or write is ours."""
+
+    interface = "java.util.function.UnaryOperator"
+
+    def apply(self, node: Any) -> Any:
+        """Ask the scan or the write of a node."""
+        found = proxy_of(node.scan() if self.jvm.simple_name(node).endswith("ScanRelation") else node.write().get())
+        return found.rewritten(node) if isinstance(found, Rewritable) else node
+
+    def andThen(self, other: Any) -> Any:
+        """Spark does not ask for it."""
+        raise NotImplementedError
+
+    def compose(self, other: Any) -> Any:
+        """Spark does not ask for it."""
+        raise NotImplementedError
+
+
+def install_rule(jvm: Jvm, session: SparkSession) -> None:
+    """Put the rule into a session's optimizer, unless it is there."""
+    methods = session._jsparkSession.experimental()
+    rules = [methods.extraOptimizations().apply(place) for place in range(methods.extraOptimizations().size())]
+    if not any(rule.ruleName() == "floe.PlanRule" for rule in rules):
+        methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*rules, _rule(jvm)]))
+
+
+def _rule(jvm: Jvm) -> Any:
+    """The rule: one for all sessions of a JVM."""
+    found = jvm.remembered.get(_SOURCE)
+    if found is None:
+        compiler = jvm.named("org.codehaus.janino.SimpleCompiler")()
+        compiler.setParentClassLoader(jvm.named("org.apache.spark.util.Utils").getContextOrSparkClassLoader())
+        compiler.cook(_SOURCE)
+        (constructor,) = compiler.getClassLoader().loadClass("floe.PlanRule").getConstructors()
+        found = constructor.newInstance(jvm.array("java.lang.Object", [OwnNodes(jvm)]))
+        jvm.remembered[_SOURCE] = found
+    return found
