@@ -1,8 +1,8 @@
 """A rule of ours in Spark's optimizer: parts of a plan that are Floe's can be put in another way.
 
-Rules are classes, which a Python object cannot stand for; so one is compiled when a session starts, by the compiler that
-Spark has for its generated code. It runs at the end of the optimizer, for every query however it was made, and calls
-Python for the nodes whose scan or write is a Python object: never for queries of others.
+Rules are classes, which a Python object cannot stand for; so one is compiled when a session starts, by the compiler
+that Spark has for its generated code. It runs at the end of the optimizer, for every query however it was made, and
+calls Python for the nodes whose scan or write is a Python object: never for queries of others.
 """
 
 from __future__ import annotations
