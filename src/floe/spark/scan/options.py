@@ -23,6 +23,7 @@ _STATES = ("snapshot-id", "branch", "tag", "as-of-timestamp", "end-snapshot-id")
 
 def with_options(source: Source, given: Mapping[str, str]) -> Source:
     """The source that a read with options reads."""
+    source = replace(source, options=dict(given))
     states = [name for name in _STATES if name in given]
     if len(states) > 1 or (states and not source.as_of.is_now):
         raise InvalidInput(f"the state that is read is said twice: {', '.join(states)}", table=source.name)

@@ -19,13 +19,14 @@ from floe.spark.columns import spark_schema
 from floe.spark.scan.native import NativeColumns, native_columns, reader_factory, why_not_native
 from floe.spark.scan.predicates import translate
 from floe.spark.scan.python_reader import python_partitions, python_reader_factory
+from floe.spark.scan.reach import why_not_reachable
 from floe.spark.scan.source import Source, selects_whole_files
-from floe.spark.scan.splits import actual_location, file_parts, split_size
+from floe.spark.scan.splits import file_parts, split_size
 from floe.spark.scan.worker import ReadTasks, pickled_tasks
+from floe.spark.streaming.source import TableStream
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, Type
-from floe.storage.locations import parse
 from floe.table.cards import snapshot_line
 
 __all__ = ["TableScan"]
@@ -73,20 +74,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         """Why Spark's own reader cannot read it; None if it can."""
         plan = self._plan
         formats = plan.to_arrow()["file_format"].unique().to_pylist()
-        return why_not_native(plan, self._wanted, formats) or self._unreachable()
-
-    def _unreachable(self) -> str | None:
-        """A scheme that has no Hadoop file system on the class path is reached from Python."""
-        location = actual_location(self._source.storage, self._source.table.location)
-        scheme = parse(location).scheme
-        if scheme == "file":
-            return None
-        try:
-            hadoop = self.jvm.active_session().sessionState().newHadoopConf()
-            self.jvm.named("org.apache.hadoop.fs.FileSystem").getFileSystemClass(location.partition(":")[0], hadoop)
-        except Exception:
-            return f"{scheme}: locations"
-        return None
+        return why_not_native(plan, self._wanted, formats) or why_not_reachable(self.jvm, self._source)
 
     @cached_property
     def _columns(self) -> NativeColumns:
@@ -134,6 +122,10 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
     def toBatch(self) -> Any:
         """The read itself."""
         return self
+
+    def toMicroBatchStream(self, checkpoint: str) -> Any:
+        """The read as a stream."""
+        return TableStream(self.jvm, self._source, self._wanted)
 
     def planInputPartitions(self) -> Any:
         """The files in parts, packed into partitions."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,9 @@ class Source:
     split_size: int | None = None
     since: int | None = None
     """Only what was appended after this snapshot is read, if there is one."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    """All options of the read, by their names in small letters."""
 
     @property
     def key(self) -> Any:

@@ -85,7 +85,7 @@ class SparkTable(SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsD
 
     def capabilities(self) -> Any:
         """What can be done with the table."""
-        names = ["BATCH_READ", *(WRITE_CAPABILITIES if self._can_be_written else ())]
+        names = ["BATCH_READ", "MICRO_BATCH_READ", *(WRITE_CAPABILITIES if self._can_be_written else ())]
         return self.jvm.set([self.jvm.constant(_CAPABILITY, name) for name in names])
 
     def newScanBuilder(self, options: Any) -> Any:
