@@ -26,7 +26,7 @@ from floe.table.file_actions import FileActions
 from floe.table.table import Table
 from floe.table.transaction import Transaction
 
-__all__ = ["Append", "Intent", "ReplaceDynamically", "ReplaceWhere", "publish", "write_data_frame"]
+__all__ = ["Append", "Intent", "ReplaceDynamically", "ReplaceWhere", "actions_of", "publish", "write_data_frame"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ def write_data_frame(
 
 def publish(target: Table | Transaction, files: Sequence[DataFile], intent: Intent, options: WriteOptions) -> None:
     """Commit files; if that fails for certain they are deleted."""
-    actions = _actions(target, options)
+    actions = actions_of(target, options)
     change = _change(actions, files, intent, options)
     if change is not None:
         actions._do_all([change], [file.file_path for file in files])
 
 
-def _actions(target: Table | Transaction, options: WriteOptions) -> FileActions:
+def actions_of(target: Table | Transaction, options: WriteOptions) -> FileActions:
     """Where the commit goes: to the table, to a branch of it, or to a stage."""
     if options.wap_id is not None and isinstance(target, Table):
         return Stage(target, options.wap_id)
