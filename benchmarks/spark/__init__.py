@@ -1,0 +1,1 @@
+"""What the Spark benchmarks share: sessions, inputs, workloads, and processes that are measured in turn."""
