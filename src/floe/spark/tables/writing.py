@@ -12,7 +12,9 @@ from floe.table.transaction import Transaction
 
 __all__ = ["WRITE_CAPABILITIES", "write_builder"]
 
-WRITE_CAPABILITIES: Final = ("BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+WRITE_CAPABILITIES: Final = (
+    "BATCH_WRITE", "V1_BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC",
+)  # fmt: skip
 
 
 def write_builder(
@@ -21,4 +23,4 @@ def write_builder(
     """A write of what Spark describes."""
     given = {key.lower(): value for key, value in jvm.read_map(info.options().asCaseSensitiveMap()).items()}
     options = write_options(jvm, given, target.metadata, branch)
-    return TableWriteBuilder(jvm, name, target, options, info.schema())
+    return TableWriteBuilder(jvm, name, target, options, info.schema(), info.queryId())

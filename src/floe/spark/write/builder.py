@@ -20,6 +20,7 @@ from floe.spark.bridge.interfaces.writes import (
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.scan.predicates import translate
 from floe.spark.shipping import shipped
+from floe.spark.streaming.sink import TableStreamingWrite
 from floe.spark.write.intent import Append, Intent, ReplaceDynamically, ReplaceWhere, publish, write_data_frame
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.python_writer import messages_of, python_writer_factory
@@ -36,9 +37,12 @@ Target = Table | Transaction
 class TableWriteBuilder(SupportsOverwriteV2, SupportsDynamicOverwrite):
     """Puts a write to a table together."""
 
-    def __init__(self, jvm: Jvm, name: str, target: Target, options: WriteOptions, schema: Any) -> None:
+    def __init__(
+        self, jvm: Jvm, name: str, target: Target, options: WriteOptions, schema: Any, query_id: str = ""
+    ) -> None:
         super().__init__(jvm)
         self._name, self._target, self._options, self._schema = name, target, options, schema
+        self._query_id = query_id
         self._intent: Intent = Append()
 
     def canOverwrite(self, predicates: Any) -> bool:
@@ -66,7 +70,7 @@ class TableWriteBuilder(SupportsOverwriteV2, SupportsDynamicOverwrite):
     def build(self) -> Any:
         """The write. Spark takes dynamic overwrites only as writes of its own kind."""
         kind = TableBatchWrite if isinstance(self._intent, ReplaceDynamically) else TableWrite
-        return kind(self.jvm, self._name, self._target, self._intent, self._options, self._schema)
+        return kind(self.jvm, self._name, self._target, self._intent, self._options, self._schema, self._query_id)
 
     def _translated(self, predicate: Any) -> Any:
         schema = self._target.metadata.schema
@@ -76,9 +80,19 @@ class TableWriteBuilder(SupportsOverwriteV2, SupportsDynamicOverwrite):
 class _AnyWrite(Write):
     """What all writes know."""
 
-    def __init__(self, jvm: Jvm, name: str, target: Target, intent: Intent, options: WriteOptions, schema: Any) -> None:
+    def __init__(
+        self,
+        jvm: Jvm,
+        name: str,
+        target: Target,
+        intent: Intent,
+        options: WriteOptions,
+        schema: Any,
+        query_id: str = "",
+    ) -> None:
         super().__init__(jvm)
         self._name, self._target, self._intent, self._options, self._schema = name, target, intent, options, schema
+        self._query_id = query_id
 
     def title(self) -> str:
         """What plans show."""
@@ -88,6 +102,14 @@ class _AnyWrite(Write):
         """The table and what happens to it, in words."""
         where = "" if self._options.branch is None else f" (branch {self._options.branch})"
         return f"Floe table {self._name}{where}: {self._intent}"
+
+    def toStreaming(self) -> Any:
+        """The write of a stream."""
+        assert isinstance(self._target, Table)
+        replaces = not isinstance(self._intent, Append)
+        return TableStreamingWrite(
+            self.jvm, self._name, self._target, self._options, self._schema, self._query_id, replaces=replaces
+        )
 
 
 class TableWrite(_AnyWrite, V1Write):

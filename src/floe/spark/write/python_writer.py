@@ -10,6 +10,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.sql.udf import _wrap_function
 
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.executors import Carried
 
 __all__ = ["messages_of", "python_writer_factory"]
 
@@ -17,12 +18,13 @@ _PACKAGE: Final = "org.apache.spark.sql.execution.datasources.v2.python."
 _MESSAGE: Final = StructType([StructField("message", BinaryType())])
 
 
-def python_writer_factory(jvm: Jvm, function: Callable[..., Any], schema: Any) -> Any:
+def python_writer_factory(jvm: Jvm, function: Callable[..., Any], schema: Any, *, streaming: bool = False) -> Any:
     """What has workers call a function with the rows of tasks, and takes the message that it gives."""
     serializer: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
-    pickled = serializer.dumps((function, _MESSAGE))
+    pickled = serializer.dumps((Carried(function), _MESSAGE))
     source = jvm.named(_PACKAGE + "UserDefinedPythonDataSource")(_wrap_function(jvm.context, _nothing))
-    return jvm.made(_PACKAGE + "PythonBatchWriterFactory", [source, bytearray(pickled), schema])
+    kind = "PythonStreamingWriterFactory" if streaming else "PythonBatchWriterFactory"
+    return jvm.made(_PACKAGE + kind, [source, bytearray(pickled), schema])
 
 
 def messages_of(messages: Any) -> Iterator[bytes]:

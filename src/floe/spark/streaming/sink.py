@@ -1,0 +1,126 @@
+"""Streams written to a table: `df.writeStream.toTable("lake.db.t")`, every epoch once.
+
+The tasks of an epoch write files, and the driver commits them in a snapshot that tells query and epoch. When an epoch
+comes again, because the query failed between that commit and its checkpoint, the table has it already, and the files
+of the second time are thrown away.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from floe.commit.change import Change
+from floe.commit.footprint import BLIND, Isolation
+from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.overwrite import Overwrite
+from floe.errors import UnsupportedFeature
+from floe.formats.arrow_values import constant_array
+from floe.formats.writers.rolling import discard
+from floe.spark.bridge.interfaces.streams import StreamingWrite
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.shipping import shipped
+from floe.spark.streaming.columns import places_of
+from floe.spark.streaming.epochs import epoch_summary, last_epoch
+from floe.spark.write.options import WriteOptions
+from floe.spark.write.python_writer import messages_of, python_writer_factory
+from floe.spark.write.worker import WriteRows, files_of
+from floe.spec.expressions.nodes import TRUE
+from floe.spec.manifests.entries import DataFile
+from floe.table.table import Table
+
+__all__ = ["TableStreamingWrite", "WriteStream", "publish_epoch"]
+
+
+@dataclass(frozen=True)
+class WriteStream:
+    """Writes rows whose columns are some of the table's, in any order."""
+
+    work: WriteRows
+    places: tuple[int | None, ...]
+    """For each column of the table its place in the rows, if they have it."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows of a task."""
+        return self.work(map(self._ordered, batches))
+
+    def _ordered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        fields = self.work.metadata.schema.fields
+        arrays = [
+            constant_array(field.type, field.write_default, batch.num_rows) if place is None else batch.column(place)
+            for field, place in zip(fields, self.places, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
+
+
+class TableStreamingWrite(StreamingWrite):
+    """A write of a stream to a table: appends, or with `replaces` all rows anew in each epoch."""
+
+    def __init__(
+        self, jvm: Jvm, name: str, table: Table, options: WriteOptions, schema: Any, query_id: str, *, replaces: bool
+    ) -> None:
+        super().__init__(jvm)
+        if options.wap_id is not None:
+            raise UnsupportedFeature(
+                "streams cannot be staged under spark.wap.id",
+                hint="write to a branch, with spark.wap.branch",
+                table=name,
+            )
+        self._name, self._options, self._schema, self._query_id = name, options, schema, query_id
+        self._table = Table(table._pointer, table._state)
+        self._replaces = replaces
+        rows = jvm.read_data_type(schema)
+        self._places = places_of(table.schema, rows, case_sensitive=jvm.is_case_sensitive, table=name)
+
+    def title(self) -> str:
+        """What plans show."""
+        return f"Floe table {self._name}: stream"
+
+    def createStreamingWriterFactory(self, info: Any) -> Any:
+        """What writes the rows of a task, in an executor."""
+        table = self._table
+        work = WriteRows(shipped(table.metadata), table.storage, str(uuid.uuid4()), dict(self._options.overrides))
+        return python_writer_factory(self.jvm, WriteStream(work, self._places), self._schema, streaming=True)
+
+    def commit(self, epoch: int, messages: Any) -> None:
+        """Commit the files of an epoch, unless the table has it already."""
+        files = files_of(messages_of(messages))
+        publish_epoch(self._table, files, self._query_id, epoch, self._options, replaces=self._replaces)
+
+    def abort(self, epoch: int, messages: Any) -> None:
+        """Delete the files of the tasks that had finished."""
+        discard(self._table.storage, [file.file_path for file in files_of(messages_of(messages))])
+
+
+def publish_epoch(
+    table: Table,
+    files: Sequence[DataFile],
+    query_id: str,
+    epoch: int,
+    options: WriteOptions,
+    *,
+    replaces: bool = False,
+    merging: bool = False,
+) -> bool:
+    """Commit the files of an epoch; False if the table has it already, and the files are thrown away."""
+    table.refresh()
+    actions = table if options.branch is None else table.branch(options.branch, create=True)
+    last = last_epoch(table.metadata, actions._target, query_id)
+    if last is not None and epoch <= last:
+        discard(table.storage, [file.file_path for file in files])
+        return False
+    summary = {**options.summary, **epoch_summary(query_id, epoch)}
+    own = actions._options(summary, Isolation(options.isolation))
+    change: Change
+    if replaces:
+        change = Overwrite(added=files, where=TRUE, reads=BLIND, **own)
+    elif files:
+        change = (MergeAppend if merging else FastAppend)(files, **own)
+    else:
+        return True
+    actions._do_all([change], [file.file_path for file in files])
+    return True
