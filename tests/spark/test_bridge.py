@@ -35,7 +35,7 @@ def jvm(session: Spark) -> Jvm:
 @pytest.mark.parametrize("kind", INTERFACES, ids=lambda kind: kind.__name__)
 def test_a_class_has_every_method_of_its_interface(jvm: Jvm, kind: type[Proxy]) -> None:
     """Calls of default methods come to Python as well, so none may be missing in the Spark that runs."""
-    if not jvm.has_class(kind.interface):
+    if jvm.version < kind.since or not jvm.has_class(kind.interface):
         pytest.skip(f"this Spark has no {kind.interface}")
     methods = jvm.reflected(kind.interface).getMethods()
     names = {method.getName() for method in methods if not method.getModifiers() & STATIC}
@@ -96,7 +96,7 @@ def test_texts_lists_and_maps_go_there_and_back(jvm: Jvm) -> None:
 def test_many_files_are_what_the_jvm_would_have_made(jvm: Jvm) -> None:
     names = [f"/wh/t/day=2024-01-01/{'long' * (n % 100)} {n} é%.parquet" for n in range(3000)]
     parts = [(url_of(f"file:{name}"), n, n + 1, n + 2, [name, n]) for n, name in enumerate(names)]
-    made = partitioned_files(jvm, parts, [str, int])
+    made = partitioned_files(jvm, parts, ["text", "int"])
     assert made.size() == len(parts)
     for place in (0, 1, 63, 64, 2999):
         file, name = made.apply(place), names[place]

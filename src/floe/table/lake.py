@@ -373,17 +373,19 @@ class Lake:
         schema: Schema | pa.Schema | str | Any,
         dialect: str = "spark",
         default_namespace: Name | None = None,
+        default_catalog: str | None = None,
         properties: Mapping[str, str] | None = None,
         replace: bool = False,
     ) -> View:
         """Make a view: a query in a dialect, or several queries by dialect, and the columns that it has.
 
         With `replace`, a view that is there gets a new version. Bare names in the query are looked for in
-        `default_namespace`, by default the view's own.
+        `default_namespace`, by default the view's own, and names without a catalog in `default_catalog`, by default
+        the view's own too.
         """
         identifier = parse_identifier(name)
         namespace = identifier[:-1] if default_namespace is None else parse_namespace(default_namespace)
-        version = view_version(sql, dialect, namespace, self._environment.clock.now_ms())
+        version = view_version(sql, dialect, namespace, self._environment.clock.now_ms(), default_catalog)
         metadata = new_view(
             schema,
             version,
@@ -396,8 +398,14 @@ class Lake:
         except ViewAlreadyExists:
             if not replace or not self._catalog.view_exists(identifier):
                 raise
-            view = self.view(identifier).replace(sql, schema=schema, dialect=dialect, default_namespace=namespace)
-            return view.set_properties(properties) if properties else view
+            return self.view(identifier).replace(
+                sql,
+                schema=schema,
+                dialect=dialect,
+                default_namespace=namespace,
+                default_catalog=default_catalog,
+                properties=properties,
+            )
         return View(self._catalog, identifier, metadata, self._environment)
 
     def drop_view(self, name: Name, *, if_exists: bool = False) -> None:

@@ -79,11 +79,17 @@ class View:
         schema: Schema | pa.Schema | str,
         dialect: str = "spark",
         default_namespace: tuple[str, ...] | None = None,
+        default_catalog: str | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> View:
-        """Make another query the current version; `CommitConflict` if somebody else changed the view meanwhile."""
+        """Make another query the current version; `CommitConflict` if somebody else changed the view meanwhile.
+
+        Properties that are given are set by the same commit.
+        """
         namespace = self._metadata.current_version.default_namespace if default_namespace is None else default_namespace
-        version = view_version(sql, dialect, namespace, self._environment.clock.now_ms())
-        return self._update(*view_replacement_updates(as_schema(schema), version))
+        version = view_version(sql, dialect, namespace, self._environment.clock.now_ms(), default_catalog)
+        more = (SetProperties(dict(properties)),) if properties else ()
+        return self._update(*view_replacement_updates(as_schema(schema), version), *more)
 
     def set_properties(self, properties: Mapping[str, str]) -> View:
         """Set properties; those not named stay."""
@@ -123,9 +129,15 @@ def new_view(
 
 
 def view_version(
-    sql: str | Mapping[str, str], dialect: str, default_namespace: tuple[str, ...], now_ms: int
+    sql: str | Mapping[str, str],
+    dialect: str,
+    default_namespace: tuple[str, ...],
+    now_ms: int,
+    default_catalog: str | None = None,
 ) -> ViewVersion:
     """A version of a view: one text in a dialect, or several by dialect."""
     texts = {dialect: sql} if isinstance(sql, str) else dict(sql)
     representations = tuple(SqlRepresentation(text, name) for name, text in texts.items())
-    return ViewVersion(1, 0, now_ms, representations, default_namespace, summary={"engine-name": "floe"})
+    return ViewVersion(
+        1, 0, now_ms, representations, default_namespace, default_catalog, summary={"engine-name": "floe"}
+    )

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors.exceptions.captured import convert_exception
+from pyspark.logger import PySparkLogger
 
 from floe.errors import (
     AlreadyExists,
@@ -38,7 +40,7 @@ from floe.errors import (
 if TYPE_CHECKING:
     from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["JavaError", "declared_error", "plain_message", "to_java"]
+__all__ = ["JavaError", "declared_error", "plain_message", "to_java", "to_python"]
 
 _ANALYSIS = "catalyst.analysis."
 _PRIVATE = 2
@@ -57,6 +59,8 @@ class _Expected(logging.Filter):
 
 for _logger in ("py4j.clientserver", "py4j.java_gateway"):
     logging.getLogger(_logger).addFilter(_Expected())
+for _logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    PySparkLogger.getLogger(_logger).setLevel(logging.CRITICAL)  # prints whole Java traces of mistakes in SQL
 
 
 def to_java(jvm: Jvm, error: Exception) -> Exception:
@@ -74,6 +78,11 @@ def to_java(jvm: Jvm, error: Exception) -> Exception:
         str(error) if isinstance(error, FloeError) else f"{type(error).__name__}: {str(error).partition('Trace:')[0]}"
     )
     return JavaError("", _spark_exception(jvm, "SparkRuntimeException", message))
+
+
+def to_python(error: Exception) -> Exception:
+    """An error to raise to a user out of Python code: what PySpark would have made of it."""
+    return convert_exception(error.java_exception) if isinstance(error, JavaError) else error
 
 
 def _unchecked(jvm: Jvm, thrown: Any) -> Any:

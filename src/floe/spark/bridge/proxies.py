@@ -29,15 +29,18 @@ _NUMBER = re.compile(r" #(\d+)$")
 class Proxy:
     """An object that the JVM can call.
 
-    A subclass that sets `interface` stands for that Java interface. The names of its methods are Java's. Two proxies
-    are equal to the JVM if they have equal keys, for its caches and for finding parts of a plan that are the same.
+    A subclass that sets `interface` stands for that Java interface; one that older versions of Spark do not have says
+    `since`, and is left out there. The names of its methods are Java's. Two proxies are equal to the JVM if they have
+    equal keys, for its caches and for finding parts of a plan that are the same.
     """
 
     interface: ClassVar[str]
-    Java: ClassVar[type]
+    since: ClassVar[tuple[int, int]] = (4, 0)
+    Java: type
 
     def __init__(self, jvm: Jvm) -> None:
         self.jvm = jvm
+        self.Java = _interfaces(jvm.version, type(self))
         self._number = next(_numbers)
         _proxies[self._number] = self
 
@@ -45,7 +48,6 @@ class Proxy:
         super().__init_subclass__(**options)
         interfaces = [base for base in cls.__mro__ if "interface" in vars(base)]
         names = {name for base in interfaces for name in vars(base) if not name.startswith("_")}
-        cls.Java = type("Java", (), {"implements": [vars(base)["interface"] for base in interfaces]})
         for name, value in list(vars(cls).items()):
             if name in names and callable(value):
                 setattr(cls, name, _answering(value))
@@ -70,6 +72,18 @@ class Proxy:
     def toString(self) -> str:
         """A text that finds the object again."""
         return f"{self.title()} #{self._number}"
+
+
+_known: dict[tuple[tuple[int, int], type[Proxy]], type] = {}
+
+
+def _interfaces(version: tuple[int, int], kind: type[Proxy]) -> type:
+    """What py4j looks at: the names of the interfaces that this version of Spark has."""
+    if (version, kind) in _known:
+        return _known[version, kind]
+    known = [vars(base) for base in kind.__mro__ if "interface" in vars(base)]
+    names = [found["interface"] for found in known if found.get("since", Proxy.since) <= version]
+    return _known.setdefault((version, kind), type("Java", (), {"implements": names}))
 
 
 def proxy_of(found: Any) -> Any:

@@ -9,13 +9,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from floe.catalog.protocol import Capability
-from floe.errors import FloeError, InvalidInput, NoSuchNamespace, NoSuchTable
+from floe.errors import FloeError, InvalidInput, NoSuchNamespace, NoSuchTable, TableAlreadyExists
 from floe.spark.bridge.exceptions import declared_error
 from floe.spark.bridge.interfaces.catalogs import StagingTableCatalog, SupportsNamespaces
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.views import HAS_VIEWS
 from floe.spark.catalog.alterations import alter
+from floe.spark.catalog.views import LakeViews
 from floe.spark.definitions import LOCATION, NewTable, new_table
 from floe.spark.names import AsOf, Selected, readings, version_as_of
+from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.staged import StagedSparkTable
 from floe.spark.tables.table import SparkTable, metadata_or_data_table
 from floe.spec.types import Type
@@ -30,7 +33,7 @@ _SPARKS_OWN = frozenset({"owner"})
 """Properties that Spark gives to every new namespace."""
 
 
-class SparkCatalog(StagingTableCatalog, SupportsNamespaces):
+class SparkCatalog(LakeViews, StagingTableCatalog, SupportsNamespaces):
     """The catalog of a lake in Spark sessions."""
 
     def __init__(self, jvm: Jvm, name: str, lake: Lake) -> None:
@@ -114,9 +117,18 @@ class SparkCatalog(StagingTableCatalog, SupportsNamespaces):
     def loadTable(self, identifier: Any, *how: Any) -> Any:
         """A table, perhaps as of a version or a time, perhaps for writing."""
         name = self.jvm.read_identifier(identifier)
-        found = self._find(name)
+        found = self.find_table(name, *how)
+        if found is None and self.jvm.version < HAS_VIEWS:
+            found = self.find_view(name)
         if found is None:
             raise self._error(NoSuchTable("there is no such table"), name)
+        return found
+
+    def find_table(self, name: tuple[str, ...], *how: Any) -> SparkTable | MetadataTable | None:
+        """The table that `loadTable` gives, if there is one."""
+        found = self._find(name)
+        if found is None:
+            return None
         selected, table = found
         as_of = self._as_of(*how)
         if not as_of.is_now:
@@ -186,14 +198,13 @@ class SparkCatalog(StagingTableCatalog, SupportsNamespaces):
 
     def renameTable(self, old: Any, new: Any) -> None:
         """Give a table another name."""
-        before, after = self.jvm.read_identifier(old), self.jvm.read_identifier(new)
-        if len(after) == 1:
-            after = (*before[:-1], *after)
+        before = self.jvm.read_identifier(old)
+        after = self.new_name(before, self.jvm.read_identifier(new))
         try:
             self.lake.rename_table(before, after)
         except NoSuchTable as error:
             raise self._error(error, before) from None
-        except FloeError as error:
+        except TableAlreadyExists as error:
             raise self._error(error, after) from None
 
     # the insides -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 from floe.spark.bridge.interfaces.missing import CONNECTOR, missing
 from floe.spark.bridge.proxies import Proxy
 
-__all__ = ["StagingTableCatalog", "SupportsNamespaces", "TableCatalog"]
+__all__ = ["RelationCatalog", "StagingTableCatalog", "SupportsNamespaces", "TableCatalog", "ViewCatalog"]
 
 
 class CatalogPlugin(Proxy):
@@ -118,6 +118,66 @@ class StagingTableCatalog(TableCatalog):
     def supportedCustomMetrics(self) -> Any:
         """None."""
         return self.jvm.array(CONNECTOR + "metric.CustomMetric", [])
+
+
+class ViewCatalog(CatalogPlugin):
+    """Views by name."""
+
+    interface = CONNECTOR + "catalog.ViewCatalog"
+    since = (4, 2)  # older ones have another interface of this name, which Spark never calls
+
+    def listViews(self, namespace: Any) -> Any:
+        """The views of a namespace."""
+        return missing(self, "listViews")
+
+    def loadView(self, identifier: Any) -> Any:
+        """A view."""
+        return missing(self, "loadView")
+
+    def viewExists(self, identifier: Any) -> bool:
+        """Whether there is such a view."""
+        return bool(missing(self, "viewExists"))
+
+    def invalidateView(self, identifier: Any) -> None:
+        """Nothing is cached."""
+
+    def createView(self, identifier: Any, view: Any) -> Any:
+        """Make a view."""
+        return missing(self, "createView")
+
+    def replaceView(self, identifier: Any, view: Any) -> Any:
+        """Make a view another one."""
+        return missing(self, "replaceView")
+
+    def createOrReplaceView(self, identifier: Any, view: Any) -> Any:
+        """One or the other."""
+        return missing(self, "createOrReplaceView")
+
+    def dropView(self, identifier: Any) -> bool:
+        """Remove a view; False if there is none."""
+        return bool(missing(self, "dropView"))
+
+    def renameView(self, old: Any, new: Any) -> None:
+        """Give a view another name."""
+        missing(self, "renameView")
+
+
+class RelationCatalog(TableCatalog, ViewCatalog):
+    """Tables and views that share their names."""
+
+    interface = CONNECTOR + "catalog.RelationCatalog"
+    since = (4, 2)
+
+    def loadRelation(self, identifier: Any) -> Any:
+        """A table or a view."""
+        return missing(self, "loadRelation")
+
+    def listRelationSummaries(self, namespace: Any) -> Any:
+        """The tables and views of a namespace, with what they are."""
+        kind = self.jvm.sql("connector.catalog.TableSummary")
+        found = [kind.of(identifier, "FOREIGN") for identifier in self.listTables(namespace)]
+        found += [kind.of(identifier, "VIEW") for identifier in self.listViews(namespace)]
+        return self.jvm.array(CONNECTOR + "catalog.TableSummary", found)
 
 
 class SupportsNamespaces(CatalogPlugin):
