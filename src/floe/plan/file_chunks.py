@@ -65,6 +65,17 @@ class FileChunk:
             for entry, own in zip(found, maps, strict=True)
         ]
 
+    def taken(self, rows: Places) -> FileChunk:
+        """Some of the files alone."""
+        return FileChunk(
+            self.columns.take(rows),
+            self.spec,
+            self.settled[rows],
+            None if self.metrics is None else self.metrics.taken(rows),
+            self.shown,
+            None if self.residuals is None else self.residuals[rows],
+        )
+
     def blocks(self, size: int) -> Iterator[Places]:
         """The rows, some at a time."""
         for begin in range(0, len(self), size):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,13 @@ class KeptMetrics:
         found = taken_stats(columns.stats(ids), rows)
         self.stats = FileStats(found.record_count, {i: _compacted(column) for i, column in found.columns.items()})
         """The metrics as columns."""
+
+    def taken(self, rows: Places) -> KeptMetrics:
+        """The metrics of some of the files."""
+        found = copy(self)
+        found._sizes = {i: _taken_counts(sizes, rows) for i, sizes in self._sizes.items()}
+        found.stats = taken_stats(self.stats, rows)
+        return found
 
     def maps(self, ids: Collection[int], rows: Places) -> list[list[dict[int, Any] | None]]:
         """For some files: sizes, counts of values, nulls and NaN, lower and upper bounds of some columns."""

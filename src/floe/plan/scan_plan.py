@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from floe.plan.arrow_columns import text_array
 from floe.plan.arrow_tables import deletes_table, files_table
 from floe.plan.delete_index import DeleteIndex, Matched
 from floe.plan.file_chunks import FileChunk
@@ -138,6 +140,17 @@ class ScanPlan:
         """Which files of a chunk have nothing left of the filter: their partition settles it."""
         free = np.array([residual == TRUE for residual in self.residuals], np.bool_)
         return np.full(len(chunk), free[0]) if chunk.residuals is None else free[chunk.residuals]
+
+    def only(self, paths: Collection[str]) -> ScanPlan:
+        """The same plan with some of its files alone, by their locations."""
+        wanted = pa.array(sorted(paths), pa.string())
+        chunks = []
+        for chunk in self.chunks:
+            rows = np.flatnonzero(np.asarray(pc.is_in(text_array(chunk.columns.file_path), value_set=wanted)))
+            if len(rows):
+                chunks.append(chunk.taken(rows))
+        matched = [] if self.deletes is None else self.deletes.match([(c.columns, c.stats()) for c in chunks])
+        return replace(self, chunks=chunks, matched=matched)
 
     # tables and text --------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from floe.plan.tasks import FileTask
 from floe.spec.manifests.entries import DataFile
 from floe.spec.partitioning.partition_spec import PartitionSpec
 
-__all__ = ["merge_on_read"]
+__all__ = ["deletes_of", "merge_on_read"]
 
 
 def merge_on_read(
@@ -46,7 +46,7 @@ def merge_on_read(
         return Made(None, counts)
     partly = [touched for touched in files if not touched.whole]
     with deleted_on_error(base.target.storage, written):
-        deletes, replaced = _vectors(base, partly) if base.tracks_rows else _delete_files(base, partly)
+        deletes, replaced = deletes_of(base, partly)
         written += deletes
         change = RowDelta(
             written,
@@ -57,6 +57,11 @@ def merge_on_read(
             **base.snapshot_options(statement, counts),
         )
     return Made(change, counts, tuple(written))
+
+
+def deletes_of(base: Base, files: Sequence[Touched]) -> tuple[list[DataFile], list[DataFile]]:
+    """What is written for the rows of some files that are gone, and the deletes that it takes the place of."""
+    return _vectors(base, files) if base.tracks_rows else _delete_files(base, files)
 
 
 def _delete_files(base: Base, files: Sequence[Touched]) -> tuple[list[DataFile], list[DataFile]]:

@@ -55,3 +55,7 @@ class TableMetadataColumn(MetadataColumn):
     def comment(self) -> str | None:
         """What it is."""
         return self._field.doc
+
+    def metadataInJSON(self) -> str | None:
+        """When a row was changed is not kept when it is changed again."""
+        return '{"__preserve_on_update": false}' if self._field.id == LAST_UPDATED_SEQUENCE_NUMBER.id else None

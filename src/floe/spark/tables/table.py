@@ -6,12 +6,16 @@ from functools import cached_property
 from typing import Any
 
 from floe.commit.operations.delete_files import DeleteFiles
+from floe.errors import UnsupportedFeature
 from floe.plan.snapshots import schema_for
+from floe.spark.bridge.interfaces.row_level import SupportsRowLevelOperations
 from floe.spark.bridge.interfaces.tables import SupportsDeleteV2, SupportsMetadataColumns, SupportsRead, SupportsWrite
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.columns import spark_schema
 from floe.spark.definitions import shown_properties
 from floe.spark.names import Selected
+from floe.spark.row_level.operation import OperationBuilder
+from floe.spark.row_level.statement import statement_on
 from floe.spark.scan.builder import TableScanBuilder
 from floe.spark.scan.metadata_columns import metadata_columns
 from floe.spark.scan.options import with_options
@@ -30,11 +34,17 @@ __all__ = ["SparkTable", "metadata_or_data_table"]
 _CAPABILITY = "org.apache.spark.sql.connector.catalog.TableCapability"
 
 
-class SparkTable(SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsDeleteV2):
-    """A table of a lake, as of some state."""
+class SparkTable(SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsDeleteV2, SupportsRowLevelOperations):
+    """A table of a lake, as of some state.
 
-    def __init__(self, jvm: Jvm, path: tuple[str, ...], table: Table, selected: Selected) -> None:
+    With `by_tasks` all writes are carried out by tasks of Spark's, and rows may have more than the table's columns.
+    """
+
+    def __init__(
+        self, jvm: Jvm, path: tuple[str, ...], table: Table, selected: Selected, *, by_tasks: bool = False
+    ) -> None:
         super().__init__(jvm)
+        self._by_tasks = by_tasks
         self.path = path
         self.table = table
         self.selected = selected
@@ -86,6 +96,8 @@ class SparkTable(SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsD
     def capabilities(self) -> Any:
         """What can be done with the table."""
         names = ["BATCH_READ", "MICRO_BATCH_READ", *(WRITE_CAPABILITIES if self._can_be_written else ())]
+        if self._by_tasks:
+            names = [*(name for name in names if name != "V1_BATCH_WRITE"), "ACCEPT_ANY_SCHEMA"]
         return self.jvm.set([self.jvm.constant(_CAPABILITY, name) for name in names])
 
     def newScanBuilder(self, options: Any) -> Any:
@@ -106,6 +118,20 @@ class SparkTable(SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsD
     def newWriteBuilder(self, info: Any) -> Any:
         """A write to the table."""
         return write_builder(self.jvm, self.name(), self.table, info, self.selected.branch)
+
+    # changing rows -----------------------------------------------------------------------------------------------
+
+    def newRowLevelOperationBuilder(self, info: Any) -> Any:
+        """A DELETE, UPDATE or MERGE."""
+        if not self._can_be_written:
+            raise UnsupportedFeature(f"{self.name()} is a state of the past, which cannot be changed")
+        command = info.command()
+        given = self.jvm.read_map(info.options().asCaseSensitiveMap())
+        statement = statement_on(self.jvm, self._source, command.name().lower(), given, self.selected.branch)
+        return OperationBuilder(self.jvm, statement, command, self._for_tasks)
+
+    def _for_tasks(self) -> SparkTable:
+        return SparkTable(self.jvm, self.path, self.table, self.selected, by_tasks=True)
 
     # removing whole files ----------------------------------------------------------------------------------------
 

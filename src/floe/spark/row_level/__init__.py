@@ -1,0 +1,1 @@
+"""DELETE, UPDATE and MERGE: what they read, what tasks write of it, and the commit."""

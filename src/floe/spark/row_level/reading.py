@@ -1,0 +1,106 @@
+"""Reads of the rows that a statement may change.
+
+Where files are written anew, all rows of a file are read once one of them may change, and Spark first finds out which
+files that are: it runs the condition alone, and hands over the files' names (`_file IN (…)`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Final
+
+from floe.plan.scan_plan import ScanPlan
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.row_level.statement import Statement
+from floe.spark.scan.builder import TableScanBuilder
+from floe.spark.scan.predicates import translate
+from floe.spark.scan.scan import TableScan
+from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, Expression, and_
+from floe.spec.schemas.metadata_columns import FILE
+from floe.spec.schemas.schema import Schema
+
+__all__ = ["RowLevelScan", "RowLevelScanBuilder"]
+
+_REFERENCE: Final = "org.apache.spark.sql.connector.expressions.NamedReference"
+
+
+class RowLevelScanBuilder(TableScanBuilder):
+    """Puts such a read together."""
+
+    def __init__(self, jvm: Jvm, statement: Statement) -> None:
+        super().__init__(jvm, statement.source)
+        self._statement = statement
+
+    def pushPredicates(self, predicates: Any) -> Any:
+        """Leave out files; Spark checks all rows, for those that do not pass may have to be copied."""
+        super().pushPredicates(predicates)
+        return predicates
+
+    def pushLimit(self, limit: int) -> bool:
+        """All rows are needed."""
+        return False
+
+    def pushAggregation(self, aggregation: Any) -> bool:
+        """Rows are needed, not numbers."""
+        return False
+
+    def build(self) -> Any:
+        """The read."""
+        predicates = [] if self._statement.copies else [predicate for predicate, _ in self._pushed]
+        return RowLevelScan(self.jvm, self._statement, self._wanted, self._where, predicates)
+
+
+class RowLevelScan(TableScan):
+    """The rows that a statement may change."""
+
+    def __init__(
+        self, jvm: Jvm, statement: Statement, wanted: Schema, where: Expression, predicates: Sequence[Any]
+    ) -> None:
+        super().__init__(jvm, statement.source, wanted, where, predicates=predicates)
+        self._statement = statement
+        self._files: frozenset[str] | None = None
+        statement.looked_at[id(self)] = where
+
+    def key(self) -> Any:
+        """Never the same as another read: the statement has to know what this one reads."""
+        return self._number
+
+    @cached_property
+    def _plan(self) -> ScanPlan:
+        plan = self._source.plan(and_(self._where, self._runtime))
+        return plan if self._files is None else plan.only(self._files)
+
+    def planInputPartitions(self) -> Any:
+        """The files in parts; the last answer is what is read."""
+        self._statement.plans[id(self)] = self._plan
+        return super().planInputPartitions()
+
+    def filterAttributes(self) -> Any:
+        """Files that are not written anew had better not be read; else what helps a join."""
+        if self._statement.copies:
+            if not self._statement.reads_what_others_read:
+                return self.jvm.array(_REFERENCE, [])
+            return self.jvm.array(_REFERENCE, [self.jvm.sql("connector.expressions.Expressions").column(FILE.name)])
+        if self._statement.kind != "merge":
+            return self.jvm.array(_REFERENCE, [])
+        return super().filterAttributes()
+
+    def filter(self, predicates: Any) -> None:
+        """Plan again with what the query has found out."""
+        for predicate in predicates:
+            found = translate(self.jvm, predicate, Schema((FILE,)), case_sensitive=True).filter
+            if found != TRUE:
+                files = _files(found)
+                self._files = files if self._files is None else self._files & files
+                vars(self).pop("_plan", None)
+        if not self._statement.copies:
+            super().filter(predicates)
+
+
+def _files(found: Expression) -> frozenset[str]:
+    """The files that `_file IN (…)` names."""
+    if found == FALSE:
+        return frozenset()
+    assert isinstance(found, BoundPredicate)
+    return frozenset(str(literal) for literal in found.literals)

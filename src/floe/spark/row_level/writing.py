@@ -1,0 +1,144 @@
+"""Writes of a statement: Spark's plan for them becomes one that Python tasks can carry out.
+
+Spark plans a statement as a write of single rows, or of files anew, which only writers in Java can do. Before it is
+executed the rule of `floe.spark.bridge.rules` puts a plain append in its place, with the same query, and tasks of ours.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from floe.formats.writers.rolling import discard
+from floe.spark.bridge.commands import append_data, with_table
+from floe.spark.bridge.interfaces.row_level import DeltaWrite, DeltaWriteBuilder
+from floe.spark.bridge.interfaces.writes import BatchWrite, Write, WriteBuilder
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.proxies import Proxy
+from floe.spark.bridge.rules import Rewritable
+from floe.spark.row_level.committing import commit
+from floe.spark.row_level.statement import Statement
+from floe.spark.row_level.worker import ChangeRows, Layout, TaskResult
+from floe.spark.shipping import shipped
+from floe.spark.write.python_writer import messages_of, python_writer_factory
+from floe.spec.schemas.metadata_columns import FILE, LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID
+
+__all__ = ["DeltaRowsBuilder", "ReplacingBuilder"]
+
+MakeTable = Callable[[], Proxy]
+
+
+class _Planned(Write, Rewritable):
+    """A write as Spark plans it; it is never executed."""
+
+    def __init__(self, jvm: Jvm, statement: Statement, table: MakeTable) -> None:
+        super().__init__(jvm)
+        self._statement, self._table = statement, table
+
+    def title(self) -> str:
+        """What plans show."""
+        return str(self._statement)
+
+    def description(self) -> str:
+        """The table and what happens to it, in words."""
+        return str(self._statement)
+
+    def rewritten(self, node: Any) -> Any:
+        """The same with tasks of ours."""
+        if self.jvm.simple_name(node) not in ("WriteDelta", "ReplaceData"):
+            return node
+        query = node.query()
+        work = ChangedRows(self.jvm, self._statement, query.schema(), row_wise=self._is_row_wise(node))
+        relation = with_table(self.jvm, node.originalTable(), self._table())
+        return append_data(self.jvm, relation, query, work)
+
+    def _is_row_wise(self, node: Any) -> bool:
+        """Whether what becomes of a row depends on that row alone."""
+        return self._statement.kind != "merge" and not node.query().subqueriesAll().size()
+
+
+class PlannedDelta(_Planned, DeltaWrite):
+    """A write of single rows."""
+
+
+class DeltaRowsBuilder(DeltaWriteBuilder):
+    """Puts a write of single rows together."""
+
+    def __init__(self, jvm: Jvm, statement: Statement, table: MakeTable) -> None:
+        super().__init__(jvm)
+        self._statement, self._table = statement, table
+
+    def build(self) -> Any:
+        """The write."""
+        return PlannedDelta(self.jvm, self._statement, self._table)
+
+
+class ReplacingBuilder(WriteBuilder):
+    """Puts a write of whole files together."""
+
+    def __init__(self, jvm: Jvm, statement: Statement, table: MakeTable) -> None:
+        super().__init__(jvm)
+        self._statement, self._table = statement, table
+
+    def build(self) -> Any:
+        """The write."""
+        return _Planned(self.jvm, self._statement, self._table)
+
+
+class ChangedRows(Write, BatchWrite):
+    """The write that is executed."""
+
+    def __init__(self, jvm: Jvm, statement: Statement, schema: Any, *, row_wise: bool) -> None:
+        super().__init__(jvm)
+        self._statement, self._schema, self._row_wise = statement, schema, row_wise
+
+    def title(self) -> str:
+        """What plans show."""
+        return str(self._statement)
+
+    def description(self) -> str:
+        """The table and what happens to it, in words."""
+        return str(self._statement)
+
+    def toBatch(self) -> Any:
+        """The write itself."""
+        return self
+
+    def createBatchWriterFactory(self, info: Any) -> Any:
+        """What takes the rows of a task, in an executor."""
+        statement = self._statement
+        names = [field["name"] for field in self.jvm.read_data_type(self._schema)["fields"]]
+        work = ChangeRows(
+            shipped(statement.base.metadata),
+            statement.table.storage,
+            str(uuid.uuid4()),
+            dict(statement.options.overrides),
+            _layout(names, statement),
+            statement.keeps_lineage,
+        )
+        return python_writer_factory(self.jvm, work, self._schema)
+
+    def commit(self, messages: Any, *summary: Any) -> None:
+        """Make one change of what all tasks did."""
+        commit(self._statement, _results(messages), row_wise=self._row_wise)
+
+    def abort(self, messages: Any) -> None:
+        """Delete the files of the tasks that had finished."""
+        files = [file.file_path for result in _results(messages) for file in result.files]
+        discard(self._statement.table.storage, files)
+
+
+def _results(messages: Any) -> Iterator[TaskResult]:
+    for message in messages_of(messages):
+        yield pickle.loads(message)
+
+
+def _layout(names: list[str], statement: Statement) -> Layout:
+    """Where things are: what is done, the table's columns unless rows only go, and metadata columns after them."""
+    only_deletes = statement.kind == "delete" and not statement.copies
+    columns = 0 if only_deletes else len(statement.base.schema.fields)
+    after = {name: place for place, name in enumerate(names) if place > columns}
+    file, position = (None, None) if statement.copies else (after[FILE.name], after[POS.name])
+    return Layout(columns, file, position, after.get(ROW_ID.name), after.get(LAST_UPDATED_SEQUENCE_NUMBER.name))
