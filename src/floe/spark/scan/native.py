@@ -12,22 +12,33 @@ from typing import Any, Final
 
 from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.partitioned_files import Kind
 from floe.spark.columns import EXISTS_DEFAULT, SparkField, spark_field, spark_type
 from floe.spark.literals import spark_literal
+from floe.spark.scan.constants import constant_kind, partition_constant
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.schemas.metadata_columns import FILE, POS, SPEC_ID, is_metadata_column
+from floe.spec.schemas.metadata_columns import (
+    DELETED,
+    LAST_UPDATED_SEQUENCE_NUMBER,
+    PARTITION_ID,
+    POS,
+    ROW_ID,
+    is_metadata_column,
+)
 from floe.spec.schemas.name_mapping import NAME_MAPPING_PROPERTY
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_fields import walk_fields
 from floe.spec.types import DecimalType, Field, ListType, MapType, StructType, Type
 
-__all__ = ["NativeColumns", "native_columns", "reader_factory", "why_not_native"]
+__all__ = ["NativeColumns", "native_columns", "reader_factory", "why_not_columns", "why_not_native"]
 
 FIELD_ID: Final = "parquet.field.id"
 ROW_INDEX: Final = "_tmp_metadata_row_index"
 """The column that Spark's reader fills with the place of the row in its file."""
 
-_CONSTANTS: Final = {FILE.id: str, SPEC_ID.id: int}
+_MADE: Final = frozenset({DELETED.id, ROW_ID.id, LAST_UPDATED_SEQUENCE_NUMBER.id})
+"""The columns that can always be made above the reader."""
+
 _NOT_EXACT: Final = frozenset({"uuid", "variant", "unknown"})
 _PACKAGE: Final = "org.apache.spark.sql.execution.datasources."
 _SETTINGS: Final = {
@@ -52,21 +63,22 @@ def why_not_native(plan: ScanPlan, wanted: Schema, formats: Iterable[str]) -> st
         return f"{' and '.join(other)} files"
     if plan.has_deletes:
         return "row-level deletes"
-    return _why_not_columns(plan.metadata, wanted)
+    return why_not_columns(plan.metadata, wanted)
 
 
-def _why_not_columns(metadata: TableMetadata, wanted: Schema) -> str | None:
+def why_not_columns(metadata: TableMetadata, wanted: Schema, *, above: bool = False) -> str | None:
+    """Why columns cannot be read exactly by Spark's reader; `above` it, some can be made of what it reads."""
     if NAME_MAPPING_PROPERTY in metadata.properties:
         return "files without field ids"
     for field in wanted.fields:
         if is_metadata_column(field.id):
-            if field.id not in _CONSTANTS and field.id != POS.id:
+            if constant_kind(field) is None and field.id != POS.id and not (above and _can_be_made(field)):
                 return f"the column {field.name}"
         elif field.initial_default is not None and field.type.is_nested:
             return f"the default of {field.name}"
     for entry in walk_fields(wanted.fields):
         field = entry.field
-        if is_metadata_column(field.id):
+        if is_metadata_column((*entry.ancestors, field)[0].id):
             continue
         if field.type.kind in _NOT_EXACT:
             return f"the type of {entry.name}"
@@ -81,6 +93,12 @@ def _why_not_columns(metadata: TableMetadata, wanted: Schema) -> str | None:
             if isinstance(field.type, StructType) and not _shares_a_leaf(before.type, field.type):
                 return f"{entry.name}, of which old files have nothing that is asked for"
     return None
+
+
+def _can_be_made(field: Field) -> bool:
+    if field.id != PARTITION_ID:
+        return field.id in _MADE
+    return all(one.type.kind == "unknown" or partition_constant(one) is not None for one in field.type.fields)
 
 
 def _same_or_widened(old: Type, new: Type) -> bool:
@@ -116,9 +134,9 @@ class NativeColumns:
         return (*self.data, *self.constants)
 
     @property
-    def kinds(self) -> tuple[type, ...]:
+    def kinds(self) -> tuple[Kind, ...]:
         """Of each constant what it is."""
-        return tuple(_CONSTANTS[field.id] for field in self.constants)
+        return tuple(kind for field in self.constants if (kind := constant_kind(field)) is not None)
 
     def reader_schema(self) -> Any:
         """The columns of the files as Spark's reader is to read them."""
@@ -140,8 +158,8 @@ class NativeColumns:
 
 def native_columns(metadata: TableMetadata, wanted: Schema) -> NativeColumns:
     """How the wanted columns are read."""
-    constants = tuple(field for field in wanted.fields if field.id in _CONSTANTS)
-    data = tuple(field for field in wanted.fields if field.id not in _CONSTANTS)
+    constants = tuple(field for field in wanted.fields if constant_kind(field) is not None)
+    data = tuple(field for field in wanted.fields if constant_kind(field) is None)
     return NativeColumns(data, constants, frozenset(_with_own_names(metadata, data)))
 
 
@@ -154,6 +172,8 @@ def _with_own_names(metadata: TableMetadata, fields: Sequence[Field]) -> Iterato
             names.setdefault(field.id, set()).add(field.name)
             ids.setdefault(field.name.lower(), set()).add(field.id)
     for field in fields:
+        if is_metadata_column(field.id):
+            continue
         if names.get(field.id, {field.name}) == {field.name} and ids.get(field.name.lower(), {field.id}) == {field.id}:
             yield field.id
 

@@ -1,37 +1,37 @@
-"""A read of a table: planned by Floe, carried out by Spark's own Parquet reader, or by the Arrow reader in workers."""
+"""A read of a table: planned by Floe, carried out by Spark's own Parquet reader, or by the Arrow reader in workers.
+
+A read that Spark's reader cannot carry out alone is rewritten when the query is optimized
+(`floe.spark.scan.rewriting`). Where that does not happen the Arrow reader reads the whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.tasks import FileTask
-from floe.spark.bridge.interfaces.scans import Batch, Statistics, SupportsReportStatistics, SupportsRuntimeV2Filtering
+from floe.spark.bridge.interfaces.scans import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.partitioned_files import partitioned_files
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.columns import spark_schema
-from floe.spark.scan.native import NativeColumns, native_columns, reader_factory, why_not_native
+from floe.spark.scan.files import PlannedFiles
+from floe.spark.scan.native import NativeColumns, native_columns, why_not_columns
 from floe.spark.scan.predicates import translate
-from floe.spark.scan.python_reader import python_partitions, python_reader_factory
 from floe.spark.scan.reach import why_not_reachable
+from floe.spark.scan.readers import arrow_factory, arrow_partitions, native_factory, native_partitions
+from floe.spark.scan.rewriting import rewritten_read
 from floe.spark.scan.source import Source, selects_whole_files
-from floe.spark.scan.splits import file_parts, split_size
-from floe.spark.scan.worker import ReadTasks, pickled_tasks
-from floe.spark.streaming.source import TableStream
+from floe.spark.scan.splits import split_size
+from floe.spark.scan.statistics import TableStatistics, width
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.schemas.schema import Schema
-from floe.spec.types import Field, Type
+from floe.spec.types import Field
 from floe.table.cards import snapshot_line
 
 __all__ = ["TableScan"]
 
-_INPUT: Final = "org.apache.spark.sql.connector.read.InputPartition"
 _REFERENCE: Final = "org.apache.spark.sql.connector.expressions.NamedReference"
 
 
@@ -58,10 +58,22 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         self._predicates = predicates
         self._limit = limit
         self._runtime: Expression = TRUE
+        self._told: list[Expression] = []
+        self._known_files: PlannedFiles | None = None
 
     def key(self) -> Any:
         """The same rows of the same state are the same to Spark."""
         return (self._source.key, self._wanted, str(self._where), str(self._runtime), self._limit)
+
+    @property
+    def source(self) -> Source:
+        """What is read."""
+        return self._source
+
+    @property
+    def asked(self) -> Schema:
+        """The columns that the query asked for."""
+        return self._wanted
 
     # planning ----------------------------------------------------------------------------------------------------
 
@@ -69,19 +81,46 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
     def _plan(self) -> ScanPlan:
         return self._source.plan(and_(self._where, self._runtime))
 
+    @property
+    def files(self) -> PlannedFiles:
+        """The files to read, as far as that is known now."""
+        if self._known_files is None or self._known_files.plan is not self._plan:
+            self._known_files = PlannedFiles(self._plan).first(self._useful_limit)
+        return self._known_files
+
+    @property
+    def _useful_limit(self) -> int | None:
+        """The limit, if every row of the files counts."""
+        if self._limit is None or self._plan.has_deletes or not selects_whole_files(self._plan):
+            return None
+        return self._limit
+
+    @property
+    def split_size(self) -> int:
+        """How many bytes of files a task reads."""
+        return split_size(self._plan, self.jvm.context.defaultParallelism, self._source.split_size)
+
     @cached_property
     def _obstacle(self) -> str | None:
         """Why Spark's own reader cannot read it; None if it can."""
-        plan = self._plan
-        formats = plan.to_arrow()["file_format"].unique().to_pylist()
-        return why_not_native(plan, self._wanted, formats) or why_not_reachable(self.jvm, self._source)
+        files = self.files
+        if other := sorted(set(files.table["file_format"].unique().to_pylist()) - {"parquet"}):
+            return f"{' and '.join(other)} files"
+        if files.with_deletes(equality=False).any() or files.with_deletes(equality=True).any():
+            return "row-level deletes"
+        return why_not_columns(self._plan.metadata, self._wanted) or self.unreachable
+
+    @cached_property
+    def unreachable(self) -> str | None:
+        """Why Spark does not reach the files; None if it does."""
+        return why_not_reachable(self.jvm, self._source)
 
     @cached_property
     def _columns(self) -> NativeColumns:
         return native_columns(self._source.table.metadata, self._wanted)
 
     @cached_property
-    def _read(self) -> Schema:
+    def columns(self) -> Schema:
         """The columns that come, in their order."""
         if self._obstacle is None:
             return Schema(self._columns.fields)
@@ -92,103 +131,86 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
 
     def readSchema(self) -> Any:
         """The columns that come."""
-        return self.jvm.data_type(spark_schema(self._read.fields))
+        return self.jvm.data_type(spark_schema(self.columns.fields))
 
     def description(self) -> str:
         """The table, its state, the files and the filter, in words."""
+        reader = "Spark's Parquet reader" if self._obstacle is None else f"Arrow reader, for {self._obstacle}"
+        return self.described(len(self._plan), f"read by {reader}")
+
+    def described(self, files: int, *how: str) -> str:
+        """The table, its state, how many files, the filter, and how it is read, in words."""
         plan, snapshot = self._plan, self._source.snapshot
         total = plan.report.files_read if plan.report.data_manifests_skipped == 0 else None
         of_total = f" of {total}" if total is not None else f" (of {plan.report.data_manifests} manifests "
         if total is None:
             of_total += f"{plan.report.data_manifests_skipped} skipped)"
-        reader = "Spark's Parquet reader" if self._obstacle is None else f"Arrow reader, for {self._obstacle}"
         parts = [
             f"Floe table {self._source.name}",
             "no snapshot yet" if snapshot is None else snapshot_line(snapshot),
-            f"files: {len(plan)}{of_total}",
+            f"files: {files}{of_total}",
             f"pushed filter: {plan.filter}",
             *([f"runtime filter: {self._runtime}"] if self._runtime is not TRUE else []),
             *([f"limit: {self._limit}"] if self._limit is not None else []),
-            f"read by {reader}",
+            *how,
         ]
         return "; ".join(parts)
 
     def estimateStatistics(self) -> Any:
         """Rows and bytes, before filters within files."""
-        rows = self._plan.record_count
-        width = sum(_width(field.type) for field in self._wanted.fields) + 8
-        return TableStatistics(self.jvm, rows, max(1, rows * width))
+        return self.statistics(self.files, self._wanted.fields)
+
+    def statistics(self, files: PlannedFiles, columns: Iterable[Field]) -> TableStatistics:
+        """How much some columns of some files are."""
+        rows = files.live_rows
+        return TableStatistics(self.jvm, rows, max(1, rows * (8 + sum(width(field.type) for field in columns))))
 
     def toBatch(self) -> Any:
         """The read itself."""
         return self
 
-    def toMicroBatchStream(self, checkpoint: str) -> Any:
-        """The read as a stream."""
-        return TableStream(self.jvm, self._source, self._wanted)
+    def columnarSupportMode(self) -> Any:
+        """Whether rows come in columns, which is known without planning the parts."""
+        return self.columnar(self._factory)
+
+    def columnar(self, factory: Any) -> Any:
+        """Whether the rows of a reader come in columns."""
+        mode = "SUPPORTED" if factory.supportColumnarReads(None) else "UNSUPPORTED"
+        return self.jvm.constant("org.apache.spark.sql.connector.read.Scan$ColumnarSupportMode", mode)
 
     def planInputPartitions(self) -> Any:
         """The files in parts, packed into partitions."""
-        parallelism = self.jvm.context.defaultParallelism
-        size = split_size(self._plan, parallelism, self._source.split_size)
+        self.began()
+        files, size = self.files, self.split_size
         if self._obstacle is None:
-            return self._native_partitions(size)
-        bins = self._plan.combined(target_size=size)
-        return python_partitions(self.jvm, map(pickled_tasks, self._few(bins)))
+            return native_partitions(self.jvm, files, self._source.storage, self._columns, size)
+        return arrow_partitions(self.jvm, files, size)
 
-    def _native_partitions(self, size: int) -> Any:
-        columns = self._columns
-        found = file_parts(self._few_files(), self._source.storage, columns.constants, size)
-        parts = sorted(found, key=lambda part: -part[2])
-        if not parts:
-            return self.jvm.array(_INPUT, [])
-        kind = "org.apache.spark.sql.execution.datasources.FilePartition"
-        files = partitioned_files(self.jvm, parts, columns.kinds)
-        packed = self.jvm.named(kind).getFilePartitions(self.jvm.active_session(), files, size)
-        return packed.toArray(self.jvm.module("scala.reflect.ClassTag").apply(self.jvm.reflected(_INPUT)))
-
-    def _few_files(self) -> pa.Table:
-        """The files; with a limit and nothing left to check, as many as have so many rows."""
-        files, limit = self._plan.to_arrow(), self._useful_limit
-        if limit is None:
-            return files
-        rows = np.cumsum(np.maximum(files["record_count"].to_numpy(), 0))
-        return files.slice(0, int(np.searchsorted(rows, limit)) + 1)
-
-    @property
-    def _useful_limit(self) -> int | None:
-        """The limit, if every row of the files counts."""
-        return None if self._plan.has_deletes or not selects_whole_files(self._plan) else self._limit
-
-    def _few(self, bins: Any) -> Any:
-        """With a limit and nothing left to check, as many files as have so many rows."""
-        limit = self._useful_limit
-        if limit is None:
-            yield from bins
-            return
-        rows = 0
-        for tasks in bins:
-            yield tasks
-            rows += sum(_rows(task) for task in tasks)
-            if rows >= limit:
-                return
+    def began(self) -> None:
+        """What is planned now is about to be read."""
 
     def createReaderFactory(self) -> Any:
         """Who reads the parts."""
-        if self._obstacle is None:
-            return reader_factory(self.jvm, self._columns, self._row_group_predicates())
-        read = ReadTasks(self._source.shipped_metadata, self._source.storage, self._read)
-        return python_reader_factory(self.jvm, read, spark_schema(self._read.fields))
+        return self._factory
 
-    def _row_group_predicates(self) -> list[Any]:
-        """Those that are about columns which have their own names in all files."""
-        own = {field.name for field in self._columns.data if field.id in self._columns.own_names}
-        found = []
-        for predicate in self._predicates:
-            paths = [self.jvm.read_strings(reference.fieldNames()) for reference in predicate.references()]
-            if paths and all(len(path) == 1 and path[0] in own for path in paths):
-                found.append(predicate)
-        return found
+    @cached_property
+    def _factory(self) -> Any:
+        if self._obstacle is None:
+            return native_factory(self.jvm, self._columns, self._predicates)
+        return arrow_factory(self.jvm, self._source, self.columns)
+
+    @property
+    def predicates(self) -> Sequence[Any]:
+        """What Spark's reader may leave out row groups by."""
+        return self._predicates
+
+    def rewritten(self, node: Any) -> Any:
+        """The node, or a plan in its place that reads with Spark's reader what that can read."""
+        return node if self._obstacle is None else rewritten_read(self, node)
+
+    def tasks(self) -> list[FileTask]:
+        """The files to read, with their deletes."""
+        return list(self.files.tasks())
 
     # filters that come when the query runs -----------------------------------------------------------------------
 
@@ -204,46 +226,11 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         schema, sensitive = self._source.schema, self.jvm.is_case_sensitive
         found = [translate(self.jvm, predicate, schema, case_sensitive=sensitive).filter for predicate in predicates]
         added = and_(*found)
-        if added is not TRUE:
+        if added is not TRUE and added not in self._told:  # both parts of a read that was rewritten are told
+            self._told.append(added)
             self._runtime = and_(self._runtime, added)
             vars(self).pop("_plan", None)  # the reader stays: fewer files are no obstacle
 
 
-class TableStatistics(Statistics):
-    """How much a read will bring."""
-
-    def __init__(self, jvm: Jvm, rows: int, size: int) -> None:
-        super().__init__(jvm)
-        self._rows, self._size = rows, size
-
-    def numRows(self) -> Any:
-        """About how many rows."""
-        return self.jvm.optional_long(self._rows)
-
-    def sizeInBytes(self) -> Any:
-        """About how many bytes."""
-        return self.jvm.optional_long(self._size)
-
-
-def _rows(task: FileTask) -> int:
-    return max(0, task.file.record_count) if task.is_whole else 0
-
-
-_WIDTHS: Final = {"boolean": 1, "int": 4, "float": 4, "date": 4, "string": 20, "uuid": 36, "binary": 100, "fixed": 100}
-
-
-def _width(type_: Type) -> int:
-    """About how many bytes a value takes in Spark's rows, as Spark itself estimates it."""
-    match type_.kind:
-        case "struct":
-            return sum(_width(field.type) for field in type_.fields)
-        case "list" | "map":
-            return sum(_width(field.type) for field in type_.fields)
-        case "decimal":
-            return 8 if getattr(type_, "precision", 38) <= 18 else 16
-        case kind:
-            return _WIDTHS.get(kind, 8)
-
-
 def _smallest(schema: Schema) -> Field:
-    return min(schema.fields, key=lambda field: (field.type.is_nested, _width(field.type)))
+    return min(schema.fields, key=lambda field: (field.type.is_nested, width(field.type)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.splits import adjusted_split_size, split_settings
 from floe.spark.bridge.partitioned_files import FilePart, url_of
-from floe.spec.schemas.metadata_columns import FILE
+from floe.spark.scan.constants import constant_rows
 from floe.spec.types import Field
 from floe.storage.locations import Location, parse
 from floe.storage.prefix_map import PrefixMap
@@ -27,15 +27,20 @@ def split_size(plan: ScanPlan, parallelism: int, asked: int | None = None) -> in
     return adjusted_split_size(plan.size, parallelism, settings.target_size)
 
 
-def file_parts(files: pa.Table, storage: Storage, constants: Sequence[Field], size: int) -> Iterator[FilePart]:
-    """The parts of all files of a plan's table, with what their rows all have."""
-    for batch in files.select(["file_path", "file_size_in_bytes", "spec_id", "split_offsets"]).to_batches():
-        paths, sizes, specs, offsets = (column.to_pylist() for column in batch.columns)
-        for path, length, spec, places in zip(paths, sizes, specs, offsets, strict=True):
-            url = url_of(hadoop_path(actual_location(storage, path)))
-            same = [path if field.id == FILE.id else spec for field in constants]
-            for begin, end in _cuts(length, places, size):
-                yield url, begin, end - begin, length, same
+def file_parts(
+    files: pa.Table,
+    storage: Storage,
+    constants: Sequence[Field],
+    size: int,
+    bits: Mapping[str, bytes] | None = None,
+) -> Iterator[FilePart]:
+    """The parts of all files of a plan's table, with what their rows all have; `bits` are the deleted ones."""
+    columns = (files[name].to_pylist() for name in ("file_path", "file_size_in_bytes", "split_offsets"))
+    rows = constant_rows(files, constants, bits)
+    for path, length, places, same in zip(*columns, rows, strict=True):
+        url = url_of(hadoop_path(actual_location(storage, path)))
+        for begin, end in _cuts(length, places, size):
+            yield url, begin, end - begin, length, same
 
 
 def _cuts(length: int, offsets: Sequence[int] | None, size: int) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,102 @@
+"""Parts of Catalyst's plans and expressions, made here: what a rewriting puts in the place of a node.
+
+Expressions are calls of static methods where Spark's own expressions differ between its versions: these are in
+generated code what they are in Java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from floe.spark.bridge.jvm import Jvm
+
+__all__ = ["Expressions", "Plans"]
+
+_EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions."
+_PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical."
+
+
+class Expressions:
+    """Makes Catalyst expressions."""
+
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm = jvm
+
+    def made(self, name: str, *arguments: Any) -> Any:
+        """An expression of a class."""
+        return self._jvm.named(_EXPRESSIONS + name)(*arguments)
+
+    def literal(self, sql: str) -> Any:
+        """A literal of SQL, such as `7`, `7L` or `true`."""
+        return self._jvm.module("org.apache.spark.sql.catalyst.parser.CatalystSqlParser").parseExpression(sql)
+
+    def text(self, value: str) -> Any:
+        """A text."""
+        return self._jvm.module(_EXPRESSIONS + "Literal").create(value, self._jvm.data_type("string"))
+
+    def null(self, data_type: Any) -> Any:
+        """Null of a type."""
+        return self._jvm.module(_EXPRESSIONS + "Literal").create(None, data_type)
+
+    def call(self, class_name: str, method: str, data_type: Any, *arguments: Any, nullable: bool = False) -> Any:
+        """What a static method gives, which is null where an argument is; `nullable` says that one may be."""
+        jvm = self._jvm
+        type_ = jvm.data_type(data_type) if isinstance(data_type, str) else data_type
+        kind = jvm.reflected(class_name)
+        return self.made(
+            "objects.StaticInvoke", kind, type_, method, jvm.seq(arguments), jvm.seq([]), True, nullable, True, jvm.none
+        )
+
+    def alias(self, expression: Any, attribute: Any) -> Any:
+        """An expression under the name and the id of an attribute."""
+        jvm = self._jvm
+        nothing = jvm.seq([])
+        return self.made("Alias", expression, attribute.name(), attribute.exprId(), nothing, jvm.none, nothing)
+
+    def struct(self, parts: Mapping[str, Any]) -> Any:
+        """A struct of named expressions."""
+        children = [one for name, part in parts.items() for one in (self.text(name), part)]
+        return self.made("CreateNamedStruct", self._jvm.seq(children))
+
+
+class Plans:
+    """Makes Catalyst plans."""
+
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm = jvm
+
+    def attributes(self, schema: Any) -> list[Any]:
+        """New attributes for the columns of a schema's JSON."""
+        utils = self._jvm.module("org.apache.spark.sql.catalyst.types.DataTypeUtils")
+        return _listed(utils.toAttributes(self._jvm.data_type(schema)))
+
+    def output(self, plan: Any) -> list[Any]:
+        """The attributes of a plan."""
+        return _listed(plan.output())
+
+    def scan_relation(self, node: Any, scan: Any, output: Sequence[Any]) -> Any:
+        """The same relation with another scan."""
+        return self._copied(node, {1: scan, 2: self._jvm.seq(output)})
+
+    def project(self, columns: Iterable[Any], child: Any) -> Any:
+        """Some columns of a plan."""
+        return self._jvm.named(_PLANS + "Project")(self._jvm.seq(columns), child)
+
+    def filter(self, condition: Any, child: Any) -> Any:
+        """The rows of a plan that pass."""
+        return self._jvm.named(_PLANS + "Filter")(condition, child)
+
+    def union(self, one: Any, other: Any) -> Any:
+        """The rows of both; the columns are those of the first."""
+        return self._jvm.named(_PLANS + "Union").apply(one, other)
+
+    def _copied(self, node: Any, changes: Mapping[int, Any]) -> Any:
+        """A node with some of its parts changed; versions of Spark differ in how many there are."""
+        parts = [changes.get(place, None) for place in range(node.productArity())]
+        arguments = [part if part is not None else node.productElement(place) for place, part in enumerate(parts)]
+        return self._jvm.named(node.getClass().getName())(*arguments)
+
+
+def _listed(found: Any) -> list[Any]:
+    return [found.apply(place) for place in range(found.size())]

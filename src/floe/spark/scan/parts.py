@@ -1,0 +1,140 @@
+"""The two parts of a read that has been rewritten: the files that Spark's reader reads, and the others."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from floe.spark.bridge.interfaces.scans import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
+from floe.spark.bridge.rules import Rewritable
+from floe.spark.columns import spark_schema
+from floe.spark.scan.constants import BITS
+from floe.spark.scan.deleted_rows import bit_sets
+from floe.spark.scan.files import PlannedFiles
+from floe.spark.scan.native import NativeColumns
+from floe.spark.scan.readers import arrow_factory, arrow_partitions, native_factory, native_partitions
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import Field
+
+if TYPE_CHECKING:
+    from floe.spark.scan.scan import TableScan
+
+__all__ = ["ArrowPart", "NativePart", "Others"]
+
+
+class Others:
+    """The files that Spark's reader does not read, and why: decided once, whatever filters come later."""
+
+    def __init__(self, paths: frozenset[str], why: str) -> None:
+        self.paths = paths
+        self.why = why
+
+
+class ScanPart(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rewritable):
+    """Some files of a read; what the query finds out is told to the whole."""
+
+    def __init__(self, whole: TableScan, others: Others, fields: tuple[Field, ...]) -> None:
+        super().__init__(whole.jvm)
+        self._whole, self._others, self._fields = whole, others, fields
+
+    def key(self) -> Any:
+        """The same part of the same read is the same to Spark."""
+        return (self._whole.key(), self._fields, self._others.paths)
+
+    @property
+    def _files(self) -> PlannedFiles:
+        raise NotImplementedError
+
+    def readSchema(self) -> Any:
+        """The columns that come."""
+        return self.jvm.data_type(spark_schema(self._fields))
+
+    def estimateStatistics(self) -> Any:
+        """Rows and bytes, before filters within files."""
+        return self._whole.statistics(self._files, self._fields)
+
+    def toBatch(self) -> Any:
+        """The read itself."""
+        return self
+
+    def columnarSupportMode(self) -> Any:
+        """Whether rows come in columns."""
+        return self._whole.columnar(self._factory)
+
+    def createReaderFactory(self) -> Any:
+        """Who reads the parts."""
+        return self._factory
+
+    @cached_property
+    def _factory(self) -> Any:
+        raise NotImplementedError
+
+    def filterAttributes(self) -> Any:
+        """The columns for which filters at run time are of use."""
+        return self._whole.filterAttributes()
+
+    def filter(self, predicates: Any) -> None:
+        """Plan again with what the query has found out."""
+        self._whole.filter(predicates)
+
+
+class NativePart(ScanPart):
+    """Files that Spark's reader reads, with the columns of which deletes and metadata columns are made above it."""
+
+    def __init__(self, whole: TableScan, others: Others, columns: NativeColumns) -> None:
+        super().__init__(whole, others, columns.fields)
+        self._columns = columns
+        self._bits: dict[str, bytes] = {}
+
+    @property
+    def _files(self) -> PlannedFiles:
+        return self._whole.files.among(self._others.paths, inside=False)
+
+    def description(self) -> str:
+        """The table, its state, the files, and how deletes are applied, in words."""
+        files = self._files
+        deletes = int(files.with_deletes(equality=False).sum())
+        how = [f"files with deleted rows: {deletes}, tested in generated code"] if deletes else []
+        return self._whole.described(len(files), "read by Spark's Parquet reader", *how)
+
+    def planInputPartitions(self) -> Any:
+        """The files in parts, packed into partitions; each file takes along which of its rows are deleted."""
+        self._whole.began()
+        files, source = self._files, self._whole.source
+        bits = self._deleted(files) if BITS in self._columns.constants else None
+        return native_partitions(self.jvm, files, source.storage, self._columns, self._whole.split_size, bits)
+
+    def _deleted(self, files: PlannedFiles) -> dict[str, bytes]:
+        """The deleted rows; filters at run time only leave out files, so what has been read is kept."""
+        if not self._bits:
+            source = self._whole.source
+            self._bits = dict(bit_sets(files, source.table.metadata, source.storage))
+        return self._bits
+
+    @cached_property
+    def _factory(self) -> Any:
+        return native_factory(self.jvm, self._columns, self._whole.predicates)
+
+
+class ArrowPart(ScanPart):
+    """The other files, which the Arrow reader reads in workers, with their deletes."""
+
+    def __init__(self, whole: TableScan, others: Others) -> None:
+        super().__init__(whole, others, whole.columns.fields)
+
+    @property
+    def _files(self) -> PlannedFiles:
+        return self._whole.files.among(self._others.paths)
+
+    def description(self) -> str:
+        """The table, its state, the files, and why they are read in this way, in words."""
+        return self._whole.described(len(self._files), f"read by Arrow reader, for {self._others.why}")
+
+    def planInputPartitions(self) -> Any:
+        """The files in parts, packed into partitions."""
+        self._whole.began()
+        return arrow_partitions(self.jvm, self._files, self._whole.split_size)
+
+    @cached_property
+    def _factory(self) -> Any:
+        return arrow_factory(self.jvm, self._whole.source, Schema(self._fields))
