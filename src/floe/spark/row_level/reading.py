@@ -71,10 +71,9 @@ class RowLevelScan(TableScan):
         plan = self._source.plan(and_(self._where, self._runtime))
         return plan if self._files is None else plan.only(self._files)
 
-    def planInputPartitions(self) -> Any:
-        """The files in parts; the last answer is what is read."""
+    def began(self) -> None:
+        """The files are planned now, by this read or a part of it; the last answer is what is read."""
         self._statement.plans[id(self)] = self._plan
-        return super().planInputPartitions()
 
     def filterAttributes(self) -> Any:
         """Files that are not written anew had better not be read; else what helps a join."""
