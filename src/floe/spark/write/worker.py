@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from floe.arrow.writing import write_rows
 from floe.formats.arrow_types import arrow_schema, arrow_type
 from floe.formats.writers.target import WriteTarget
+from floe.spark.workers import settle
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema
@@ -51,6 +52,7 @@ class WriteRows:
         schema = self.metadata.schema
         rows = (from_spark(batch, schema) for batch in batches if batch.num_rows)
         files = write_rows(target, rows, workers=1)
+        settle()
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(files)], pa.binary())], ["files"])
 
 
