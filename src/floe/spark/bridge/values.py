@@ -1,0 +1,68 @@
+"""Single values in rows of Spark's: arguments of procedures there, and their answers here.
+
+Types are Spark's, as in the JSON of its schemas; a text, a number, a list of texts, a map of texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from floe.spark.bridge.jvm import Jvm
+
+__all__ = ["ARRAY_OF_TEXTS", "MAP_OF_TEXTS", "internal_rows_of", "value_at"]
+
+ARRAY_OF_TEXTS: Final = {"type": "array", "elementType": "string", "containsNull": True}
+MAP_OF_TEXTS: Final = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
+
+
+def value_at(row: Any, place: int, type_: Any) -> Any:
+    """The value of a row at a place; timestamps are microseconds from 1970 on."""
+    if row.isNullAt(place):
+        return None
+    if not isinstance(type_, str):
+        if type_["type"] == "array":
+            return _texts(row.getArray(place))
+        found = row.getMap(place)
+        return dict(zip(_texts(found.keyArray()), _texts(found.valueArray()), strict=True))
+    match type_:
+        case "string":
+            return row.getUTF8String(place).toString()
+        case "boolean":
+            return row.getBoolean(place)
+        case "integer" | "date":
+            return row.getInt(place)
+        case _:
+            return row.getLong(place)
+
+
+def _texts(array: Any) -> list[str | None]:
+    return [
+        None if array.isNullAt(place) else array.getUTF8String(place).toString() for place in range(array.numElements())
+    ]
+
+
+def internal_rows_of(jvm: Jvm, rows: Sequence[Sequence[Any]], types: Sequence[str]) -> Any:
+    """Some rows as an `InternalRow[]`."""
+    made = []
+    for values in rows:
+        row = jvm.sql("catalyst.expressions.GenericInternalRow")(len(types))
+        for place, (value, type_) in enumerate(zip(values, types, strict=True)):
+            _set(jvm, row, place, value, type_)
+        made.append(row)
+    return jvm.array("org.apache.spark.sql.catalyst.InternalRow", made)
+
+
+def _set(jvm: Jvm, row: Any, place: int, value: Any, type_: str) -> None:
+    if value is None:
+        row.setNullAt(place)
+        return
+    match type_:
+        case "string":
+            row.update(place, jvm.named("org.apache.spark.unsafe.types.UTF8String").fromString(value))
+        case "boolean":
+            row.setBoolean(place, value)
+        case "integer":
+            row.setInt(place, value)
+        case _:
+            row.setLong(place, value)

@@ -1,0 +1,119 @@
+"""The procedures of a catalog, as Spark asks for them: `CALL lake.system.…`, SHOW PROCEDURES, DESCRIBE PROCEDURE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from floe.errors import InvalidInput, NotFound
+from floe.spark.bridge.interfaces.procedures import BoundProcedure, ProcedureCatalog, UnboundProcedure
+from floe.spark.bridge.interfaces.scans import LocalScan
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.values import internal_rows_of, value_at
+from floe.spark.procedures.all import PROCEDURES
+from floe.spark.procedures.procedure import Column, Context, Parameter, Procedure
+from floe.table.lake import Lake
+
+__all__ = ["LakeProcedures"]
+
+_NAMESPACE: Final = "system"
+_PARAMETER: Final = "org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter"
+
+
+class LakeProcedures(ProcedureCatalog):
+    """The procedures of a lake."""
+
+    lake: Lake
+
+    def loadProcedure(self, identifier: Any) -> Any:
+        """The procedure of a name."""
+        *namespace, name = self.jvm.read_identifier(identifier)
+        found = PROCEDURES.get(name.lower())
+        if [part.lower() for part in namespace] != [_NAMESPACE] or found is None:
+            raise NotFound(
+                f"there is no procedure {'.'.join((*namespace, name))}",
+                hint=f"those of {self.name()}.{_NAMESPACE} are {', '.join(PROCEDURES)}",
+            )
+        return CatalogProcedure(self.jvm, found(), Context(self.jvm, self.name(), self.lake))
+
+    def listProcedures(self, namespace: Any) -> Any:
+        """The procedures of a namespace, or of all."""
+        given = [part.lower() for part in self.jvm.read_strings(namespace)]
+        names = PROCEDURES if given in ([], [_NAMESPACE]) else ()
+        return self.jvm.identifiers([(_NAMESPACE, name) for name in names])
+
+
+class CatalogProcedure(UnboundProcedure, BoundProcedure):
+    """A procedure of a catalog; arguments of all types are taken as Spark casts them."""
+
+    def __init__(self, jvm: Jvm, procedure: Procedure, context: Context) -> None:
+        super().__init__(jvm)
+        self._procedure, self._context = procedure, context
+
+    def title(self) -> str:
+        """What plans show."""
+        return f"procedure {self._procedure.name}"
+
+    def name(self) -> str:
+        """Its name."""
+        return self._procedure.name
+
+    def description(self) -> str:
+        """What it does, in words."""
+        return self._procedure.description
+
+    def bind(self, schema: Any) -> Any:
+        """The procedure itself."""
+        return self
+
+    def parameters(self) -> Any:
+        """What it takes."""
+        return self.jvm.array(_PARAMETER, [self._parameter(one) for one in self._procedure.parameters])
+
+    def _parameter(self, one: Parameter) -> Any:
+        # `in` is a keyword of Python
+        made = getattr(self.jvm.named(_PARAMETER), "in")(one.name, self.jvm.data_type(one.type))
+        if one.default is not None:
+            made = made.defaultValue(one.default)
+        return (made if one.comment is None else made.comment(one.comment)).build()
+
+    def isDeterministic(self) -> bool:
+        """It is not done twice, nor left out."""
+        return False
+
+    def call(self, row: Any) -> Any:
+        """Do it."""
+        arguments = {one.name: value_at(row, place, one.type) for place, one in enumerate(self._procedure.parameters)}
+        for one in self._procedure.parameters:
+            if arguments[one.name] is None and one.default is None:
+                raise InvalidInput(f"{one.name} must not be null", hint=f"it is an argument of {self._procedure.name}")
+        rows = list(self._procedure.call(self._context, **arguments))
+        scan = AnswerScan(self.jvm, self._procedure.output, rows)
+        return (
+            self.jvm.named("java.util.Arrays")
+            .asList(self.jvm.array("org.apache.spark.sql.connector.read.Scan", [scan]))
+            .iterator()
+        )
+
+
+class AnswerScan(LocalScan):
+    """The answer of a procedure."""
+
+    def __init__(self, jvm: Jvm, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
+        super().__init__(jvm)
+        self._columns, self._answer = columns, rows
+
+    def readSchema(self) -> Any:
+        """The columns of the answer."""
+        fields = [
+            {"name": one.name, "type": one.type, "nullable": one.nullable, "metadata": {}} for one in self._columns
+        ]
+        return self.jvm.data_type({"type": "struct", "fields": fields})
+
+    def description(self) -> str:
+        """What EXPLAIN says."""
+        return "Floe: the answer of a procedure"
+
+    def rows(self) -> Any:
+        """The rows of the answer."""
+        return internal_rows_of(self.jvm, self._answer, [one.type for one in self._columns])
