@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import floe
 from floe import errors
@@ -46,6 +46,47 @@ def test_new_sessions_have_the_catalogs(session: Spark) -> None:
     assert set(session.lake().table("sessions.t").refs) == {"main", "x"}
 
 
+def test_sessions_that_spark_makes_by_itself_have_the_catalogs(session: Spark) -> None:
+    session("CREATE NAMESPACE IF NOT EXISTS lake.copies")
+    session("CREATE OR REPLACE TABLE lake.copies.t AS SELECT 7 AS n")
+    for java in (session.session._jsparkSession.cloneSession(), session.session._jsparkSession.newSession()):
+        copy = SparkSession(session.session.sparkContext, java)
+        assert copy.table("lake.copies.t").collect() == [(7,)]
+        assert copy.sql("SELECT count(*) FROM lake.copies.t WHERE n > 7").collect() == [(0,)]
+        assert floe.attach(copy) is copy
+        copy.sql("ALTER TABLE lake.copies.t CREATE TAG x")
+        copy.sql("ALTER TABLE lake.copies.t DROP TAG x")
+
+
+def test_batches_of_a_stream_can_use_the_catalogs(session: Spark, tmp_path: Path) -> None:
+    session("CREATE NAMESPACE IF NOT EXISTS lake.batches")
+    session("CREATE OR REPLACE TABLE lake.batches.t (n BIGINT)")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"n": 1}\n{"n": 2}\n')
+
+    def into_the_table(rows: DataFrame, number: int) -> None:
+        rows.createOrReplaceTempView("arrived")
+        rows.sparkSession.sql("INSERT INTO lake.batches.t SELECT n FROM arrived")
+
+    rows = session.session.readStream.schema("n BIGINT").json(str(tmp_path / "in"))
+    writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).foreachBatch(into_the_table).start().awaitTermination()
+    assert session.sorted("SELECT * FROM lake.batches.t") == [(1,), (2,)]
+
+
+def test_the_default_catalog(session: Spark) -> None:
+    session("CREATE NAMESPACE IF NOT EXISTS lake.defaults")
+    session("CREATE OR REPLACE TABLE lake.defaults.t AS SELECT 1 AS n")
+    other = session.session.newSession()
+    other.conf.set("spark.sql.defaultCatalog", "lake")
+    assert other.sql("SELECT current_catalog()").collect() == [("lake",)]
+    assert other.table("defaults.t").collect() == [(1,)]
+    other.sql("ALTER TABLE defaults.t CREATE TAG x")
+    assert "x" in session.lake().table("defaults.t").refs
+    copy = SparkSession(session.session.sparkContext, other._jsparkSession.cloneSession())
+    assert copy.table("defaults.t").collect() == [(1,)]
+
+
 def test_catalogs_meet_in_one_query(session: Spark) -> None:
     for catalog in ("lake", "sq"):
         session(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.meet")
@@ -69,7 +110,7 @@ def test_what_others_commit_is_seen(session: Spark) -> None:
 
 def test_names_that_cannot_be(session: Spark) -> None:
     with pytest.raises(errors.InvalidInput, match="no catalog is given"):
-        floe.attach(session.session)
+        floe.spark()
     with pytest.raises(errors.InvalidInput, match="Spark's own"):
         floe.attach(session.session, spark_catalog="wh")
     with pytest.raises(errors.InvalidInput, match="a word such as lake"):
@@ -100,6 +141,8 @@ def test_other_things_are_no_sessions() -> None:
         check_session(Remote())
     with pytest.raises(errors.InvalidSettings, match="takes a SparkSession, found str"):
         check_session("spark")
+    with pytest.raises(errors.UnsupportedFeature, match=r"Spark Connect.*start a session with floe\.spark"):
+        check_environment({"spark.remote": "sc://somewhere"})
 
 
 def test_errors_make_no_noise(session: Spark, caplog: pytest.LogCaptureFixture) -> None:

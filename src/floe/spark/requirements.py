@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
@@ -18,9 +19,12 @@ OLDEST_SPARK, NEXT_SPARK = (4, 0), (4, 4)
 _JAVA_HINT: Final = "install a Java 17 runtime (for example: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"
 
 
-def check_environment() -> None:
-    """Raise unless a session can be started here."""
+def check_environment(conf: Mapping[str, Any] | None = None) -> None:
+    """Raise unless a session with such settings can be started here."""
     check_python_packages()
+    given = conf or {}
+    if "spark.remote" in given or given.get("spark.api.mode") == "connect" or "SPARK_REMOTE" in os.environ:
+        raise _connect()
     found = java_version()
     if found is None:
         raise InvalidSettings("Spark needs Java, and there is none", hint=_JAVA_HINT)
@@ -40,10 +44,7 @@ def check_python_packages() -> None:
 def check_session(session: Any) -> None:
     """Raise unless a session is one to which catalogs can be added."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
-        raise UnsupportedFeature(
-            "a Spark Connect session runs in another process, where catalogs cannot be added from here",
-            hint='read with spark.read.format("iceberg"), or start a session with floe.spark(…)',
-        )
+        raise _connect()
     if not hasattr(session, "_jsparkSession"):
         raise InvalidSettings(f"floe.attach takes a SparkSession, found {type(session).__name__}")
     found = tuple(int(part) for part in session.version.split(".")[:2])
@@ -52,6 +53,13 @@ def check_session(session: Any) -> None:
             f"Floe works with Spark 4.0 to 4.3, found {session.version}", hint="pip install 'pyspark>=4.0,<4.4'"
         )
     check_python_packages()
+
+
+def _connect() -> UnsupportedFeature:
+    return UnsupportedFeature(
+        "a Spark Connect session runs in another process, where catalogs cannot be added from here",
+        hint='read with spark.read.format("iceberg"), or start a session with floe.spark(…) and a spark.master',
+    )
 
 
 def java_version() -> int | None:

@@ -12,12 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from floe.errors import FloeError, InvalidInput
-from floe.spark.bridge.jvm import jvm_of
+from floe.spark.bridge.jvm import Jvm, jvm_of
 from floe.spark.bridge.rules import install_rule
+from floe.spark.bridge.sessions import active, prepare_new_sessions, register_catalogs
 from floe.spark.catalog.catalog import SparkCatalog
 from floe.spark.datasource import IcebergDataSource
 from floe.spark.extended_sql.parsing import parse
 from floe.spark.requirements import check_environment, check_session
+from floe.spark.shipping import ship_code
 from floe.table.connecting import connect
 from floe.table.lake import Lake
 from floe.table.table import Table
@@ -61,19 +63,22 @@ class FloeSession(SparkSession):
     def _floe_table(self, name: tuple[str, ...]) -> Table | None:
         """The table of a name, if it is in one of the lakes."""
         if name[0] not in self._floe_catalogs:
-            current = self.catalog.currentCatalog()
-            if current not in self._floe_catalogs:
+            current = self._current()
+            if current[0] not in self._floe_catalogs:
                 return None
-            name = (current, *(self._current_namespace() if len(name) == 1 else ()), *name)
+            name = (*(current if len(name) == 1 else current[:1]), *name)
         lake = self._floe_catalogs[name[0]]
         try:
             return lake.table(name[1:])
         except FloeError as error:
             raise AnalysisException(str(error)) from None
 
-    def _current_namespace(self) -> tuple[str, ...]:
-        manager = self._jsparkSession.sessionState().catalogManager()
-        return jvm_of(self).read_strings(manager.currentNamespace())
+    def _current(self) -> tuple[str, ...]:
+        """The catalog and the namespace in which names without them are."""
+        jvm = jvm_of(self)
+        with active(jvm, self._jsparkSession):
+            manager = self._jsparkSession.sessionState().catalogManager()
+            return (manager.currentCatalog().name(), *jvm.read_strings(manager.currentNamespace()))
 
     def newSession(self) -> SparkSession:
         """Another session with its own settings and temporary views, and the same catalogs."""
@@ -81,43 +86,71 @@ class FloeSession(SparkSession):
 
 
 def spark(
-    catalogs: Mapping[str, Where] | None = None, *, conf: Mapping[str, Any] | None = None, **more: Where
+    catalogs: Mapping[str, Where] | None = None,
+    *,
+    conf: Mapping[str, Any] | None = None,
+    ship: bool = False,
+    **more: Where,
 ) -> FloeSession:
     """A Spark session in which each of the lakes is a catalog of that name.
 
     `floe.spark(lake="warehouse")` is short for `floe.spark({"lake": "warehouse"})`. Each lake is given as for
-    `floe.connect`. `conf` are Spark's own settings. If there is a session already, it is that one.
+    `floe.connect`. `conf` are Spark's own settings. If there is a session already, it is that one. With `ship`, Floe's
+    own code is sent to the executors, which then need only the packages that it uses.
     """
     lakes = _lakes(catalogs, more)
-    check_environment()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    check_environment(conf or {})
+    os.environ.setdefault("PYSPARK_PYTHON", _text((conf or {}).get("spark.pyspark.python", sys.executable)))
     builder = SparkSession.builder
     for name, value in {**_DEFAULTS, **(conf or {})}.items():
         builder = builder.config(name, _text(value))
-    return _attached(builder.getOrCreate(), lakes)
+    session = builder.getOrCreate()
+    check_session(session)
+    return _attached(session, lakes, ship)
 
 
-def attach(session: SparkSession, catalogs: Mapping[str, Where] | None = None, **more: Where) -> FloeSession:
+def attach(
+    session: SparkSession, catalogs: Mapping[str, Where] | None = None, *, ship: bool = False, **more: Where
+) -> FloeSession:
     """Add lakes to a session that exists, as catalogs.
 
-    Gives the same object, which can then do all that a session of `floe.spark` can.
+    Gives the same object, which can then do all that a session of `floe.spark` can. The sessions that Spark itself
+    makes of such a session have its catalogs already: for those, none has to be given.
     """
-    lakes = _lakes(catalogs, more)
     check_session(session)
-    return _attached(session, lakes)
+    lakes = {} if not catalogs and not more and _application(jvm_of(session)) else _lakes(catalogs, more)
+    return _attached(session, lakes, ship)
 
 
-def _attached(session: SparkSession, lakes: Mapping[str, Lake]) -> FloeSession:
-    jvm = jvm_of(session)
-    for name, lake in lakes.items():
-        jvm.register_catalog(session, name, SparkCatalog(jvm, name, lake))
-    install_rule(jvm, session)
+def _attached(session: SparkSession, lakes: Mapping[str, Lake], ship: bool = False) -> FloeSession:
+    jvm, java_session = jvm_of(session), session._jsparkSession
+    application = _application(jvm)
+    inherited = {} if lakes else {name: catalog.lake for name, catalog in application.items()}
+    known = {**inherited, **getattr(session, "_floe_catalogs", {}), **lakes}
+    added = {name: SparkCatalog(jvm, name, lake) for name, lake in lakes.items()}
+    application.update(added)
+    register_catalogs(jvm, java_session, added)
+    install_rule(jvm, java_session)
+    prepare_new_sessions(jvm, java_session, lambda new: _prepare(jvm, new))
     _register_data_source(session)
-    known = {**getattr(session, "_floe_catalogs", {}), **lakes}
+    if ship:
+        ship_code(session.sparkContext)
     session.__class__ = FloeSession
     assert isinstance(session, FloeSession)
     session._floe_catalogs = known
     return session
+
+
+def _prepare(jvm: Jvm, java_session: Any) -> None:
+    """Give a session that Spark has made what the sessions of its application have."""
+    register_catalogs(jvm, java_session, _application(jvm), only_new=True)
+    install_rule(jvm, java_session)
+
+
+def _application(jvm: Jvm) -> dict[str, SparkCatalog]:
+    """The catalogs of all sessions of this Spark application: those that Spark makes by itself have them all."""
+    found: dict[str, SparkCatalog] = jvm.remembered.setdefault("catalogs of the application", {})
+    return found
 
 
 def _register_data_source(session: SparkSession) -> None:

@@ -17,7 +17,6 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from floe.errors import UnsupportedFeature
 from floe.spark.bridge.proxies import Proxy
 
 __all__ = ["Jvm", "jvm_of"]
@@ -218,6 +217,11 @@ class Jvm:
         name: str = found.getClass().getName()
         return name.rpartition(".")[2].rpartition("$")[2]
 
+    def matching(self, names: Sequence[str], pattern: str) -> list[str]:
+        """The names that match a pattern of `SHOW … LIKE`."""
+        found = self.module(_SQL + "catalyst.util.StringUtils").filterPattern(self.seq(names), pattern)
+        return list(self.named("scala.jdk.javaapi.CollectionConverters").asJava(found))
+
     # plans and expressions ----------------------------------------------------------------------------------------
 
     def expression(self, column: Column) -> Any:
@@ -245,18 +249,6 @@ class Jvm:
     def is_case_sensitive(self) -> bool:
         """Whether names are told apart by case."""
         return self.setting("spark.sql.caseSensitive", "false").lower() == "true"
-
-    def register_catalog(self, spark: SparkSession, name: str, catalog: Proxy) -> None:
-        """Make an object the catalog of that name in a session."""
-        manager = spark._jsparkSession.sessionState().catalogManager()
-        kind = manager.getClass()
-        while "catalogs" not in (names := {field.getName() for field in kind.getDeclaredFields()}):
-            kind = kind.getSuperclass()
-            if kind is None:
-                raise UnsupportedFeature(f"this Spark keeps its catalogs in a way that Floe does not know: {names}")
-        field = kind.getDeclaredField("catalogs")
-        field.setAccessible(True)
-        field.get(manager).put(name, catalog)
 
     def data_frame(self, spark: SparkSession, plan: Any) -> DataFrame:
         """The data frame of a logical plan."""

@@ -7,17 +7,17 @@ calls Python for the nodes whose scan or write is a Python object: never for que
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from floe.spark.bridge.proxies import Proxy, proxy_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["Rewritable", "install_rule"]
+__all__ = ["Rewritable", "install_rule", "made_of_source"]
 
+_RULE: Final = "floe.PlanRule"
 _SOURCE: Final = """
 package floe;
 
@@ -93,22 +93,30 @@ class OwnNodes(Proxy):
         raise NotImplementedError
 
 
-def install_rule(jvm: Jvm, session: SparkSession) -> None:
+def install_rule(jvm: Jvm, java_session: Any) -> None:
     """Put the rule into a session's optimizer, unless it is there."""
-    methods = session._jsparkSession.experimental()
+    methods = java_session.experimental()
     rules = [methods.extraOptimizations().apply(place) for place in range(methods.extraOptimizations().size())]
-    if not any(rule.ruleName() == "floe.PlanRule" for rule in rules):
+    if not any(rule.ruleName() == _RULE for rule in rules):
         methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*rules, _rule(jvm)]))
 
 
 def _rule(jvm: Jvm) -> Any:
     """The rule: one for all sessions of a JVM."""
-    found = jvm.remembered.get(_SOURCE)
+    found = jvm.remembered.get(_RULE)
     if found is None:
+        found = jvm.remembered[_RULE] = made_of_source(jvm, _SOURCE, _RULE, [OwnNodes(jvm)])
+    return found
+
+
+def made_of_source(jvm: Jvm, source: str, name: str, arguments: Sequence[Any]) -> Any:
+    """An object of a class with one constructor, which is compiled unless it has been before."""
+    key = f"constructor of {name}"
+    constructor = jvm.remembered.get(key)
+    if constructor is None:
         compiler = jvm.named("org.codehaus.janino.SimpleCompiler")()
         compiler.setParentClassLoader(jvm.named("org.apache.spark.util.Utils").getContextOrSparkClassLoader())
-        compiler.cook(_SOURCE)
-        (constructor,) = compiler.getClassLoader().loadClass("floe.PlanRule").getConstructors()
-        found = constructor.newInstance(jvm.array("java.lang.Object", [OwnNodes(jvm)]))
-        jvm.remembered[_SOURCE] = found
-    return found
+        compiler.cook(source)
+        (constructor,) = compiler.getClassLoader().loadClass(name).getConstructors()
+        jvm.remembered[key] = constructor
+    return constructor.newInstance(jvm.array("java.lang.Object", arguments))

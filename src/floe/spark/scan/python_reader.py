@@ -11,6 +11,7 @@ from pyspark.sql.udf import _wrap_function
 
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.columns import SparkType
+from floe.spark.executors import Carried
 
 __all__ = ["python_partitions", "python_reader_factory"]
 
@@ -27,7 +28,7 @@ def python_partitions(jvm: Jvm, contents: Iterable[bytes]) -> Any:
 def python_reader_factory(jvm: Jvm, function: Callable[..., Any], schema: SparkType) -> Any:
     """What has workers call a function with the contents of partitions, and takes the rows that it gives."""
     serializer: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
-    pickled = serializer.dumps((function, SparkStruct.fromJson(schema)))
+    pickled = serializer.dumps((Carried(function), SparkStruct.fromJson(schema)))
     source = jvm.named(_PACKAGE + "UserDefinedPythonDataSource")(_wrap_function(jvm.context, _nothing))
     return jvm.made(_PACKAGE + "PythonPartitionReaderFactory", [source, bytearray(pickled), jvm.data_type(schema)])
 

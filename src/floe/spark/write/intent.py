@@ -15,6 +15,7 @@ from floe.commit.operations.overwrite import Overwrite
 from floe.commit.operations.replace_partitions import ReplacePartitions
 from floe.formats.writers.target import WriteTarget
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.executors import Carried
 from floe.spark.shipping import shipped
 from floe.spark.write.distribution import distributed, distribution_mode
 from floe.spark.write.options import WriteOptions
@@ -66,7 +67,7 @@ def write_data_frame(
     size = WriteTarget.of(metadata, target.storage, overrides=options.overrides).file_bytes
     together = distributed(jvm, rows, metadata, distribution_mode(metadata, options.distribution), size)
     work = WriteRows(shipped(metadata), target.storage, str(uuid.uuid4()), dict(options.overrides))
-    made = together.mapInArrow(work, RESULT_SCHEMA).collect()
+    made = together.mapInArrow(Carried(work), RESULT_SCHEMA).collect()
     publish(target, files_of(row[0] for row in made), intent, options)
 
 

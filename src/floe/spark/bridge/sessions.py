@@ -1,0 +1,122 @@
+"""Catalogs and rules in sessions: in one that is there, and in those that Spark makes of it later by itself.
+
+Spark makes sessions without asking anybody: `newSession`, a copy for each streaming query, which is the session of the
+data frames that `foreachBatch` gets. Neither has the catalogs of the session that they come of. But all share its
+extensions, and a rule that is put there sees the first statement of a session before its tables are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from floe.errors import UnsupportedFeature
+from floe.spark.bridge.proxies import Proxy
+from floe.spark.bridge.rules import made_of_source
+
+if TYPE_CHECKING:
+    from floe.spark.bridge.jvm import Jvm
+
+__all__ = ["active", "prepare_new_sessions", "register_catalogs"]
+
+_FIELD: Final = "catalogs"
+_SOURCE: Final = """
+package floe;
+
+import java.util.function.*;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+
+public class FirstPlan extends org.apache.spark.sql.catalyst.rules.Rule implements Function {
+  private final Object session;
+  private volatile Consumer prepare;
+
+  public FirstPlan(Object session, Consumer prepare) { this.session = session; this.prepare = prepare; }
+
+  public Object apply(Object session) {
+    return session instanceof TreeNode ? first((TreeNode) session) : new FirstPlan(session, prepare);
+  }
+
+  public TreeNode apply(TreeNode plan) { return first(plan); }
+
+  private TreeNode first(TreeNode plan) {
+    Consumer once = prepare;
+    if (once != null) {
+      once.accept(session);
+      prepare = null;
+    }
+    return plan;
+  }
+}
+"""
+"""A rule that looks at no plan: it has a session prepared when the first one comes. Also what makes such rules."""
+
+
+def register_catalogs(jvm: Jvm, java_session: Any, catalogs: Mapping[str, Proxy], *, only_new: bool = False) -> None:
+    """Make objects the catalogs of these names in a session; with `only_new`, where there is none of that name."""
+    manager = java_session.sessionState().catalogManager()
+    field = jvm.remembered.get(_FIELD)
+    if field is None:
+        field = jvm.remembered[_FIELD] = _catalogs_of(manager.getClass())
+    known = field.get(manager)
+    for name, catalog in catalogs.items():
+        if not (only_new and known.contains(name)):
+            known.put(name, catalog)
+
+
+def _catalogs_of(kind: Any) -> Any:
+    """Where a manager keeps its catalogs by name."""
+    while kind is not None:
+        if any(field.getName() == _FIELD for field in kind.getDeclaredFields()):
+            field = kind.getDeclaredField(_FIELD)
+            field.setAccessible(True)
+            return field
+        kind = kind.getSuperclass()
+    raise UnsupportedFeature("this Spark keeps its catalogs in a way that Floe does not know")
+
+
+@contextmanager
+def active(jvm: Jvm, java_session: Any) -> Iterator[None]:
+    """Makes a session the active one of this thread for a while: Spark takes some settings from that one."""
+    sessions = jvm.sql("classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(java_session)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def prepare_new_sessions(jvm: Jvm, java_session: Any, prepare: Callable[[Any], None]) -> None:
+    """Have a function called with every session that Spark makes of this one, before its first statement.
+
+    Sessions that share their extensions share the function: the first one given stays.
+    """
+    extensions = java_session.extensions()
+    known = jvm.remembered.setdefault("prepared extensions", [])
+    if any(one.equals(extensions) for one in known):
+        return
+    known.append(extensions)
+    made = made_of_source(jvm, _SOURCE, "floe.FirstPlan", [None, _Prepared(jvm, prepare)])
+    extensions.injectHintResolutionRule(jvm.named("scala.jdk.javaapi.FunctionConverters").asScalaFromFunction(made))
+
+
+class _Prepared(Proxy):
+    """Prepares a session."""
+
+    interface = "java.util.function.Consumer"
+
+    def __init__(self, jvm: Jvm, prepare: Callable[[Any], None]) -> None:
+        super().__init__(jvm)
+        self._prepare = prepare
+
+    def accept(self, java_session: Any) -> None:
+        """The session is there, and is about to analyze its first statement."""
+        self._prepare(java_session)
+
+    def andThen(self, other: Any) -> Any:
+        """Spark does not ask for it."""
+        raise NotImplementedError

@@ -1,0 +1,62 @@
+"""Work for executors, which says what an executor lacks.
+
+What is pickled names its module, so that without `floe` there the work cannot even be opened, and Python says so in
+words that tell nobody what to do. The few lines that open it therefore travel as code, not by name.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pyspark import cloudpickle
+
+from floe import __version__
+
+__all__ = ["Carried"]
+
+
+class Carried:
+    """A function that travels to executors, and is looked at there before it is called."""
+
+    def __init__(self, work: Callable[..., Any]) -> None:
+        self._work = work
+
+    def __call__(self, batches: Any) -> Any:
+        """What the function gives."""
+        return self._work(batches)
+
+    def __reduce__(self) -> Any:
+        return _opened, (pickle.dumps(self._work, protocol=pickle.HIGHEST_PROTOCOL), __version__)
+
+
+def _opened(pickled: bytes, version: str) -> Any:
+    """The function; runs in an executor, where only Python itself is known to be."""
+    import pickle  # noqa: PLC0415
+    import platform  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    def lacking(what: str, hint: str) -> Exception:
+        kind: Any = type("InvalidSettings", (Exception,), {"__module__": "floe.errors"})  # which may be missing
+        made: Exception = kind(f"{sys.executable} on {platform.node()}, an executor, {what}; {hint}")
+        return made
+
+    install = "pip install 'floe[spark]' there, or name another Python by PYSPARK_PYTHON"
+    try:
+        import floe  # noqa: PLC0415
+
+        if floe.__version__ != version:
+            raise lacking(
+                f"has floe {floe.__version__}, and the driver has {version}",
+                "install the same there, or send it along: floe.spark(…, ship=True)",
+            )
+        return pickle.loads(pickled)
+    except ModuleNotFoundError as error:
+        if error.name == "floe":
+            install = f"send it along: floe.spark(…, ship=True), or {install}"
+        raise lacking(f"has no package {error.name}", install) from None
+
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
