@@ -15,6 +15,7 @@ from floe.spark.bridge.interfaces.catalogs import StagingTableCatalog, SupportsN
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.views import HAS_VIEWS
 from floe.spark.catalog.alterations import alter
+from floe.spark.catalog.procedures import LakeProcedures
 from floe.spark.catalog.views import LakeViews
 from floe.spark.definitions import LOCATION, NewTable, new_table
 from floe.spark.names import AsOf, Selected, readings, version_as_of
@@ -33,7 +34,7 @@ _SPARKS_OWN = frozenset({"owner"})
 """Properties that Spark gives to every new namespace."""
 
 
-class SparkCatalog(LakeViews, StagingTableCatalog, SupportsNamespaces):
+class SparkCatalog(LakeViews, LakeProcedures, StagingTableCatalog, SupportsNamespaces):
     """The catalog of a lake in Spark sessions."""
 
     def __init__(self, jvm: Jvm, name: str, lake: Lake) -> None:
