@@ -262,3 +262,19 @@ def test_rows_of_arrow_and_floe_meet(session: Spark, db: str) -> None:
     session(f"INSERT INTO {name} VALUES (3L, 'c')")
     assert session.sorted(f"SELECT * FROM {name}") == [(1, "a"), (2, None), (3, "c")]
     assert loaded(session, name).scan(where="id = 3").to_arrow().to_pylist() == [{"id": 3, "name": "c"}]
+
+
+def test_a_few_values_are_written_without_a_job(session: Spark, db: str) -> None:
+    name = f"{db}.few"
+    session(f"CREATE TABLE {name} ({EVERYTHING}) PARTITIONED BY (bucket(4, c3), c10)")
+    context = session.session.sparkContext
+    context.setJobGroup("few", "few")
+    try:
+        session(f"INSERT INTO {name} VALUES ({ROW}), ({ROW})")
+        assert len(context.statusTracker().getJobIdsForGroup("few")) == 0
+        session(f"INSERT INTO {name} SELECT * FROM {name} WHERE c2 = 1")
+        assert len(context.statusTracker().getJobIdsForGroup("few")) > 0
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert loaded(session, name).scan().to_arrow().to_pylist() == [VALUES] * 4
+    assert loaded(session, name).inspect.files(columns=["record_count"])["record_count"].to_pylist() == [2, 2]

@@ -8,7 +8,7 @@ from floe.spark.bridge.interfaces.tables import StagedTable, SupportsWrite
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.columns import spark_schema
 from floe.spark.tables.partitioning import spark_transforms
-from floe.spark.tables.writing import WRITE_CAPABILITIES, write_builder
+from floe.spark.tables.writing import WRITE_CAPABILITIES, capability_set, write_builder
 from floe.table.column_text import name_text
 from floe.table.create_transaction import CreateTransaction
 
@@ -45,8 +45,7 @@ class StagedSparkTable(StagedTable, SupportsWrite):
 
     def capabilities(self) -> Any:
         """It can be written."""
-        kind = "org.apache.spark.sql.connector.catalog.TableCapability"
-        return self.jvm.set([self.jvm.constant(kind, name) for name in WRITE_CAPABILITIES])
+        return capability_set(self.jvm, WRITE_CAPABILITIES)
 
     def newWriteBuilder(self, info: Any) -> Any:
         """A write to the table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from floe.spark.bridge.jvm import Jvm
@@ -10,11 +11,22 @@ from floe.spark.write.options import write_options
 from floe.table.table import Table
 from floe.table.transaction import Transaction
 
-__all__ = ["WRITE_CAPABILITIES", "write_builder"]
+__all__ = ["WRITE_CAPABILITIES", "capability_set", "write_builder"]
+
+_CAPABILITY: Final = "org.apache.spark.sql.connector.catalog.TableCapability"
 
 WRITE_CAPABILITIES: Final = (
     "BATCH_WRITE", "V1_BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC",
 )  # fmt: skip
+
+
+def capability_set(jvm: Jvm, names: Sequence[str]) -> Any:
+    """What can be done with a table; Spark asks often, so each set is made once."""
+    key = ("capabilities", *names)
+    found = jvm.remembered.get(key)
+    if found is None:
+        found = jvm.remembered[key] = jvm.set([jvm.constant(_CAPABILITY, name) for name in names])
+    return found
 
 
 def write_builder(

@@ -18,6 +18,7 @@ from floe.spark.bridge.jvm import Jvm
 from floe.spark.executors import Carried
 from floe.spark.shipping import shipped
 from floe.spark.write.distribution import distributed, distribution_mode
+from floe.spark.write.local_rows import local_rows
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.worker import RESULT_SCHEMA, WriteRows, files_of
 from floe.spec.expressions.nodes import Expression
@@ -64,9 +65,13 @@ def write_data_frame(
 ) -> None:
     """Write the rows of a data frame, and commit the files."""
     metadata = target.metadata
+    work = WriteRows(shipped(metadata), target.storage, str(uuid.uuid4()), dict(options.overrides))
+    few = local_rows(jvm, rows)
+    if few is not None:
+        publish(target, work.write(few), intent, options)
+        return
     size = WriteTarget.of(metadata, target.storage, overrides=options.overrides).file_bytes
     together = distributed(jvm, rows, metadata, distribution_mode(metadata, options.distribution), size)
-    work = WriteRows(shipped(metadata), target.storage, str(uuid.uuid4()), dict(options.overrides))
     made = together.mapInArrow(Carried(work), RESULT_SCHEMA).collect()
     publish(target, files_of(row[0] for row in made), intent, options)
 

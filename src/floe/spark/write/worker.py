@@ -39,7 +39,13 @@ class WriteRows:
     overrides: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows of a task."""
+        """Write the rows of a task, in a worker."""
+        files = self.write(batches)
+        settle()
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(files)], pa.binary())], ["files"])
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
+        """Write rows; gives the files."""
         context = TaskContext.get()
         target = WriteTarget.of(
             self.metadata,
@@ -51,9 +57,7 @@ class WriteRows:
         )
         schema = self.metadata.schema
         rows = (from_spark(batch, schema) for batch in batches if batch.num_rows)
-        files = write_rows(target, rows, workers=1)
-        settle()
-        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(files)], pa.binary())], ["files"])
+        return write_rows(target, rows, workers=1)
 
 
 def files_of(pickled: Iterable[bytes]) -> list[DataFile]:
