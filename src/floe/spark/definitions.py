@@ -22,7 +22,7 @@ from floe.spec.types import Field, Type
 from floe.table.table import Table
 from floe.table.terms import sort_terms
 
-__all__ = ["NewTable", "new_table", "shown_properties", "split_terms"]
+__all__ = ["NewTable", "new_table", "shown_properties", "split_terms", "table_like"]
 
 SORT_ORDER: Final = "sort-order"
 IDENTIFIER_FIELDS: Final = "identifier-fields"
@@ -37,6 +37,8 @@ _NOT_STORED: Final = frozenset(
     }
 )  # fmt: skip
 """What Spark says with properties, and what only SHOW CREATE TABLE has."""
+
+_PLACES: Final = (".path", ".location")
 
 Evaluate = Callable[[str, Type], Any]
 """Gives the value of a SQL expression, as a value of a column's type."""
@@ -130,6 +132,20 @@ def split_terms(text: str) -> list[str]:
     ['bucket(16, id) desc', 'ts']
     """
     return [term.strip() for term in re.split(r",(?![^(]*\))", text) if term.strip()]
+
+
+def table_like(table: Table, given: Mapping[str, str]) -> NewTable:
+    """A new table like another: all but its rows, its history and where it keeps its files."""
+    copied = {key: value for key, value in table.properties.items() if not key.endswith(_PLACES)}
+    version = given.get(FORMAT_VERSION)
+    return NewTable(
+        table.schema,
+        table.spec,
+        table.sort_order,
+        {**copied, **{key: value for key, value in given.items() if key not in _NOT_STORED}},
+        table.format_version if version is None else int(version),
+        given.get(LOCATION),
+    )
 
 
 def shown_properties(table: Table) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from floe.spec.expressions.printing import literal_to_text
 from floe.spec.types import DecimalType, Type
 
-__all__ = ["spark_literal"]
+__all__ = ["quoted", "spark_literal"]
 
 _SUFFIXES: Final = {"long": "L", "double": "D", "float": "F"}
 
@@ -42,7 +42,7 @@ def spark_literal(type_: Type, value: Any) -> str:
         case "binary" | "fixed":
             return f"X'{bytes(value).hex().upper()}'"
         case "string" | "uuid":
-            return _quoted(str(value))
+            return quoted(str(value))
         case "date" | "timestamp" | "timestamptz":
             return literal_to_text(value, type_)
         case _:
@@ -55,6 +55,7 @@ def _named(value: float) -> str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text in quotation marks."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
     return f"'{escaped}'"

@@ -7,22 +7,20 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
-from floe.errors import FloeError, InvalidInput
+from floe.errors import InvalidInput
 from floe.spark.bridge.jvm import Jvm, jvm_of
 from floe.spark.bridge.rules import install_rule
-from floe.spark.bridge.sessions import active, prepare_new_sessions, register_catalogs
+from floe.spark.bridge.sessions import prepare_new_sessions, register_catalogs
 from floe.spark.catalog.catalog import SparkCatalog
 from floe.spark.datasource import IcebergDataSource
-from floe.spark.extended_sql.parsing import parse
+from floe.spark.extended_sql.answering import answer
 from floe.spark.requirements import check_environment, check_session
 from floe.spark.shipping import ship_code
 from floe.table.connecting import connect
 from floe.table.lake import Lake
-from floe.table.table import Table
 
 __all__ = ["FloeSession", "attach", "spark"]
 
@@ -47,38 +45,8 @@ class FloeSession(SparkSession):
 
     def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
         """Run a statement: Spark's own, or one that only tables of Iceberg have (`floe.spark.extended_sql`)."""
-        try:
-            found = parse(sqlQuery)
-        except FloeError as error:
-            raise ParseException(str(error)) from None
-        table = None if found is None else self._floe_table(found.table)
-        if found is None or table is None:
-            return super().sql(sqlQuery, args, **kwargs)
-        try:
-            found.action.run(table)
-        except FloeError as error:
-            raise AnalysisException(str(error)) from None
-        return self.createDataFrame([], StructType([]))
-
-    def _floe_table(self, name: tuple[str, ...]) -> Table | None:
-        """The table of a name, if it is in one of the lakes."""
-        if name[0] not in self._floe_catalogs:
-            current = self._current()
-            if current[0] not in self._floe_catalogs:
-                return None
-            name = (*(current if len(name) == 1 else current[:1]), *name)
-        lake = self._floe_catalogs[name[0]]
-        try:
-            return lake.table(name[1:])
-        except FloeError as error:
-            raise AnalysisException(str(error)) from None
-
-    def _current(self) -> tuple[str, ...]:
-        """The catalog and the namespace in which names without them are."""
-        jvm = jvm_of(self)
-        with active(jvm, self._jsparkSession):
-            manager = self._jsparkSession.sessionState().catalogManager()
-            return (manager.currentCatalog().name(), *jvm.read_strings(manager.currentNamespace()))
+        answered = answer(self, self._floe_catalogs, sqlQuery, super().sql)
+        return super().sql(sqlQuery, args, **kwargs) if answered is None else answered
 
     def newSession(self) -> SparkSession:
         """Another session with its own settings and temporary views, and the same catalogs."""

@@ -17,6 +17,12 @@ HAS_VIEWS: Final = (4, 2)
 """The first Spark whose catalogs can have views."""
 
 _CATALOG: Final = "org.apache.spark.sql.catalyst.catalog."
+_CATALOG_TABLE: Final = (
+    "identifier", "tableType", "storage", "schema", "provider", "partitionColumnNames", "bucketSpec", "owner",
+    "createTime", "lastAccessTime", "createVersion", "properties", "stats", "viewText", "comment", "collation",
+    "unsupportedFeatures", "tracksPartitionsInCatalog", "schemaPreservesCase", "ignoredProperties", "viewOriginalText",
+)  # fmt: skip
+"""What `CatalogTable` is made of in Spark 4.0 and 4.1."""
 
 
 def session_settings(jvm: Jvm) -> dict[str, str]:
@@ -99,10 +105,8 @@ def _catalog_table(
         "viewOriginalText": jvm.some(query),
         "comment": jvm.some(properties["comment"]) if "comment" in properties else jvm.none,
     }
-    names = [field.getName() for field in jvm.reflected(_CATALOG + "CatalogTable").getDeclaredFields()]
-    count = len(jvm.reflected(_CATALOG + "CatalogTable").getConstructors()[0].getParameterTypes())
     arguments = [
         given[field] if field in given else getattr(module, f"apply$default${n}")()
-        for n, field in enumerate(names[:count], start=1)
+        for n, field in enumerate(_CATALOG_TABLE, start=1)
     ]
     return module.apply(*arguments)

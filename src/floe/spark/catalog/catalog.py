@@ -13,11 +13,12 @@ from floe.errors import FloeError, InvalidInput, NoSuchNamespace, NoSuchTable, T
 from floe.spark.bridge.exceptions import declared_error
 from floe.spark.bridge.interfaces.catalogs import StagingTableCatalog, SupportsNamespaces
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.proxies import proxy_of
 from floe.spark.bridge.views import HAS_VIEWS
 from floe.spark.catalog.alterations import alter
 from floe.spark.catalog.procedures import LakeProcedures
 from floe.spark.catalog.views import LakeViews
-from floe.spark.definitions import LOCATION, NewTable, new_table
+from floe.spark.definitions import LOCATION, NewTable, new_table, table_like
 from floe.spark.names import AsOf, Selected, readings, version_as_of
 from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.staged import StagedSparkTable
@@ -170,8 +171,16 @@ class SparkCatalog(LakeViews, LakeProcedures, StagingTableCatalog, SupportsNames
         return StagedSparkTable(self.jvm, (self._name, *name), transaction)
 
     def createTableLike(self, identifier: Any, info: Any, source: Any) -> Any:
-        """Make a table like another."""
-        return self.createTable(identifier, info)
+        """Make a table like another: of ours, also its order, format version and properties."""
+        like = proxy_of(source)
+        if not isinstance(like, SparkTable):
+            return self.createTable(identifier, info)
+        name = self.jvm.read_identifier(identifier)
+        given = self.jvm.read_map(info.properties())
+        with self._telling_of_table(name):
+            made = table_like(like.table, given)
+            table = self.lake.create_table(name, **made.arguments())
+        return self._table(name, table)
 
     def alterTable(self, identifier: Any, changes: Any) -> Any:
         """Change a table."""

@@ -14,7 +14,7 @@ floe.errors.InvalidExpression: expected DAYS, HOURS or MINUTES, found `WEEKS`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Literal, NoReturn, TypeVar
 
@@ -35,7 +35,7 @@ from floe.spark.extended_sql.actions import (
 )
 from floe.spec.expressions.parser_tokens import SqlTokens
 
-__all__ = ["AlterTable", "parse"]
+__all__ = ["AlterTable", "CreateTableLike", "parse"]
 
 RefType = Literal["branch", "tag"]
 Item = TypeVar("Item")
@@ -51,7 +51,17 @@ class AlterTable:
     action: TableAction
 
 
-def parse(text: str) -> AlterTable | None:
+@dataclass(frozen=True, slots=True)
+class CreateTableLike:
+    """`CREATE TABLE [IF NOT EXISTS] a LIKE b [USING iceberg] [TBLPROPERTIES (…)]`."""
+
+    table: tuple[str, ...]
+    source: tuple[str, ...]
+    if_not_exists: bool
+    properties: dict[str, str] = field(default_factory=dict, hash=False)
+
+
+def parse(text: str) -> AlterTable | CreateTableLike | None:
     """The statement, or None if it is none of these; one that begins like these and goes wrong is an error."""
     try:
         tokens = SqlTokens(text.strip().rstrip(";"))
@@ -64,7 +74,9 @@ class _Parser:
     def __init__(self, tokens: SqlTokens) -> None:
         self._tokens = tokens
 
-    def statement(self) -> AlterTable | None:
+    def statement(self) -> AlterTable | CreateTableLike | None:
+        if self._takes("create", "table"):
+            return self._create_table_like()
         if not (self._takes("alter", "table") and self._sees_name()):
             return None
         table = self._path()
@@ -75,6 +87,33 @@ class _Parser:
                     self._fail(f"expected the end of the statement, found {self._tokens.shown()}")
                 return AlterTable(table, action)
         return None
+
+    def _create_table_like(self) -> CreateTableLike | None:
+        if_not_exists = self._takes("if", "not", "exists")
+        table = self._path() if self._sees_name() else ()
+        if not table or not self._takes("like"):
+            return None
+        source = self._path()
+        if self._takes("using"):
+            self._needs("iceberg")
+        properties: dict[str, str] = {}
+        if self._takes("tblproperties"):
+            self._tokens.need(TokenType.L_PAREN, "`(`")
+            properties = dict(self._separated(self._property))
+            self._tokens.need(TokenType.R_PAREN, "`)`")
+        if self._tokens.token() is not None:
+            self._fail(f"expected the end of the statement, found {self._tokens.shown()}")
+        return CreateTableLike(table, source, if_not_exists, properties)
+
+    def _property(self) -> tuple[str, str]:
+        key = self._text()
+        self._tokens.need(TokenType.EQ, "`=`")
+        return key, self._text()
+
+    def _text(self) -> str:
+        if not self._tokens.sees(TokenType.STRING):
+            self._fail(f"expected a text in quotes, found {self._tokens.shown()}")
+        return self._tokens.read_string()
 
     # partitioning and order -----------------------------------------------------------------------------------------
 

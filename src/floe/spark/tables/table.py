@@ -23,7 +23,8 @@ from floe.spark.scan.predicates import Translated, translate
 from floe.spark.scan.source import Source, selects_whole_files
 from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.partitioning import spark_transforms
-from floe.spark.tables.writing import WRITE_CAPABILITIES, write_builder
+from floe.spark.tables.partitions import ListedPartitions
+from floe.spark.tables.writing import WRITE_CAPABILITIES, capability_set, write_builder
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.schemas.schema import Schema
 from floe.table.column_text import name_text
@@ -31,10 +32,10 @@ from floe.table.table import Table
 
 __all__ = ["SparkTable", "metadata_or_data_table"]
 
-_CAPABILITY = "org.apache.spark.sql.connector.catalog.TableCapability"
 
-
-class SparkTable(SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsDeleteV2, SupportsRowLevelOperations):
+class SparkTable(
+    SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsDeleteV2, SupportsRowLevelOperations, ListedPartitions
+):
     """A table of a lake, as of some state.
 
     With `by_tasks` all writes are carried out by tasks of Spark's, and rows may have more than the table's columns.
@@ -98,7 +99,7 @@ class SparkTable(SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsD
         names = ["BATCH_READ", "MICRO_BATCH_READ", *(WRITE_CAPABILITIES if self._can_be_written else ())]
         if self._by_tasks:
             names = [*(name for name in names if name != "V1_BATCH_WRITE"), "ACCEPT_ANY_SCHEMA"]
-        return self.jvm.set([self.jvm.constant(_CAPABILITY, name) for name in names])
+        return capability_set(self.jvm, names)
 
     def newScanBuilder(self, options: Any) -> Any:
         """A read of the table."""

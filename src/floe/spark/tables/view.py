@@ -15,7 +15,7 @@ from floe.spec.views.view_metadata import ViewMetadata
 from floe.table.lake import Lake
 from floe.table.view import View
 
-__all__ = ["ViewDefinition", "change_view", "create_view", "defined", "with_properties"]
+__all__ = ["NOT_SHOWN", "ViewDefinition", "change_view", "create_view", "defined", "with_properties"]
 
 QUERY_COLUMNS: Final = "spark.query-column-names"
 """Java's name for the columns that the query itself gives, with commas."""
@@ -28,6 +28,10 @@ EVOLUTION: Final = "EVOLUTION"
 
 _SHOWN: Final = ("provider", "location", "format-version", "table_type", "external", "is_managed_location")
 """Properties that Spark shows or adds, and that are none."""
+
+
+NOT_SHOWN: Final = frozenset({*_SHOWN, "comment", "owner", "collation"})
+"""Properties that SHOW CREATE TABLE says in other words, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)

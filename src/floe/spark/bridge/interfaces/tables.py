@@ -12,6 +12,7 @@ __all__ = [
     "StagedTable",
     "SupportsDeleteV2",
     "SupportsMetadataColumns",
+    "SupportsPartitionManagement",
     "SupportsRead",
     "SupportsWrite",
     "Table",
@@ -129,6 +130,52 @@ class SupportsDeleteV2(TruncatableTable):
     def deleteWhere(self, predicates: Any, *options: Any) -> None:
         """Remove these files."""
         missing(self, "deleteWhere")
+
+
+class SupportsPartitionManagement(Table):
+    """A table whose partitions can be listed."""
+
+    interface = CONNECTOR + "catalog.SupportsPartitionManagement"
+
+    def partitionSchema(self) -> Any:
+        """The partition fields as a `StructType`."""
+        return missing(self, "partitionSchema")
+
+    def listPartitionIdentifiers(self, names: Any, values: Any) -> Any:
+        """The partitions with these values of these fields, as an `InternalRow[]`."""
+        return missing(self, "listPartitionIdentifiers")
+
+    def partitionExists(self, partition: Any) -> bool:
+        """Whether there is such a partition."""
+        return bool(missing(self, "partitionExists"))
+
+    def createPartition(self, partition: Any, properties: Any) -> None:
+        """Partitions come with their rows."""
+        missing(self, "createPartition")
+
+    def dropPartition(self, partition: Any) -> bool:
+        """Partitions go with their rows."""
+        return bool(missing(self, "dropPartition"))
+
+    def purgePartition(self, partition: Any) -> bool:
+        """Partitions go with their rows."""
+        return bool(missing(self, "purgePartition"))
+
+    def renamePartition(self, old: Any, new: Any) -> bool:
+        """Partitions are what their rows say."""
+        return bool(missing(self, "renamePartition"))
+
+    def truncatePartition(self, partition: Any) -> bool:
+        """Partitions go with their rows."""
+        return bool(missing(self, "truncatePartition"))
+
+    def replacePartitionMetadata(self, partition: Any, properties: Any) -> None:
+        """Partitions have no properties."""
+        missing(self, "replacePartitionMetadata")
+
+    def loadPartitionMetadata(self, partition: Any) -> Any:
+        """Partitions have no properties."""
+        return self.jvm.map({})
 
 
 class StagedTable(Table):

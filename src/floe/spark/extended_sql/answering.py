@@ -1,0 +1,107 @@
+"""Which statements Floe runs itself, in sessions that it made: what Spark's parser or this Spark does not know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from floe.errors import FloeError
+from floe.spark.bridge.jvm import Jvm, jvm_of
+from floe.spark.bridge.sessions import active
+from floe.spark.bridge.view_statements import ShowCreate, ShowViews, parse_view_statement
+from floe.spark.bridge.views import HAS_VIEWS
+from floe.spark.extended_sql.parsing import CreateTableLike, parse
+from floe.spark.extended_sql.table_like import create_table_like
+from floe.spark.extended_sql.views import Place, Query, run_view_statement
+from floe.table.lake import Lake
+
+__all__ = ["answer"]
+
+_COMMENTS: Final = re.compile(r"\s*(?:--[^\n]*(?:\n|$)\s*|/\*.*?\*/\s*)*", re.DOTALL)
+_ABOUT_VIEWS: Final = re.compile(
+    r"(?:create\s+(?:or\s+replace\s+)?view|alter\s+view|drop\s+view|show\s+views|show\s+create\s+table)\b",
+    re.IGNORECASE,
+)
+
+
+def answer(session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Query) -> DataFrame | None:
+    """What a statement gives if it is Floe's to run; None if it is Spark's. `query` is Spark's own `sql`."""
+    jvm = jvm_of(session)
+    if jvm.version < HAS_VIEWS and _ABOUT_VIEWS.match(text, _COMMENTS.match(text).end()):  # type: ignore[union-attr]
+        return _about_views(jvm, session, lakes, text, query)
+    try:
+        found = parse(text)
+    except FloeError as error:
+        raise ParseException(str(error)) from None
+    if found is None or (isinstance(found, CreateTableLike) and jvm.version >= HAS_VIEWS):
+        return None
+    place = _place(jvm, session, lakes, found.table)
+    if place is None:
+        return None
+    try:
+        if isinstance(found, CreateTableLike):
+            source = _place(jvm, session, lakes, found.source)
+            if source is None:
+                return None
+            create_table_like(jvm, place, source, found)
+        else:
+            found.action.run(place.lake.table(place.name))
+    except FloeError as error:
+        raise AnalysisException(str(error)) from None
+    return _nothing(session)
+
+
+def _about_views(
+    jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Query
+) -> DataFrame | None:
+    statement = parse_view_statement(jvm, session, text)
+    if statement is None:
+        return None
+    if isinstance(statement, ShowViews):
+        place = _namespace(jvm, session, lakes, statement.name)
+    else:
+        assert statement.name is not None
+        place = _place(jvm, session, lakes, statement.name)
+    if place is None or (isinstance(statement, ShowCreate) and not place.lake.view_exists(place.name)):
+        return None
+    rows = run_view_statement(jvm, session, query, place, statement)
+    return _nothing(session) if rows is None else rows
+
+
+def _nothing(session: SparkSession) -> DataFrame:
+    return session.createDataFrame([], StructType([]))
+
+
+def _place(jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], name: tuple[str, ...]) -> Place | None:
+    """The lake that a name is in, and the name there; None if it is in no lake."""
+    current = _current(jvm, session)
+    if name[0] in lakes and len(name) > 1:
+        catalog, inside = name[0], name[1:]
+    elif current[0] in lakes:
+        catalog, inside = current[0], (*(current[1:] if len(name) == 1 else ()), *name)
+    else:
+        return None
+    return Place(lakes[catalog], catalog, inside, current)
+
+
+def _namespace(
+    jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], name: tuple[str, ...] | None
+) -> Place | None:
+    current = _current(jvm, session)
+    if name is None:
+        name = current
+    elif name[0] not in lakes:
+        name = (current[0], *name)
+    return Place(lakes[name[0]], name[0], name[1:], current) if name[0] in lakes else None
+
+
+def _current(jvm: Jvm, session: SparkSession) -> tuple[str, ...]:
+    """The current catalog and namespace."""
+    with active(jvm, session._jsparkSession):
+        manager = session._jsparkSession.sessionState().catalogManager()
+        return (manager.currentCatalog().name(), *jvm.read_strings(manager.currentNamespace()))
