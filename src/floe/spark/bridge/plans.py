@@ -79,6 +79,11 @@ class Plans:
         """The same relation with another scan."""
         return self._copied(node, {1: scan, 2: self._jvm.seq(output)})
 
+    def local(self, attributes: Sequence[Any]) -> Any:
+        """A relation with these columns and no rows."""
+        jvm = self._jvm
+        return jvm.named(_PLANS + "LocalRelation")(jvm.seq(attributes), jvm.seq([]), False, jvm.none)
+
     def project(self, columns: Iterable[Any], child: Any) -> Any:
         """Some columns of a plan."""
         return self._jvm.named(_PLANS + "Project")(self._jvm.seq(columns), child)
@@ -89,7 +94,7 @@ class Plans:
 
     def union(self, one: Any, other: Any) -> Any:
         """The rows of both; the columns are those of the first."""
-        return self._jvm.named(_PLANS + "Union").apply(one, other)
+        return self._jvm.named(_PLANS + "Union")(self._jvm.seq([one, other]), False, False)
 
     def _copied(self, node: Any, changes: Mapping[int, Any]) -> Any:
         """A node with some of its parts changed; versions of Spark differ in how many there are."""

@@ -16,8 +16,10 @@ from floe.spark.bridge.commands import append_data, with_table
 from floe.spark.bridge.interfaces.row_level import DeltaWrite, DeltaWriteBuilder
 from floe.spark.bridge.interfaces.writes import BatchWrite, Write, WriteBuilder
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.plans import Plans
 from floe.spark.bridge.proxies import Proxy
 from floe.spark.bridge.rules import Rewritable
+from floe.spark.row_level.arranging import arranged
 from floe.spark.row_level.committing import commit
 from floe.spark.row_level.statement import Statement
 from floe.spark.row_level.worker import ChangeRows, Layout, TaskResult
@@ -49,10 +51,19 @@ class _Planned(Write, Rewritable):
         """The same with tasks of ours."""
         if self.jvm.simple_name(node) not in ("WriteDelta", "ReplaceData"):
             return node
-        query = node.query()
+        query = self._needed(node.query())
         work = ChangedRows(self.jvm, self._statement, query.schema(), row_wise=self._is_row_wise(node))
         relation = with_table(self.jvm, node.originalTable(), self._table())
-        return append_data(self.jvm, relation, query, work)
+        return append_data(self.jvm, relation, arranged(self.jvm, query, self._statement), work)
+
+    def _needed(self, query: Any) -> Any:
+        """What tasks look at: where files are written anew, not the names of the old ones."""
+        if not self._statement.copies:
+            return query
+        plans, columns = Plans(self.jvm), len(self._statement.base.schema.fields)
+        output = plans.output(query)
+        kept = [one for place, one in enumerate(output) if place <= columns or one.name() != FILE.name]
+        return plans.project(kept, query)
 
     def _is_row_wise(self, node: Any) -> bool:
         """Whether what becomes of a row depends on that row alone."""

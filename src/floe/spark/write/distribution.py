@@ -16,7 +16,7 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import SortDirection, SortOrder
 from floe.spec.types import Type
 
-__all__ = ["distributed", "distribution_mode"]
+__all__ = ["distributed", "distribution_mode", "rebalanced"]
 
 _MICROS_PER_HOUR = 3_600_000_000
 _MICROS_PER_DAY = 24 * _MICROS_PER_HOUR
@@ -47,10 +47,10 @@ def distributed(jvm: Jvm, rows: DataFrame, metadata: TableMetadata, mode: str, f
     ]
     if mode == "range" and (order := _ordered(jvm, rows, metadata.sort_order, schema) or groups):
         return rows.repartitionByRange(*order)
-    return _rebalanced(jvm, rows, groups, file_bytes) if mode == "hash" and groups else rows
+    return rebalanced(jvm, rows, groups, file_bytes) if mode == "hash" and groups else rows
 
 
-def _rebalanced(jvm: Jvm, rows: DataFrame, groups: list[Column], file_bytes: int) -> DataFrame:
+def rebalanced(jvm: Jvm, rows: DataFrame, groups: list[Column], file_bytes: int) -> DataFrame:
     """The rows of a group in one task, or in several if that would make files too large; small groups together."""
     size = min(_ROWS_TO_FILE * file_bytes, _MOST_BYTES)
     plan = jvm.sql("catalyst.plans.logical.RebalancePartitions")(
