@@ -88,12 +88,9 @@ class CatalogProcedure(UnboundProcedure, BoundProcedure):
             if arguments[one.name] is None and one.default is None:
                 raise InvalidInput(f"{one.name} must not be null", hint=f"it is an argument of {self._procedure.name}")
         rows = list(self._procedure.call(self._context, **arguments))
-        scan = AnswerScan(self.jvm, self._procedure.output, rows)
-        return (
-            self.jvm.named("java.util.Arrays")
-            .asList(self.jvm.array("org.apache.spark.sql.connector.read.Scan", [scan]))
-            .iterator()
-        )
+        answers = self.jvm.named("java.util.ArrayList")()
+        answers.add(AnswerScan(self.jvm, self._procedure.output, rows))
+        return answers.iterator()
 
 
 class AnswerScan(LocalScan):

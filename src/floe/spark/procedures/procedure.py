@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 
-from floe.catalog.identifiers import parse_identifier
+from floe.catalog.identifiers import parse_namespace
 from floe.errors import InvalidInput
 from floe.spark.bridge.jvm import Jvm
 from floe.table.lake import Lake
@@ -53,7 +53,7 @@ class Context:
 
     def identifier(self, name: str) -> tuple[str, ...]:
         """The parts of a table's name, without the catalog's: it may be there, and no other's."""
-        parts = tuple(parse_identifier(name))
+        parts = tuple(parse_namespace(required_text("table", name)))
         if len(parts) > 1 and parts[0] == self.catalog:
             parts = parts[1:]
         if len(parts) == 1:
