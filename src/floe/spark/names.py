@@ -3,7 +3,7 @@
 | name | what it is |
 |---|---|
 | `db.t` | the table |
-| `db.t.snapshots` | a metadata table |
+| `db.t.snapshots`, `db.t.changes` | a metadata table, and what was changed |
 | `db.t.branch_audit`, `db.t.tag_eoy` | the table at a branch or tag |
 | `db.t.snapshot_id_123`, `db.t.at_timestamp_1700000000000` | the table at a snapshot, or at a time in milliseconds |
 | `db.t.branch_audit.files` | a metadata table there |
@@ -21,10 +21,14 @@ from typing import Final
 from floe.errors import InvalidInput
 from floe.plan.metadata_tables.tables import NAMES
 
-__all__ = ["AsOf", "Selected", "readings", "version_as_of"]
+__all__ = ["CHANGES", "AsOf", "Selected", "readings", "version_as_of"]
+
+CHANGES: Final = "changes"
+"""The table of the changes of a table."""
 
 _SELECTOR: Final = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)", re.IGNORECASE)
 _DIGITS: Final = re.compile(r"\d+")
+_KINDS: Final = frozenset({*NAMES, CHANGES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ def readings(name: Sequence[str]) -> Iterator[Selected]:
     if len(name) < 3:
         return
     *front, last = name
-    if last.lower() in NAMES:
+    if last.lower() in _KINDS:
         yield Selected(tuple(front), metadata_table=last.lower())
         if (selected := _selected(front)) is not None:
             yield replace(selected, metadata_table=last.lower())

@@ -13,7 +13,7 @@ from floe.spark.bridge.interfaces.tables import SupportsDeleteV2, SupportsMetada
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.columns import spark_schema
 from floe.spark.definitions import shown_properties
-from floe.spark.names import Selected
+from floe.spark.names import CHANGES, Selected
 from floe.spark.row_level.operation import OperationBuilder
 from floe.spark.row_level.statement import statement_on
 from floe.spark.scan.builder import TableScanBuilder
@@ -21,6 +21,7 @@ from floe.spark.scan.metadata_columns import metadata_columns
 from floe.spark.scan.options import with_options
 from floe.spark.scan.predicates import Translated, translate
 from floe.spark.scan.source import Source, selects_whole_files
+from floe.spark.tables.changes import ChangesTable
 from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.partitioning import spark_transforms
 from floe.spark.tables.partitions import ListedPartitions
@@ -174,8 +175,10 @@ class SparkTable(
 
 def metadata_or_data_table(
     jvm: Jvm, path: tuple[str, ...], table: Table, selected: Selected
-) -> SparkTable | MetadataTable:
+) -> SparkTable | MetadataTable | ChangesTable:
     """What Spark reads for a name."""
+    if selected.metadata_table == CHANGES:
+        return ChangesTable(jvm, path, table, selected)
     if selected.metadata_table is not None:
         return MetadataTable(jvm, path, table, selected)
     return SparkTable(jvm, path, table, selected)
