@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Rewritable", "install_rule", "made_of_source"]
 
 _RULE: Final = "floe.PlanRule"
+_PUSH_DOWN: Final = "org.apache.spark.sql.catalyst.optimizer.PushPredicateThroughNonJoin"
 _SOURCE: Final = """
 package floe;
 
@@ -94,11 +95,15 @@ class OwnNodes(Proxy):
 
 
 def install_rule(jvm: Jvm, java_session: Any) -> None:
-    """Put the rule into a session's optimizer, unless it is there."""
+    """Put the rule into a session's optimizer, unless it is there.
+
+    Behind it goes a rule of Spark's own, so that filters above a read (those that come at run time too) reach all parts
+    of it where it has become a union.
+    """
     methods = java_session.experimental()
     rules = [methods.extraOptimizations().apply(place) for place in range(methods.extraOptimizations().size())]
     if not any(rule.ruleName() == _RULE for rule in rules):
-        methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*rules, _rule(jvm)]))
+        methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*rules, _rule(jvm), jvm.module(_PUSH_DOWN)]))
 
 
 def _rule(jvm: Jvm) -> Any:

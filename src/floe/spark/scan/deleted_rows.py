@@ -36,9 +36,9 @@ def within_budget(files: PlannedFiles, budget: int, split_size: int) -> NDArray[
     """
     kept = np.ones(len(files), np.bool_)
     index = files.plan.deletes
-    if index is None:
-        return kept
     owners, deletes = files.deletes(equality=False)
+    if index is None or not owners.size:
+        return kept
     parts = np.asarray(files.table["file_size_in_bytes"].to_numpy()) // max(1, split_size) + 1
     bits = (np.maximum(files.record_counts, 0) // 8 + 8) * parts
     positions = np.maximum(index.deletes.record_count, 0) * _BYTES_OF_A_POSITION
