@@ -20,6 +20,7 @@ from floe.spark.catalog.procedures import LakeProcedures
 from floe.spark.catalog.views import LakeViews
 from floe.spark.definitions import LOCATION, NewTable, new_table, table_like
 from floe.spark.names import AsOf, Selected, readings, version_as_of
+from floe.spark.tables.changes import ChangesTable
 from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.staged import StagedSparkTable
 from floe.spark.tables.table import SparkTable, metadata_or_data_table
@@ -126,7 +127,7 @@ class SparkCatalog(LakeViews, LakeProcedures, StagingTableCatalog, SupportsNames
             raise self._error(NoSuchTable("there is no such table"), name)
         return found
 
-    def find_table(self, name: tuple[str, ...], *how: Any) -> SparkTable | MetadataTable | None:
+    def find_table(self, name: tuple[str, ...], *how: Any) -> SparkTable | MetadataTable | ChangesTable | None:
         """The table that `loadTable` gives, if there is one."""
         found = self._find(name)
         if found is None:
