@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from floe.spark.procedures.changelog import CreateChangelogView
 from floe.spark.procedures.history import (
     AncestorsOf,
     CherrypickSnapshot,
@@ -21,6 +22,7 @@ __all__ = ["PROCEDURES"]
 _ALL: Final[tuple[type[Procedure], ...]] = (
     AncestorsOf,
     CherrypickSnapshot,
+    CreateChangelogView,
     FastForward,
     PublishChanges,
     RegisterTable,
