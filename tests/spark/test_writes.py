@@ -278,3 +278,92 @@ def test_a_few_values_are_written_without_a_job(session: Spark, db: str) -> None
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
     assert loaded(session, name).scan().to_arrow().to_pylist() == [VALUES] * 4
     assert loaded(session, name).inspect.files(columns=["record_count"])["record_count"].to_pylist() == [2, 2]
+
+
+def test_dynamic_overwrites_bring_rows_together(session: Spark, db: str) -> None:
+    name = f"{db}.together"
+    session(f"CREATE TABLE {name} (id BIGINT, s STRING, at TIMESTAMP) PARTITIONED BY (bucket(3, s), days(at))")
+    rows = session.session.range(0, 600, 1, 8).selectExpr(
+        "id", "concat('k', id % 50) AS s", "timestamp_seconds((id % 2) * 86400) AS at"
+    )
+    rows.writeTo(name).overwritePartitions()
+    files = loaded(session, name).inspect.files(columns=["partition", "record_count"]).to_pylist()
+    partitions = [tuple(file["partition"].values()) for file in files]
+    assert len(partitions) == len(set(partitions)) == 6, "tasks wrote the same partition"
+    assert sum(file["record_count"] for file in files) == 600
+    rows.where("id < 100").writeTo(name).option("distribution-mode", "none").overwritePartitions()
+    assert session.one(f"SELECT count(*) FROM {name}") == 100
+
+
+def test_columns_by_name_and_new_ones(session: Spark, db: str) -> None:
+    name, spark = f"{db}.wide", session.session
+    session(
+        f"""CREATE TABLE {name} (id BIGINT NOT NULL, n INT, inside STRUCT<a: INT>)
+        TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')"""
+    )
+    spark.sql("SELECT 7 AS n, 1L AS id").writeTo(name).append()
+    assert session(f"SELECT * FROM {name}") == [(1, 7, None)]
+    new = spark.sql("SELECT 2L AS id, 5000000000L AS n, named_struct('b', 'x', 'a', 3) AS inside, 'more' AS text")
+    with pytest.raises(PySparkException, match="mergeSchema"):
+        new.writeTo(name).append()
+    before = len(loaded(session, name).snapshots)
+    new.writeTo(name).option("mergeSchema", "true").append()
+    table = loaded(session, name)
+    assert [str(field.type) for field in table.schema.fields][:2] == ["long", "long"]
+    assert table.schema.fields[0].required, "nothing becomes optional because a data frame does not say more"
+    assert len(table.snapshots) == before + 1
+    assert session.sorted(f"SELECT id, n, inside.a, inside.b, text FROM {name}") == [
+        (1, 7, None, None, None),
+        (2, 5_000_000_000, 3, "x", "more"),
+    ]
+    with pytest.raises(PySparkException, match="order"):
+        spark.sql("SELECT 1L AS n, 1L AS id").writeTo(name).option("check-ordering", "true").append()
+    maybe_null = spark.sql("SELECT IF(id = 1, NULL, id) AS id FROM range(2)")
+    with pytest.raises(PySparkException, match="NULLABLE"):
+        maybe_null.writeTo(name).append()
+    with pytest.raises(PySparkException, match="null in a required column"):
+        maybe_null.writeTo(name).option("check-nullability", "false").append()
+    maybe_null.where("id IS NOT NULL").writeTo(name).option("check-nullability", "false").append()
+    assert session.one(f"SELECT count(*) FROM {name} WHERE id = 0") == 1
+    with pytest.raises(PySparkException, match="in its order"):
+        spark.sql("SELECT 1L AS n, 1L AS id").writeTo(name).overwritePartitions()
+
+
+def test_statements_with_schema_evolution(session: Spark, db: str) -> None:
+    if session.version < (4, 2):
+        pytest.skip("this Spark has no INSERT WITH SCHEMA EVOLUTION")
+    name = f"{db}.evolving"
+    session(f"CREATE TABLE {name} (id INT)")
+    session(f"INSERT WITH SCHEMA EVOLUTION INTO {name} BY NAME SELECT 5000000000L AS id, 'x' AS text")
+    assert session(f"SELECT * FROM {name}") == [(5_000_000_000, "x")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("write.distribution-mode", "wild", "none, hash, range"),
+        ("write.spark.fanout.enabled", "yes", "true or false"),
+        ("write.object-storage.enabled", "on", "true or false"),
+        ("write.spark.accept-any-schema", "1", "true or false"),
+    ],
+)
+def test_properties_that_say_nothing_are_refused(session: Spark, db: str, name: str, value: str, words: str) -> None:
+    table = f"{db}.told_{abs(hash(name))}"
+    session(f"CREATE TABLE {table} (id BIGINT) TBLPROPERTIES ('{name}' = '{value}')")
+    with pytest.raises(PySparkException, match=words):
+        session(f"INSERT INTO {table} VALUES (1)")
+
+
+def test_settings_of_the_session(session: Spark, db: str) -> None:
+    name = f"{db}.by_session"
+    session(f"CREATE TABLE {name} (id BIGINT)")
+    session("SET `spark.sql.iceberg.snapshot-property.who` = me")
+    try:
+        session(f"INSERT INTO {name} VALUES (1)")
+    finally:
+        session("RESET `spark.sql.iceberg.snapshot-property.who`")
+    snapshot = loaded(session, name).current_snapshot
+    assert snapshot is not None
+    assert snapshot.summary["who"] == "me"
+    with pytest.raises(PySparkException, match="serializable, snapshot"):
+        session.session.range(1).writeTo(name).option("isolation-level", "none").append()

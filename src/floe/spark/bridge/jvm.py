@@ -245,6 +245,11 @@ class Jvm:
         found: str = settings.get(name) if default is None else settings.get(name, default)
         return found
 
+    def settings_below(self, prefix: str) -> dict[str, str]:
+        """The settings of the session that is at work now whose names begin so, by the rest of their names."""
+        found = self.named("scala.jdk.javaapi.CollectionConverters").asJava(self.active_session().conf().getAll())
+        return {key[len(prefix) :]: value for key, value in self.read_map(found).items() if key.startswith(prefix)}
+
     @property
     def is_case_sensitive(self) -> bool:
         """Whether names are told apart by case."""

@@ -25,7 +25,7 @@ from floe.spark.tables.changes import ChangesTable
 from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.partitioning import spark_transforms
 from floe.spark.tables.partitions import ListedPartitions
-from floe.spark.tables.writing import WRITE_CAPABILITIES, capability_set, write_builder
+from floe.spark.tables.writing import capability_set, write_builder, write_capabilities
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.schemas.schema import Schema
 from floe.table.column_text import name_text
@@ -97,7 +97,7 @@ class SparkTable(
 
     def capabilities(self) -> Any:
         """What can be done with the table."""
-        names = ["BATCH_READ", "MICRO_BATCH_READ", *(WRITE_CAPABILITIES if self._can_be_written else ())]
+        names = ["BATCH_READ", "MICRO_BATCH_READ", *self._write_capabilities]
         if self._by_tasks:
             names = [*(name for name in names if name != "V1_BATCH_WRITE"), "ACCEPT_ANY_SCHEMA"]
         return capability_set(self.jvm, names)
@@ -111,6 +111,10 @@ class SparkTable(
     @cached_property
     def _source(self) -> Source:
         return Source(self.name(), self.table, self.selected.as_of, self.floe_schema)
+
+    @property
+    def _write_capabilities(self) -> list[str]:
+        return write_capabilities(self.jvm, self.table.metadata) if self._can_be_written else []
 
     @property
     def _can_be_written(self) -> bool:

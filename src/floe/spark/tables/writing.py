@@ -8,16 +8,28 @@ from typing import Any, Final
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.write.builder import TableWriteBuilder
 from floe.spark.write.options import write_options
+from floe.spec.metadata.properties import boolean_property
+from floe.spec.metadata.table_metadata import TableMetadata
 from floe.table.table import Table
 from floe.table.transaction import Transaction
 
-__all__ = ["WRITE_CAPABILITIES", "capability_set", "write_builder"]
+__all__ = ["WRITE_CAPABILITIES", "capability_set", "write_builder", "write_capabilities"]
 
 _CAPABILITY: Final = "org.apache.spark.sql.connector.catalog.TableCapability"
 
 WRITE_CAPABILITIES: Final = (
     "BATCH_WRITE", "V1_BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC",
 )  # fmt: skip
+
+
+def write_capabilities(jvm: Jvm, metadata: TableMetadata) -> list[str]:
+    """What can be done to a table that is there."""
+    found = list(WRITE_CAPABILITIES)
+    if boolean_property(metadata.properties, "write.spark.accept-any-schema", default=False):
+        found.append("ACCEPT_ANY_SCHEMA")
+    if jvm.version >= (4, 1):
+        found.append("AUTOMATIC_SCHEMA_EVOLUTION")  # Spark alters the table for statements WITH SCHEMA EVOLUTION
+    return found
 
 
 def capability_set(jvm: Jvm, names: Sequence[str]) -> Any:

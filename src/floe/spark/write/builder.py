@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from floe.errors import UnsupportedFeature
 from floe.formats.writers.rolling import discard
+from floe.formats.writers.target import WriteTarget
 from floe.spark.bridge.interfaces.writes import (
     BatchWrite,
     InsertableRelation,
@@ -18,11 +19,15 @@ from floe.spark.bridge.interfaces.writes import (
     Write,
 )
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.rules import Rewritable
 from floe.spark.scan.predicates import translate
 from floe.spark.shipping import shipped
 from floe.spark.streaming.sink import TableStreamingWrite
+from floe.spark.write.any_columns import check_columns
+from floe.spark.write.distribution import distribution_mode
 from floe.spark.write.intent import Append, Intent, ReplaceDynamically, ReplaceWhere, publish, write_data_frame
 from floe.spark.write.options import WriteOptions
+from floe.spark.write.planned import brought_together
 from floe.spark.write.python_writer import messages_of, python_writer_factory
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.nodes import TRUE, and_
@@ -133,8 +138,18 @@ class TableInsertion(InsertableRelation):
         write_data_frame(self.jvm, DataFrame(data, session), self._target, self._intent, self._options)
 
 
-class TableBatchWrite(_AnyWrite, BatchWrite):
+class TableBatchWrite(_AnyWrite, BatchWrite, Rewritable):
     """A write whose tasks Spark runs itself."""
+
+    def rewritten(self, node: Any) -> Any:
+        """The same with its rows brought together."""
+        metadata, query = self._target.metadata, node.query()
+        names = [field["name"] for field in self.jvm.read_data_type(query.schema())["fields"]]
+        check_columns(names, metadata.schema, self._options)
+        size = WriteTarget.of(metadata, self._target.storage, overrides=self._options.overrides).file_bytes
+        mode = distribution_mode(metadata, self._options.distribution)
+        together = brought_together(self.jvm, query, metadata, mode, size)
+        return node if together is query else node.withNewQuery(together)
 
     def toBatch(self) -> Any:
         """The write itself."""

@@ -17,6 +17,7 @@ from floe.formats.writers.target import WriteTarget
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.executors import Carried
 from floe.spark.shipping import shipped
+from floe.spark.write.any_columns import fitted
 from floe.spark.write.distribution import distributed, distribution_mode
 from floe.spark.write.local_rows import local_rows
 from floe.spark.write.options import WriteOptions
@@ -64,16 +65,23 @@ def write_data_frame(
     jvm: Jvm, rows: DataFrame, target: Table | Transaction, intent: Intent, options: WriteOptions
 ) -> None:
     """Write the rows of a data frame, and commit the files."""
+    rows, place = fitted(jvm, rows, target, options)
+    files = _written(jvm, rows, place, options)
+    publish(place, files, intent, options)
+    if place is not target and isinstance(place, Transaction):  # which also has new columns
+        place.commit()
+
+
+def _written(jvm: Jvm, rows: DataFrame, target: Table | Transaction, options: WriteOptions) -> list[DataFile]:
     metadata = target.metadata
     work = WriteRows(shipped(metadata), target.storage, str(uuid.uuid4()), dict(options.overrides))
     few = local_rows(jvm, rows)
     if few is not None:
-        publish(target, work.write(few), intent, options)
-        return
+        return work.write(few)
     size = WriteTarget.of(metadata, target.storage, overrides=options.overrides).file_bytes
     together = distributed(jvm, rows, metadata, distribution_mode(metadata, options.distribution), size)
     made = together.mapInArrow(Carried(work), RESULT_SCHEMA).collect()
-    publish(target, files_of(row[0] for row in made), intent, options)
+    return files_of(row[0] for row in made)
 
 
 def publish(target: Table | Transaction, files: Sequence[DataFile], intent: Intent, options: WriteOptions) -> None:

@@ -1,4 +1,13 @@
-"""What a write is told beside its rows: by options of the write, by the session, by the table's name and properties."""
+"""What a write is told beside its rows: by options of the write, by the session, by the table's name and properties.
+
+| option | setting of the session | property of the table |
+|---|---|---|
+| `distribution-mode` | `spark.sql.iceberg.distribution-mode` | `write.distribution-mode` |
+| `mergeSchema` or `merge-schema` | `spark.sql.iceberg.merge-schema` | |
+| `check-nullability`, `check-ordering` | `spark.sql.iceberg.check-nullability`, `….check-ordering` | |
+| `snapshot-property.*` | `spark.sql.iceberg.snapshot-property.*` | |
+| `isolation-level`, `branch`, `target-file-size-bytes`, `write-format`, `compression-codec`, … | | |
+"""
 
 from __future__ import annotations
 
@@ -8,7 +17,6 @@ from typing import Final
 
 from floe.errors import InvalidInput
 from floe.spark.bridge.jvm import Jvm
-from floe.spec.metadata.properties import boolean_property
 from floe.spec.metadata.table_metadata import TableMetadata
 
 __all__ = ["WriteOptions", "write_options"]
@@ -21,8 +29,17 @@ _PROPERTIES: Final = {
     "delete-granularity": "write.delete.granularity",
 }
 _SNAPSHOT_PROPERTY: Final = "snapshot-property."
-_SESSION_SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
+_SESSION: Final = "spark.sql.iceberg."
 _MODES: Final = ("none", "hash", "range")
+_ISOLATIONS: Final = ("serializable", "snapshot")
+_SWITCHES: Final = (
+    "write.spark.fanout.enabled",
+    "write.spark.accept-any-schema",
+    "write.object-storage.enabled",
+    "write.object-storage.partitioned-paths",
+    "write.wap.enabled",
+)
+"""Properties that say yes or no, and change what a write does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +54,65 @@ class WriteOptions:
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Write properties that take the place of the table's."""
 
+    any_columns: bool = False
+    """Whether the rows come with whatever columns they have."""
+
+    merge_schema: bool = False
+    check_nullability: bool = True
+    check_ordering: bool = False
+
 
 def write_options(
     jvm: Jvm, given: Mapping[str, str], metadata: TableMetadata, named_branch: str | None
 ) -> WriteOptions:
-    """What options, session and name say together; options come first."""
+    """What options, session, name and table say together; options come first, and then the session."""
+    for name in _SWITCHES:
+        _switch(metadata.properties, name, default=False)
+    session = jvm.settings_below(_SESSION)
     overrides = {own: given[name] for name, own in _PROPERTIES.items() if name in given}
     file_format = overrides.get("write.format.default", metadata.properties.get("write.format.default", "parquet"))
     for name in ("compression-codec", "compression-level", "compression-strategy"):
-        if name in given:
-            overrides[f"write.{file_format}.{name}"] = given[name]
-    mode = given.get("distribution-mode") or metadata.properties.get("write.distribution-mode")
-    if mode is not None and mode not in _MODES:
-        raise InvalidInput(f"a distribution mode is one of {', '.join(_MODES)}, found {mode!r}")
-    summary = {
+        if name in given or name in session:
+            overrides[f"write.{file_format}.{name}"] = given.get(name, session.get(name, ""))
+    said = {**session, **given}
+    mode = said.get("distribution-mode") or metadata.properties.get("write.distribution-mode")
+    branch, wap_id = _destination(jvm, given, metadata, named_branch)
+    return WriteOptions(
+        branch,
+        wap_id,
+        None if mode is None else _one_of("a distribution mode", mode, _MODES),
+        _one_of("an isolation level", given.get("isolation-level", "serializable"), _ISOLATIONS),
+        _summary(session) | _summary(given),
+        overrides,
+        any_columns=_switch(metadata.properties, "write.spark.accept-any-schema", default=False),
+        merge_schema=_switch(said, "mergeschema" if "mergeschema" in said else "merge-schema", default=False),
+        check_nullability=_switch(said, "check-nullability", default=True),
+        check_ordering=_switch(said, "check-ordering", default=False),
+    )
+
+
+def _one_of(what: str, found: str, known: tuple[str, ...]) -> str:
+    if found.lower() not in known:
+        raise InvalidInput(f"{what} is one of {', '.join(known)}, found {found!r:.80}")
+    return found.lower()
+
+
+def _switch(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Whether something is on; a text that says neither is a mistake that would go unseen."""
+    found = given.get(name)
+    if found is None:
+        return default
+    if found.lower() not in ("true", "false"):
+        raise InvalidInput(f"{name} is true or false, found {found!r:.80}")
+    return found.lower() == "true"
+
+
+def _summary(given: Mapping[str, str]) -> dict[str, str]:
+    return {
         name.removeprefix(_SNAPSHOT_PROPERTY): value
         for name, value in given.items()
         if name.startswith(_SNAPSHOT_PROPERTY)
     }
-    branch, wap_id = _destination(jvm, given, metadata, named_branch)
-    return WriteOptions(branch, wap_id, mode, given.get("isolation-level", "serializable"), summary, overrides)
 
 
 def _destination(
@@ -67,7 +123,7 @@ def _destination(
     if asked is not None and named is not None and asked != named:
         raise InvalidInput(f"the name says branch {named!r}, and the option says branch {asked!r}")
     branch = named or asked
-    if not boolean_property(metadata.properties, "write.wap.enabled", default=False):
+    if not _switch(metadata.properties, "write.wap.enabled", default=False):
         return branch, None
     wap_id, wap_branch = jvm.setting("spark.wap.id", ""), jvm.setting("spark.wap.branch", "")
     if wap_id and wap_branch:
