@@ -1,8 +1,11 @@
 """The data source `iceberg`: `spark.read.format("iceberg").load(path)` and `df.write.format("iceberg").save(path)`.
 
 It is for sessions that Floe did not make, Spark Connect among them: `spark.dataSource.register(IcebergDataSource)`. A
-table is named by its folder, by a metadata file, or as `name.db.t` with a catalog of `floe.toml`. Spark gives such
-sources neither the columns that a query needs nor its filters, unless it is 4.1 or newer, its setting
+table is named by its folder, by a metadata file, as `name.db.t` with a catalog of `floe.toml`, or as `db.t` with the
+option `catalog`, which is what `floe.connect` takes (and `catalog.warehouse`, `catalog.s3.region`, …, its options). The
+same goes for `readStream` and `writeStream`, which needs the option `checkpointLocation`.
+
+Spark gives such sources neither the columns that a query needs nor its filters, unless it is 4.1 or newer, its setting
 `spark.sql.python.filterPushdown.enabled` is on, and the option `push-filters` says `true`. Sessions with a catalog
 (`floe.spark`) have both.
 """
@@ -13,7 +16,7 @@ import pickle
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import datasource
@@ -21,6 +24,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
     InputPartition,
     WriterCommitMessage,
 )
@@ -34,6 +39,7 @@ from floe.spark.scan.options import with_options
 from floe.spark.scan.source import Source
 from floe.spark.scan.worker import ReadTasks, pickled_tasks
 from floe.spark.shipping import shipped
+from floe.spark.streaming.data_source import stream_reader, stream_writer
 from floe.spark.write.intent import Append, Intent, ReplaceWhere, publish
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.worker import WriteRows, files_of
@@ -44,6 +50,8 @@ from floe.table.connecting import open as table_at
 from floe.table.table import Table
 
 __all__ = ["IcebergDataSource"]
+
+_OF_CATALOG: Final = "catalog."
 
 
 class IcebergDataSource(DataSource):
@@ -75,6 +83,17 @@ class IcebergDataSource(DataSource):
             )
         return _Writer(dict(self.options), table, ReplaceWhere(TRUE) if overwrite else Append())
 
+    def streamReader(self, schema: SparkStruct) -> DataSourceStreamReader:
+        """A stream of what is appended to the table."""
+        return stream_reader(self._source(), schema)
+
+    def streamWriter(self, schema: SparkStruct, overwrite: bool) -> DataSourceStreamWriter:
+        """A writer of a stream to the table."""
+        made: DataSourceStreamWriter = stream_writer(
+            _table(self.options), schema, self.options, WriteOptions(), replaces=overwrite
+        )
+        return made
+
     def _source(self) -> Source:
         table = _table(self.options)
         given = {name.lower(): value for name, value in self.options.items()}
@@ -85,10 +104,14 @@ def _table(options: Any) -> Table:
     where = options.get("path")
     if where is None:
         raise InvalidInput('which table? write load("warehouse/db/t")')
-    catalog, *rest = where.split(".")
+    catalog = options.get("catalog")
+    given = {name.removeprefix(_OF_CATALOG): value for name, value in options.items() if name.startswith(_OF_CATALOG)}
+    if catalog is not None:
+        return connect(catalog, **given).table(where)
+    name, *rest = where.split(".")
     if "/" not in where and len(rest) >= 2:
-        return connect(catalog).table(rest)
-    return table_at(where)
+        return connect(name, **given).table(rest)
+    return table_at(where, **given)
 
 
 class _Reader(DataSourceReader):

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from floe.errors import InvalidInput
 from floe.plan.splits import adjusted_split_size, pack_tasks, split_settings
-from floe.plan.tasks import FileTask
 from floe.spark.bridge.interfaces.streams import MicroBatchStream, SupportsTriggerAvailableNow
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.partitioned_files import partitioned_files
@@ -116,7 +115,8 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow):
             return self.jvm.array(_INPUT, [])
         if self._native:
             return self._native_partitions(files, size)
-        bins = pack_tasks(_tasks(parts), split_settings(self._table.metadata.properties, target_size=size))
+        tasks = (task for part in parts for task in part.tasks())
+        bins = pack_tasks(tasks, split_settings(self._table.metadata.properties, target_size=size))
         return python_partitions(self.jvm, map(pickled_tasks, bins))
 
     def createReaderFactory(self) -> Any:
@@ -151,7 +151,3 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow):
         if self._source.split_size is not None:
             return settings.target_size
         return adjusted_split_size(total, self.jvm.context.defaultParallelism, settings.target_size)
-
-
-def _tasks(parts: Sequence[Part]) -> list[FileTask]:
-    return [task for part in parts for task in list(part.plan.tasks())[part.begin : part.end]]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from floe.plan.incremental import plan_appends
 from floe.plan.ranges import snapshots_in_range
 from floe.plan.scan import plan_scan
 from floe.plan.scan_plan import ScanPlan
+from floe.plan.tasks import FileTask
 from floe.spark.streaming.offsets import BEGINNING, StreamOffset
 from floe.spark.streaming.options import StreamOptions
 from floe.spec.metadata.history import ancestors
@@ -43,6 +45,10 @@ class Part:
     def files(self) -> pa.Table:
         """The files, as `ScanPlan.to_arrow` has them."""
         return self.plan.to_arrow().slice(self.begin, self.end - self.begin)
+
+    def tasks(self) -> Iterator[FileTask]:
+        """The files as tasks."""
+        return islice(self.plan.tasks(), self.begin, self.end)
 
 
 @dataclass

@@ -1,0 +1,119 @@
+"""The data source `iceberg` for sessions that Floe did not make: batches and streams, by path and by name."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException, StreamingQueryException
+
+import floe
+from floe.spark.datasource import IcebergDataSource
+from floe.table.table import Table
+from helpers.spark import Spark
+
+FORMAT = "iceberg_elsewhere"
+
+
+class Elsewhere(IcebergDataSource):
+    """The data source as other sessions have it; that of this session's name may be another."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+
+@pytest.fixture(scope="module")
+def spark(session: Spark) -> Iterator[Any]:
+    here = sys.modules[__name__]
+    cloudpickle.register_pickle_by_value(here)  # workers do not have the tests
+    session.session.dataSource.register(Elsewhere)
+    yield session.session
+    cloudpickle.unregister_pickle_by_value(here)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    lake = floe.connect(tmp_path / "wh")
+    lake.create_namespace("db")
+    return lake.create_table("db.t", "id bigint, name string", partition_by=["bucket(2, id)"])
+
+
+def rows(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, frame.collect()))
+
+
+def test_batches_by_path_and_by_name(spark: Any, tmp_path: Path, table: Table) -> None:
+    table.append([{"id": 1, "name": "a"}])
+    frame = spark.createDataFrame([(2, "b"), (3, None)], "id bigint, name string")
+    catalog = str(tmp_path / "wh")
+    frame.write.format(FORMAT).mode("append").option("catalog", catalog).save("db.t")
+    expected = [(1, "a"), (2, "b"), (3, None)]
+    assert rows(spark.read.format(FORMAT).load(table.location)) == expected
+    assert rows(spark.read.format(FORMAT).option("catalog", catalog).load("db.t")) == expected
+    frame.write.format(FORMAT).mode("overwrite").save(table.location)
+    assert rows(spark.read.format(FORMAT).load(table.location)) == expected[1:]
+
+
+def test_an_unknown_table_is_told(spark: Any, tmp_path: Path, table: Table) -> None:
+    with pytest.raises(PySparkException, match="there is no such table"):
+        spark.read.format(FORMAT).option("catalog", str(tmp_path / "wh")).load("db.nowhere")
+
+
+def read_stream(spark: Any, where: str, checkpoint: Path, **options: Any) -> list[list[tuple[Any, ...]]]:
+    batches: list[list[tuple[Any, ...]]] = []
+    stream = spark.readStream.format(FORMAT).options(**{k.replace("_", "-"): v for k, v in options.items()}).load(where)
+    query = stream.writeStream.foreachBatch(lambda batch, _: batches.append(rows(batch)))
+    query.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+    return [batch for batch in batches if batch]
+
+
+def test_streams_read_each_row_once(spark: Any, session: Spark, tmp_path: Path, table: Table) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    table.append([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
+    table.append([{"id": 3, "name": "c"}])
+    batches = read_stream(spark, table.location, checkpoint, streaming_max_files_per_micro_batch="1")
+    assert sorted(row for batch in batches for row in batch) == [(1, "a"), (2, "b"), (3, "c")]
+    if session.version >= (4, 2):  # before, Spark does not say where a batch begins
+        assert len(batches) == sum(int((one.summary or {})["added-data-files"]) for one in table.snapshots)
+    table.append([{"id": 4, "name": "d"}])
+    assert read_stream(spark, table.location, checkpoint) == [[(4, "d")]]
+    table.delete("id = 1")
+    with pytest.raises(StreamingQueryException, match="streaming-skip-"):
+        read_stream(spark, table.location, checkpoint)
+
+
+def test_streams_are_written_once(spark: Any, tmp_path: Path, table: Table) -> None:
+    lake = floe.connect(tmp_path / "wh")
+    target = lake.create_table("db.copy", "name string, id bigint, more int")
+    checkpoint = tmp_path / "checkpoint"
+
+    def copy() -> None:
+        stream = spark.readStream.format(FORMAT).load(table.location)
+        query = stream.writeStream.format(FORMAT).option("checkpointLocation", str(checkpoint))
+        query.option("path", target.location).trigger(availableNow=True).start().awaitTermination()
+
+    table.append([{"id": 1, "name": "a"}])
+    copy()
+    for file in (checkpoint / "commits").iterdir():  # the table has the epoch, and the checkpoint does not say so
+        file.unlink()
+    copy()
+    table.append([{"id": 2, "name": "b"}])
+    copy()
+    found = target.refresh().scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["name"], row["more"]) for row in found) == [(1, "a", None), (2, "b", None)]
+
+
+def test_a_stream_without_a_known_checkpoint_is_not_written(spark: Any, tmp_path: Path, table: Table) -> None:
+    table.append([{"id": 1, "name": "a"}])
+    spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
+    try:
+        stream = spark.readStream.format(FORMAT).load(table.location)
+        query = stream.writeStream.format(FORMAT).option("path", table.location).trigger(availableNow=True)
+        with pytest.raises(StreamingQueryException, match="checkpointLocation"):
+            query.start().awaitTermination()
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+    assert len(table.refresh().snapshots) == 1
