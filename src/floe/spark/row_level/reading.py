@@ -16,7 +16,8 @@ from floe.spark.row_level.statement import Statement
 from floe.spark.scan.builder import TableScanBuilder
 from floe.spark.scan.predicates import translate
 from floe.spark.scan.scan import TableScan
-from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, Expression, and_
+from floe.spec.expressions.binding import bind_predicate
+from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, Expression, Op, and_, or_
 from floe.spec.schemas.metadata_columns import FILE
 from floe.spec.schemas.schema import Schema
 
@@ -92,14 +93,24 @@ class RowLevelScan(TableScan):
 
     def filter(self, predicates: Any) -> None:
         """Plan again with what the query has found out."""
+        if not self._statement.copies:
+            schema, sensitive = self._source.schema, self.jvm.is_case_sensitive
+            found = [translate(self.jvm, one, schema, case_sensitive=sensitive).filter for one in predicates]
+            self.told(and_(*map(_or_null, found)))
+            return
         for predicate in predicates:
-            found = translate(self.jvm, predicate, Schema((FILE,)), case_sensitive=True).filter
-            if found != TRUE:
-                files = _files(found)
+            wanted = translate(self.jvm, predicate, Schema((FILE,)), case_sensitive=True).filter
+            if wanted != TRUE:
+                files = _files(wanted)
                 self._files = files if self._files is None else self._files & files
                 vars(self).pop("_plan", None)
-        if not self._statement.copies:
-            super().filter(predicates)
+
+
+def _or_null(found: Expression) -> Expression:
+    """The same, or null: Spark chooses groups of rows by `IN`, and means a null in the list to stand for itself."""
+    if isinstance(found, BoundPredicate) and isinstance(found.term, BoundReference):
+        return or_(found, bind_predicate(Op.IS_NULL, found.term))
+    return TRUE
 
 
 def _files(found: Expression) -> frozenset[str]:
