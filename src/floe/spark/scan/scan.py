@@ -25,6 +25,7 @@ from floe.spark.scan.rewriting import rewritten_read
 from floe.spark.scan.source import Source, selects_whole_files
 from floe.spark.scan.splits import split_size
 from floe.spark.scan.statistics import TableStatistics, width
+from floe.spark.streaming.source import TableStream
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field
@@ -168,6 +169,10 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
     def toBatch(self) -> Any:
         """The read itself."""
         return self
+
+    def toMicroBatchStream(self, checkpoint: str) -> Any:
+        """The read as a stream."""
+        return TableStream(self.jvm, self._source, self._wanted)
 
     def columnarSupportMode(self) -> Any:
         """Whether rows come in columns, which is known without planning the parts."""
