@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from pyroaring import BitMap64
 
-from floe.arrow.changing.base import Counts, LookedAt, deleted_on_error, file_paths
+from floe.arrow.changing.base import Counts, deleted_on_error, file_paths
 from floe.arrow.changing.merge_on_read import deletes_of
 from floe.arrow.changing.touched import Positions, Touched
 from floe.commit.change import Change
@@ -16,6 +16,7 @@ from floe.commit.operations.overwrite import Overwrite
 from floe.commit.operations.row_delta import RowDelta
 from floe.errors import InvalidMetadata
 from floe.plan.tasks import FileTask
+from floe.spark.row_level.reads import OtherReads
 from floe.spark.row_level.statement import Statement
 from floe.spark.row_level.worker import DELETE, INSERT, UPDATE, TaskResult
 from floe.spec.manifests.entries import DataFile
@@ -23,7 +24,7 @@ from floe.spec.manifests.entries import DataFile
 __all__ = ["commit"]
 
 
-def commit(statement: Statement, results: Iterable[TaskResult], *, row_wise: bool) -> None:
+def commit(statement: Statement, results: Iterable[TaskResult], others: OtherReads) -> None:
     """Publish what tasks did; what they wrote is deleted if that fails for certain."""
     written: list[DataFile] = []
     deleted: dict[str, BitMap64] = {}
@@ -34,11 +35,10 @@ def commit(statement: Statement, results: Iterable[TaskResult], *, row_wise: boo
         for path, positions in result.deleted.items():
             deleted[path] = deleted[path] | positions if path in deleted else positions
     with deleted_on_error(statement.table.storage, written):
-        looked = LookedAt(statement.where, together=not row_wise)
         if statement.copies:
-            change = _replaced(statement, written, numbers, looked)
+            change = _replaced(statement, written, numbers, others)
         else:
-            change = _deleted(statement, written, deleted, numbers, looked)
+            change = _deleted(statement, written, deleted, numbers, others)
     if change is not None:
         statement.actions._do_all([change], file_paths(written))
 
@@ -48,7 +48,7 @@ def _deleted(
     written: list[DataFile],
     deleted: Mapping[str, BitMap64],
     numbers: Counter[int],
-    looked: LookedAt,
+    others: OtherReads,
 ) -> Change | None:
     """Rows deleted where they are, and others added."""
     if not deleted and not written:
@@ -63,7 +63,7 @@ def _deleted(
         removed=replaced,
         referenced=deleted,
         positions=deleted,
-        reads=base.reads(looked),
+        reads=others.reads(statement),
         **base.snapshot_options(statement.kind, counts),
     )
 
@@ -81,7 +81,7 @@ def _tasks(statement: Statement, deleted: Mapping[str, BitMap64]) -> list[FileTa
 
 
 def _replaced(
-    statement: Statement, written: Sequence[DataFile], numbers: Counter[int], looked: LookedAt
+    statement: Statement, written: Sequence[DataFile], numbers: Counter[int], others: OtherReads
 ) -> Change | None:
     """Files written anew."""
     base = statement.base
@@ -91,7 +91,7 @@ def _replaced(
     return Overwrite(
         added=written,
         removed=removed.values(),
-        reads=base.reads(looked, removed),
+        reads=others.reads(statement, removed),
         **base.snapshot_options(statement.kind, Counts(updated=numbers[UPDATE], inserted=numbers[INSERT])),
     )
 

@@ -21,6 +21,7 @@ from floe.spark.bridge.proxies import Proxy
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.row_level.arranging import arranged
 from floe.spark.row_level.committing import commit
+from floe.spark.row_level.reads import OtherReads, other_reads
 from floe.spark.row_level.statement import Statement
 from floe.spark.row_level.worker import ChangeRows, Layout, TaskResult
 from floe.spark.shipping import shipped
@@ -52,7 +53,8 @@ class _Planned(Write, Rewritable):
         if self.jvm.simple_name(node) not in ("WriteDelta", "ReplaceData"):
             return node
         query = self._needed(node.query())
-        work = ChangedRows(self.jvm, self._statement, query.schema(), row_wise=self._is_row_wise(node))
+        others = other_reads(self.jvm, query, self._statement)
+        work = ChangedRows(self.jvm, self._statement, query.schema(), others)
         relation = with_table(self.jvm, node.originalTable(), self._table())
         return append_data(self.jvm, relation, arranged(self.jvm, query, self._statement), work)
 
@@ -64,10 +66,6 @@ class _Planned(Write, Rewritable):
         output = plans.output(query)
         kept = [one for place, one in enumerate(output) if place <= columns or one.name() != FILE.name]
         return plans.project(kept, query)
-
-    def _is_row_wise(self, node: Any) -> bool:
-        """Whether what becomes of a row depends on that row alone."""
-        return self._statement.kind != "merge" and not node.query().subqueriesAll().size()
 
 
 class PlannedDelta(_Planned, DeltaWrite):
@@ -101,9 +99,10 @@ class ReplacingBuilder(WriteBuilder):
 class ChangedRows(Write, BatchWrite):
     """The write that is executed."""
 
-    def __init__(self, jvm: Jvm, statement: Statement, schema: Any, *, row_wise: bool) -> None:
+    def __init__(self, jvm: Jvm, statement: Statement, schema: Any, others: OtherReads) -> None:
         super().__init__(jvm)
-        self._statement, self._schema, self._row_wise = statement, schema, row_wise
+        self._statement, self._schema, self._others = statement, schema, others
+        self._committing = False
 
     def title(self) -> str:
         """What plans show."""
@@ -133,10 +132,13 @@ class ChangedRows(Write, BatchWrite):
 
     def commit(self, messages: Any, *summary: Any) -> None:
         """Make one change of what all tasks did."""
-        commit(self._statement, _results(messages), row_wise=self._row_wise)
+        self._committing = True
+        commit(self._statement, _results(messages), self._others)
 
     def abort(self, messages: Any) -> None:
-        """Delete the files of the tasks that had finished."""
+        """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made."""
+        if self._committing:
+            return
         files = [file.file_path for result in _results(messages) for file in result.files]
         discard(self._statement.table.storage, files)
 

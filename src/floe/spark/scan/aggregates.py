@@ -87,7 +87,7 @@ class AggregateScan(LocalScan):
 
     def __init__(self, jvm: Jvm, source: Source, found: Sequence[Answer]) -> None:
         super().__init__(jvm)
-        self._source, self._found = source, found
+        self.source, self._found = source, found
 
     def readSchema(self) -> Any:
         """The answers as columns."""
@@ -98,7 +98,7 @@ class AggregateScan(LocalScan):
 
     def description(self) -> str:
         """What EXPLAIN says."""
-        return f"Floe table {self._source.name}; {', '.join(one.name for one in self._found)} told by metadata"
+        return f"Floe table {self.source.name}; {', '.join(one.name for one in self._found)} told by metadata"
 
     def rows(self) -> Any:
         """The row."""

@@ -13,6 +13,8 @@ from floe.spark.scan.deleted_rows import bit_sets
 from floe.spark.scan.files import PlannedFiles
 from floe.spark.scan.native import NativeColumns
 from floe.spark.scan.readers import arrow_factory, arrow_partitions, native_factory, native_partitions
+from floe.spark.scan.source import Source
+from floe.spec.expressions.nodes import Expression
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field
 
@@ -40,6 +42,16 @@ class ScanPart(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rewr
     def key(self) -> Any:
         """The same part of the same read is the same to Spark."""
         return (self._whole.key(), self._fields, self._others.paths)
+
+    @property
+    def source(self) -> Source:
+        """What is read."""
+        return self._whole.source
+
+    @property
+    def looked_at(self) -> Expression:
+        """The rows that are looked at, at most."""
+        return self._whole.looked_at
 
     @property
     def _files(self) -> PlannedFiles:

@@ -72,6 +72,11 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         return self._source
 
     @property
+    def looked_at(self) -> Expression:
+        """The rows that are looked at, at most."""
+        return self._where
+
+    @property
     def asked(self) -> Schema:
         """The columns that the query asked for."""
         return self._wanted
@@ -230,7 +235,10 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         """Plan again with what the query has found out."""
         schema, sensitive = self._source.schema, self.jvm.is_case_sensitive
         found = [translate(self.jvm, predicate, schema, case_sensitive=sensitive).filter for predicate in predicates]
-        added = and_(*found)
+        self.told(and_(*found))
+
+    def told(self, added: Expression) -> None:
+        """Plan again with one more filter."""
         if added is not TRUE and added not in self._told:  # both parts of a read that was rewritten are told
             self._told.append(added)
             self._runtime = and_(self._runtime, added)
