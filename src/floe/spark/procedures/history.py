@@ -10,6 +10,7 @@ from floe.errors import InvalidInput
 from floe.spark.procedures.procedure import Column, Context, Parameter, Procedure, required_text
 from floe.spec.metadata.history import ancestors
 from floe.spec.metadata.refs import MAIN_BRANCH
+from floe.table.committing import make_changes
 from floe.table.table import Table
 
 __all__ = [
@@ -63,7 +64,7 @@ class RollbackToTimestamp(Procedure):
         table = context.table(arguments["table"])
         before = _current(table)
         millis = -(-arguments["timestamp"] // 1000)  # snapshots of the same millisecond may be older
-        table._do(RollbackToTime(millis, branch=MAIN_BRANCH, seen=before))
+        make_changes(table, [RollbackToTime(millis, branch=MAIN_BRANCH, seen=before)])
         return [(before, _current(table))]
 
 

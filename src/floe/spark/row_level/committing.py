@@ -20,6 +20,7 @@ from floe.spark.row_level.reads import OtherReads
 from floe.spark.row_level.statement import Statement
 from floe.spark.row_level.worker import DELETE, INSERT, UPDATE, TaskResult
 from floe.spec.manifests.entries import DataFile
+from floe.table.committing import make_changes
 
 __all__ = ["commit"]
 
@@ -40,7 +41,7 @@ def commit(statement: Statement, results: Iterable[TaskResult], others: OtherRea
         else:
             change = _deleted(statement, written, deleted, numbers, others)
     if change is not None:
-        statement.actions._do_all([change], file_paths(written))
+        make_changes(statement.actions, [change], file_paths(written))
 
 
 def _deleted(

@@ -31,6 +31,7 @@ from floe.spark.write.python_writer import messages_of, python_writer_factory
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.manifests.entries import DataFile
+from floe.table.committing import branch_of, change_options, make_changes
 from floe.table.table import Table
 
 __all__ = ["TableStreamingWrite", "WriteStream", "publish_epoch"]
@@ -109,12 +110,12 @@ def publish_epoch(
     """Commit the files of an epoch; False if the table has it already, and the files are thrown away."""
     table.refresh()
     actions = table if options.branch is None else table.branch(options.branch, create=True)
-    last = last_epoch(table.metadata, actions._target, query_id)
+    last = last_epoch(table.metadata, branch_of(actions), query_id)
     if last is not None and epoch <= last:
         discard(table.storage, [file.file_path for file in files])
         return False
     summary = {**options.summary, **epoch_summary(query_id, epoch)}
-    own = actions._options(summary, Isolation(options.isolation))
+    own = change_options(actions, summary, Isolation(options.isolation))
     change: Change
     if replaces:
         change = Overwrite(added=files, where=TRUE, reads=BLIND, **own)
@@ -122,5 +123,5 @@ def publish_epoch(
         change = (MergeAppend if merging else FastAppend)(files, **own)
     else:
         return True
-    actions._do_all([change], [file.file_path for file in files])
+    make_changes(actions, [change], [file.file_path for file in files])
     return True

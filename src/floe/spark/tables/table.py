@@ -29,6 +29,7 @@ from floe.spark.tables.writing import capability_set, write_builder, write_capab
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.schemas.schema import Schema
 from floe.table.column_text import name_text
+from floe.table.committing import change_options, make_changes
 from floe.table.table import Table
 
 __all__ = ["SparkTable", "metadata_or_data_table"]
@@ -163,7 +164,7 @@ class SparkTable(
     def _remove(self, where: Expression) -> None:
         branch = self.selected.branch
         actions = self.table if branch is None else self.table.branch(branch)
-        actions._do(DeleteFiles(where=where, **actions._options(None)))
+        make_changes(actions, [DeleteFiles(where=where, **change_options(actions))])
 
     # columns that are not the table's own ------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from floe.spark.write.worker import RESULT_SCHEMA, WriteRows, files_of
 from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import DataFile
 from floe.table.branch import Stage
+from floe.table.committing import change_options, make_changes
 from floe.table.file_actions import FileActions
 from floe.table.table import Table
 from floe.table.transaction import Transaction
@@ -89,7 +90,7 @@ def publish(target: Table | Transaction, files: Sequence[DataFile], intent: Inte
     actions = actions_of(target, options)
     change = _change(actions, files, intent, options)
     if change is not None:
-        actions._do_all([change], [file.file_path for file in files])
+        make_changes(actions, [change], [file.file_path for file in files])
 
 
 def actions_of(target: Table | Transaction, options: WriteOptions) -> FileActions:
@@ -104,7 +105,7 @@ def actions_of(target: Table | Transaction, options: WriteOptions) -> FileAction
 
 
 def _change(actions: FileActions, files: Sequence[DataFile], intent: Intent, options: WriteOptions) -> Change | None:
-    own = actions._options(options.summary, Isolation(options.isolation))
+    own = change_options(actions, options.summary, Isolation(options.isolation))
     match intent:
         case Append():
             return MergeAppend(files, **own) if files else None
