@@ -13,22 +13,23 @@ import shutil
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from types import ModuleType
 
 from spark.processes import HEAD, PYTHON, Figures, Process, first_row, line
 from spark.sessions import JAR
-from spark.workloads import WORKLOADS, Workload
+from spark.workloads import Workload
 
-from spark import many_files
+from spark import many_files, workloads
 
 SIDES = ("floe", "java", "parquet")
 FILES = 20_000
 
 
-def main() -> None:
+def main(module: ModuleType = workloads, *, rows: int = 1_000_000, rounds: int = 3) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, default=rows)
     parser.add_argument("--appends", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--only", default="", help="parts of the names of workloads, with commas")
     given = parser.parse_args()
     if not PYTHON.exists() or not JAR.exists():
@@ -36,28 +37,29 @@ def main() -> None:
         return
     folder = Path(tempfile.mkdtemp(prefix="bench-spark-"))
     try:
-        run(folder, given)
+        run(folder, module, given)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run(folder: Path, given: argparse.Namespace) -> None:
+def run(folder: Path, module: ModuleType, given: argparse.Namespace) -> None:
     wanted = [text for text in given.only.split(",") if text]
     with Process("spark.make_inputs", str(folder), str(given.rows)) as process:
         process.answer()
-    for side in ("floe", "java"):
+    planned = module is workloads
+    for side in ("floe", "java") if planned else ():
         many_files.make(folder / side, FILES)
     print(f"{given.rows:,} rows, {given.appends} tiny appends, {given.rounds} rounds\n{HEAD}", flush=True)
     with ExitStack() as stack:
-        arguments = (str(folder), "spark.workloads", str(given.rows), str(given.appends))
+        arguments = (str(folder), module.__name__, str(given.rows), str(given.appends))
         sides = {side: stack.enter_context(Process("spark.serve", side, *arguments)) for side in SIDES}
         for process in sides.values():
             process.answer()
-        for workload in WORKLOADS:
+        for workload in module.WORKLOADS:
             if not wanted or any(text in workload.name for text in wanted):
                 found = measured(sides, workload, given.rounds)
                 print(line(workload.name, found), flush=True)
-    if not wanted or any(text in "session start" for text in wanted):
+    if planned and (not wanted or any(text in "session start" for text in wanted)):
         found = {side: Figures() for side in SIDES}
         for _ in range(given.rounds):
             for side in SIDES:
@@ -76,7 +78,7 @@ def measured(sides: dict[str, Process], workload: Workload, rounds: int) -> dict
         for side in ("floe", "java"):
             told = sides[side].ask(do="files", table=workload.table)
             found[side].files, found[side].size = len(told["files"]), told["bytes"]
-            if side == "floe":
+            if side == "floe" and workload.table.startswith("ctas"):
                 sides["parquet"].ask(do="view", name=f"of_{workload.table}", files=told["files"])
     return found
 
