@@ -18,6 +18,7 @@ from floe.spark.catalog.catalog import SparkCatalog
 from floe.spark.datasource import IcebergDataSource
 from floe.spark.extended_sql.answering import answer
 from floe.spark.requirements import check_environment, check_session
+from floe.spark.row_level.retrying import again_after_conflicts
 from floe.spark.shipping import ship_code
 from floe.table.connecting import connect
 from floe.table.lake import Lake
@@ -44,9 +45,15 @@ class FloeSession(SparkSession):
         return dict(self._floe_catalogs)
 
     def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
-        """Run a statement: Spark's own, or one that only tables of Iceberg have (`floe.spark.extended_sql`)."""
-        answered = answer(self, self._floe_catalogs, sqlQuery, super().sql)
-        return super().sql(sqlQuery, args, **kwargs) if answered is None else answered
+        """Run a statement: Spark's own, or one that only tables of Iceberg have (`floe.spark.extended_sql`).
+
+        One that changes rows is run again after conflicts if its table says so (`write.conflict.retries`).
+        """
+        run = super().sql
+        answered = answer(self, self._floe_catalogs, sqlQuery, run)
+        if answered is not None:
+            return answered
+        return again_after_conflicts(jvm_of(self), lambda: run(sqlQuery, args, **kwargs))
 
     def newSession(self) -> SparkSession:
         """Another session with its own settings and temporary views, and the same catalogs."""

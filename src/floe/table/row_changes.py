@@ -43,7 +43,7 @@ from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.table.row_actions import RowActions
 
-__all__ = ["Merge", "RowChanges", "RowsChanged"]
+__all__ = ["Merge", "RowChanges", "RowsChanged", "retries_of"]
 
 RETRIES: Final = "write.conflict.retries"
 """The property that says how often a statement is run again on the newest state after a conflict; by default never."""
@@ -233,7 +233,7 @@ class RowChanges(RowActions):
                 if made.by_metadata:
                     raise _NotWholeFiles(error) from None
                 tries += 1
-                if not isinstance(error, ConflictingChange) or not again or tries > _retries(base):
+                if not isinstance(error, ConflictingChange) or not again or tries > retries_of(base.target.properties):
                     raise
                 continue
             return RowsChanged(snapshot, told.deleted, told.updated, told.inserted, told.copied, told.unchanged)
@@ -260,8 +260,9 @@ class _NotWholeFiles(Exception):
         self.why = why
 
 
-def _retries(base: Base) -> int:
-    found = integer_property(base.target.properties, RETRIES, default=0)
+def retries_of(properties: Mapping[str, str]) -> int:
+    """How often a statement is run again after a conflict."""
+    found = integer_property(properties, RETRIES, default=0)
     if found < 0:
         raise InvalidUpdate(f"property {RETRIES} must be 0 or more, found {found}", property=RETRIES)
     return found

@@ -22,6 +22,7 @@ from floe.spark.bridge.rules import Rewritable
 from floe.spark.row_level.arranging import arranged
 from floe.spark.row_level.committing import commit
 from floe.spark.row_level.reads import OtherReads, other_reads
+from floe.spark.row_level.retrying import noting_conflicts
 from floe.spark.row_level.statement import Statement
 from floe.spark.row_level.worker import ChangeRows, Layout, TaskResult
 from floe.spark.shipping import shipped
@@ -133,7 +134,8 @@ class ChangedRows(Write, BatchWrite):
     def commit(self, messages: Any, *summary: Any) -> None:
         """Make one change of what all tasks did."""
         self._committing = True
-        commit(self._statement, _results(messages), self._others)
+        with noting_conflicts(self.jvm, self._statement.table):
+            commit(self._statement, _results(messages), self._others)
 
     def abort(self, messages: Any) -> None:
         """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made."""

@@ -15,6 +15,7 @@ from floe.spark.columns import spark_schema
 from floe.spark.definitions import shown_properties
 from floe.spark.names import CHANGES, Selected
 from floe.spark.row_level.operation import OperationBuilder
+from floe.spark.row_level.retrying import noting_conflicts
 from floe.spark.row_level.statement import statement_on
 from floe.spark.scan.builder import TableScanBuilder
 from floe.spark.scan.metadata_columns import metadata_columns
@@ -26,10 +27,13 @@ from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.partitioning import spark_transforms
 from floe.spark.tables.partitions import ListedPartitions
 from floe.spark.tables.writing import capability_set, write_builder, write_capabilities
+from floe.spark.write.intent import actions_of
+from floe.spark.write.options import WriteOptions, write_options
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.schemas.schema import Schema
 from floe.table.column_text import name_text
 from floe.table.committing import change_options, make_changes
+from floe.table.file_actions import FileActions
 from floe.table.table import Table
 
 __all__ = ["SparkTable", "metadata_or_data_table"]
@@ -152,6 +156,8 @@ class SparkTable(
         found = [self._translated(predicate) for predicate in predicates]
         if not self._can_be_written or not all(one.exact for one in found):
             return False
+        if self._destination()[0]._head() != self._source.snapshot:
+            return False  # it is for a branch that has other files
         return selects_whole_files(self._source.plan(and_(*(one.filter for one in found))))
 
     def deleteWhere(self, predicates: Any, *options: Any) -> None:
@@ -162,9 +168,14 @@ class SparkTable(
         return translate(self.jvm, predicate, self.floe_schema, case_sensitive=self.jvm.is_case_sensitive)
 
     def _remove(self, where: Expression) -> None:
-        branch = self.selected.branch
-        actions = self.table if branch is None else self.table.branch(branch)
-        make_changes(actions, [DeleteFiles(where=where, **change_options(actions))])
+        actions, options = self._destination()
+        with noting_conflicts(self.jvm, self.table, at_least=1):  # a file came meanwhile of which only some rows go
+            make_changes(actions, [DeleteFiles(where=where, **change_options(actions, options.summary))])
+
+    def _destination(self) -> tuple[FileActions, WriteOptions]:
+        """Where deletes go, as the session and the name say."""
+        options = write_options(self.jvm, {}, self.table.metadata, self.selected.branch)
+        return actions_of(self.table, options), options
 
     # columns that are not the table's own ------------------------------------------------------------------------
 
