@@ -193,7 +193,8 @@ def test_fields_of_structs_swap_names(spark: Spark) -> None:
     table.evolve().drop_column("s.y").commit()
     table.evolve().add_column("s.y", "int").commit()
     assert spark(f"SELECT s FROM {DB}.swapped") == [((2, None),)]
-    assert "Spark's Parquet reader" in spark.explained(f"SELECT * FROM {DB}.swapped")
+    how = "Spark's Parquet reader" if spark.version >= (4, 1) else "Arrow reader, for s.x, which was called y"
+    assert how in spark.explained(f"SELECT * FROM {DB}.swapped")
 
 
 def test_row_groups_of_promoted_columns(spark: Spark) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.partitioned_files import Kind
+from floe.spark.bridge.versions import READS_RENAMED_FIELDS
 from floe.spark.columns import EXISTS_DEFAULT, SparkField, spark_field, spark_type
 from floe.spark.literals import spark_literal
 from floe.spark.scan.constants import constant_kind, partition_constant
@@ -90,6 +91,8 @@ def why_not_columns(metadata: TableMetadata, wanted: Schema, *, above: bool = Fa
                 continue
             if not _same_or_widened(before.type, field.type):
                 return f"{entry.name}, which was {before.type}"
+            if entry.ancestors and before.name != field.name and not READS_RENAMED_FIELDS:
+                return f"{entry.name}, which was called {before.name}"
             if isinstance(field.type, StructType) and not _shares_a_leaf(before.type, field.type):
                 return f"{entry.name}, of which old files have nothing that is asked for"
     return None
