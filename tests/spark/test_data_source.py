@@ -70,6 +70,7 @@ def read_stream(spark: Any, where: str, checkpoint: Path, **options: Any) -> lis
     return [batch for batch in batches if batch]
 
 
+@pytest.mark.slow
 def test_streams_read_each_row_once(spark: Any, session: Spark, tmp_path: Path, table: Table) -> None:
     checkpoint = tmp_path / "checkpoint"
     table.append([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
@@ -85,6 +86,7 @@ def test_streams_read_each_row_once(spark: Any, session: Spark, tmp_path: Path, 
         read_stream(spark, table.location, checkpoint)
 
 
+@pytest.mark.slow
 def test_streams_are_written_once(spark: Any, tmp_path: Path, table: Table) -> None:
     lake = floe.connect(tmp_path / "wh")
     target = lake.create_table("db.copy", "name string, id bigint, more int")
@@ -106,6 +108,7 @@ def test_streams_are_written_once(spark: Any, tmp_path: Path, table: Table) -> N
     assert sorted((row["id"], row["name"], row["more"]) for row in found) == [(1, "a", None), (2, "b", None)]
 
 
+@pytest.mark.slow
 def test_a_stream_without_a_known_checkpoint_is_not_written(spark: Any, tmp_path: Path, table: Table) -> None:
     table.append([{"id": 1, "name": "a"}])
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
@@ -117,3 +120,57 @@ def test_a_stream_without_a_known_checkpoint_is_not_written(spark: Any, tmp_path
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
     assert len(table.refresh().snapshots) == 1
+
+
+# in sessions with lakes -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def named(session: Spark) -> str:
+    session("CREATE NAMESPACE IF NOT EXISTS lake.formats")
+    session("CREATE TABLE lake.formats.t AS SELECT id, id % 3 AS k FROM range(10)")
+    return "lake.formats.t"
+
+
+def test_formats_name_tables_of_the_catalogs(session: Spark, named: str) -> None:
+    spark: Any = session.session
+    expected = [(n, n % 3) for n in range(10)]
+    frame = spark.read.format("iceberg").load(named)
+    assert rows(frame) == expected
+    assert "Spark's Parquet reader" in session.explained(f"SELECT * FROM {named}")
+    assert "Spark's Parquet reader" in frame._jdf.queryExecution().toString()
+    assert rows(frame.where("id = 7").select("k")) == [(1,)]
+    assert rows(spark.read.format("iceberg").load(f"{named}.snapshots").select("operation")) == [("append",)]
+    location = session.lake().table("formats.t").location
+    assert rows(spark.read.format("iceberg").load(location)) == expected
+    assert rows(spark.read.format("iceberg").load(f"{location}#files").select("record_count"))[0][0] > 0
+    session("USE lake.formats")
+    try:
+        assert rows(spark.read.format("iceberg").load("t")) == expected
+    finally:
+        session("USE spark_catalog.default")
+
+
+def test_formats_write_and_travel(session: Spark) -> None:
+    spark: Any = session.session
+    session("CREATE NAMESPACE IF NOT EXISTS lake.formats")
+    session("CREATE TABLE lake.formats.written (id BIGINT, k BIGINT)")
+    spark.range(3).selectExpr("id", "id AS k").write.format("iceberg").mode("append").save("lake.formats.written")
+    first = session.lake().table("formats.written").current_snapshot
+    assert first is not None
+    spark.range(9, 10).selectExpr("id", "id AS k").write.format("iceberg").mode("overwrite").save(
+        "lake.formats.written"
+    )
+    assert session("SELECT * FROM lake.formats.written") == [(9, 9)]
+    old = spark.read.format("iceberg").option("snapshot-id", first.snapshot_id).load("lake.formats.written")
+    assert rows(old) == [(0, 0), (1, 1), (2, 2)]
+    with pytest.raises(PySparkException, match="there is no such table"):
+        spark.read.format("iceberg").load("lake.formats.nowhere")
+
+
+def test_formats_stream(session: Spark, tmp_path: Path, named: str) -> None:
+    session("CREATE TABLE lake.formats.streamed (id BIGINT, k BIGINT)")
+    stream = session.session.readStream.format("iceberg").load(named)
+    query = stream.writeStream.format("iceberg").option("checkpointLocation", str(tmp_path))
+    query.trigger(availableNow=True).start("lake.formats.streamed").awaitTermination()
+    assert session.sorted("SELECT * FROM lake.formats.streamed") == session.sorted(f"SELECT * FROM {named}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -49,7 +49,7 @@ from floe.table.connecting import connect
 from floe.table.connecting import open as table_at
 from floe.table.table import Table
 
-__all__ = ["IcebergDataSource"]
+__all__ = ["IcebergDataSource", "table_of"]
 
 _OF_CATALOG: Final = "catalog."
 
@@ -73,7 +73,7 @@ class IcebergDataSource(DataSource):
 
     def writer(self, schema: SparkStruct, overwrite: bool) -> DataSourceArrowWriter:
         """A write to the table."""
-        table = _table(self.options)
+        table = table_of(self.options)
         wanted = [field.name for field in table.schema.fields]
         if (given := schema.fieldNames()) != wanted:
             raise InvalidInput(
@@ -90,17 +90,18 @@ class IcebergDataSource(DataSource):
     def streamWriter(self, schema: SparkStruct, overwrite: bool) -> DataSourceStreamWriter:
         """A writer of a stream to the table."""
         made: DataSourceStreamWriter = stream_writer(
-            _table(self.options), schema, self.options, WriteOptions(), replaces=overwrite
+            table_of(self.options), schema, self.options, WriteOptions(), replaces=overwrite
         )
         return made
 
     def _source(self) -> Source:
-        table = _table(self.options)
+        table = table_of(self.options)
         given = {name.lower(): value for name, value in self.options.items()}
         return with_options(Source(table.name, table, AsOf(), table.schema), given)
 
 
-def _table(options: Any) -> Table:
+def table_of(options: Mapping[str, str]) -> Table:
+    """The table that options say: `path`, and perhaps `catalog`."""
     where = options.get("path")
     if where is None:
         raise InvalidInput('which table? write load("warehouse/db/t")')
@@ -193,7 +194,7 @@ class _Writer(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the files of all tasks."""
-        publish(_table(self._options), _files(messages), self._intent, WriteOptions())
+        publish(table_of(self._options), _files(messages), self._intent, WriteOptions())
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete the files of the tasks that had finished."""
