@@ -12,11 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from floe.errors import InvalidInput
 from floe.spark.bridge.jvm import Jvm, jvm_of
+from floe.spark.bridge.provider import install_format
 from floe.spark.bridge.rules import install_rule
 from floe.spark.bridge.sessions import prepare_new_sessions, register_catalogs
 from floe.spark.catalog.catalog import SparkCatalog
 from floe.spark.datasource import IcebergDataSource
 from floe.spark.extended_sql.answering import answer
+from floe.spark.provider import found_table
 from floe.spark.requirements import check_environment, check_session
 from floe.spark.row_level.retrying import again_after_conflicts
 from floe.spark.shipping import ship_code
@@ -108,6 +110,7 @@ def _attached(session: SparkSession, lakes: Mapping[str, Lake], ship: bool = Fal
     install_rule(jvm, java_session)
     prepare_new_sessions(jvm, java_session, lambda new: _prepare(jvm, new))
     _register_data_source(session)
+    install_format(jvm, lambda options: found_table(jvm, application, options))
     if ship:
         ship_code(session.sparkContext)
     session.__class__ = FloeSession
