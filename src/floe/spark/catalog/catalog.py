@@ -260,7 +260,7 @@ class SparkCatalog(LakeViews, LakeProcedures, StagingTableCatalog, SupportsNames
             columns, partitions, properties = given[0].columns(), given[0].partitions(), given[0].properties()
         else:
             columns, partitions, properties = given
-        known = self.jvm.read_map(properties)
+        known = {**self._set("table-default"), **self.jvm.read_map(properties), **self._set("table-override")}
         if LOCATION in known and _is_same(known[LOCATION], self.lake.catalog.default_location(tuple(name))):
             del known[LOCATION]  # which Spark spells in its own way
         return new_table(
@@ -270,6 +270,10 @@ class SparkCatalog(LakeViews, LakeProcedures, StagingTableCatalog, SupportsNames
             self.evaluate,
             case_sensitive=self.jvm.is_case_sensitive,
         )
+
+    def _set(self, which: str) -> dict[str, str]:
+        """What settings such as `spark.sql.catalog.lake.table-default.format-version` say, as with Java's catalog."""
+        return self.jvm.settings_below(f"spark.sql.catalog.{self._name}.{which}.")
 
     def evaluate(self, sql: str, type_: Type) -> Any:
         """The value of a SQL expression, as a value of a column's type: Spark computes it."""

@@ -6,6 +6,7 @@ whole with it elsewhere. Whether a filter says exactly what the predicate says i
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -124,13 +125,25 @@ class _Translator:
                 return UNKNOWN_PREDICATE
             if value is None:
                 return Translated(bind_predicate(Op.IS_NULL, term), exact=True)
-            equal = bind_predicate(Op.EQ, term, (self._literal(term, value),))
+            equal = self._compared(Op.EQ, term, value).filter
             return Translated(equal, exact=True, negatable=False)  # of null, one is false and the other unknown
         if name == "STARTS_WITH":
             op = Op.STARTS_WITH
         if op is None or value is None:
             return UNKNOWN_PREDICATE
-        return Translated(bind_predicate(op, term, (self._literal(term, value),)), exact=True)
+        return self._compared(op, term, value)
+
+    def _compared(self, op: Op, term: BoundTerm, value: Any) -> Translated:
+        """A comparison. To Spark NaN is equal to itself and above all numbers; to Iceberg it is neither."""
+        if term.type.kind not in ("float", "double"):
+            return Translated(bind_predicate(op, term, (self._literal(term, value),)), exact=True)
+        is_nan = bind_predicate(Op.IS_NAN, term)
+        if math.isnan(value):
+            return Translated(is_nan, exact=True, negatable=False) if op in (Op.EQ, Op.GT_EQ) else UNKNOWN_PREDICATE
+        number = bind_predicate(op, term, (self._literal(term, value),))
+        if op in (Op.GT, Op.GT_EQ):
+            return Translated(or_(number, is_nan), exact=True)
+        return Translated(number, exact=True, negatable=op not in (Op.LT, Op.LT_EQ))
 
     def _in(self, found: Any, children: Any) -> Translated:
         term = self._term(children[0])
@@ -146,6 +159,8 @@ class _Translator:
                 return UNKNOWN_PREDICATE
             values = [children[place].value() for place in range(1, count + 1)]
         known = [value for value in values if value is not None]
+        if any(isinstance(value, float) and math.isnan(value) for value in known):
+            return UNKNOWN_PREDICATE
         literals = tuple(self._literal(term, value) for value in known)
         # with a null in the list the test is never false, but unknown
         return Translated(bind_predicate(Op.IN, term, literals), exact=True, negatable=len(known) == len(values))

@@ -42,14 +42,24 @@ def native_partitions(
 
 
 def native_factory(jvm: Jvm, columns: NativeColumns, predicates: Sequence[Any]) -> Any:
-    """What makes Spark's readers; predicates on columns that have their names in all files leave out row groups."""
-    own = {field.name for field in columns.data if field.id in columns.own_names}
+    """What makes Spark's readers; predicates on columns that have their names in all files leave out row groups.
+
+    But not those that NaN may pass: it is above all numbers to Spark, and not in the bounds that row groups have.
+    """
+    own = {field.name: field.type.kind for field in columns.data if field.id in columns.own_names}
     found = []
     for predicate in predicates:
         paths = [jvm.read_strings(reference.fieldNames()) for reference in predicate.references()]
         if paths and all(len(path) == 1 and path[0] in own for path in paths):
-            found.append(predicate)
+            floating = any(own[path[0]] in ("float", "double") for path in paths)
+            if not floating or _is_below(jvm, predicate):
+                found.append(predicate)
     return reader_factory(jvm, columns, found)
+
+
+def _is_below(jvm: Jvm, predicate: Any) -> bool:
+    """Whether a predicate says that a column is below some value."""
+    return predicate.name() in ("<", "<=") and jvm.simple_name(predicate.children()[0]) == "FieldReference"
 
 
 def arrow_partitions(jvm: Jvm, files: PlannedFiles, size: int) -> Any:

@@ -1,0 +1,46 @@
+"""The SQL suite: statements with the rows that they must give, over both catalogs and every format version.
+
+Each file runs in a namespace of its own. By default each runs once, with one pairing of catalog and version or the
+other in turn; the slow tier runs all of them with all pairings.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from helpers.spark import Spark
+from helpers.sql_files import Runner, read_cases
+
+FILES = sorted((Path(__file__).parent / "sql").glob("*.sql"))
+PAIRINGS = [("lake", 1), ("lake", 2), ("lake", 3), ("sq", 1), ("sq", 2), ("sq", 3)]
+USUAL = [("lake", 2), ("sq", 3)]
+
+
+def runs() -> list[object]:
+    found = []
+    for number, path in enumerate(FILES):
+        for catalog, version in PAIRINGS:
+            marks = () if (catalog, version) == USUAL[number % 2] else (pytest.mark.slow,)
+            found.append(pytest.param(path, catalog, version, marks=marks, id=f"{path.stem}-{catalog}-v{version}"))
+    return found
+
+
+@pytest.mark.parametrize(("path", "catalog", "version"), runs())
+def test_statements(session: Spark, path: Path, catalog: str, version: int) -> None:
+    namespace = f"suite_{path.stem}_{version}"
+    spark = session.session
+    setting = f"spark.sql.catalog.{catalog}.table-default.format-version"
+    session(f"CREATE NAMESPACE {catalog}.{namespace}")
+    session(f"USE {catalog}.{namespace}")
+    spark.conf.set(setting, str(version))
+    try:
+        runner = Runner(spark, {catalog, f"v{version}"}, {"catalog": catalog, "ns": namespace, "v": str(version)})
+        problems = runner.run(path)
+    finally:
+        spark.conf.unset(setting)
+        session("USE spark_catalog.default")
+    assert not problems, "\n" + "\n".join(problems)
+
+
+def test_there_are_as_many_as_we_say() -> None:
+    assert sum(len(read_cases(path)) for path in FILES) >= 300
