@@ -85,9 +85,9 @@ def _asked(jvm: Jvm, function: Any, source: Source, case_sensitive: bool) -> _As
 class AggregateScan(LocalScan):
     """One row with the answers."""
 
-    def __init__(self, jvm: Jvm, source: Source, found: Sequence[Answer]) -> None:
+    def __init__(self, jvm: Jvm, source: Source, found: Sequence[Answer], looked_at: Expression) -> None:
         super().__init__(jvm)
-        self.source, self._found = source, found
+        self.source, self._found, self.looked_at = source, found, looked_at
 
     def readSchema(self) -> Any:
         """The answers as columns."""

@@ -87,7 +87,7 @@ class TableScanBuilder(
     def build(self) -> Any:
         """The read."""
         if self._answers is not None:
-            return AggregateScan(self.jvm, self._source, self._answers)
+            return AggregateScan(self.jvm, self._source, self._answers, self._where)
         return TableScan(
             self.jvm,
             self._source,

@@ -1,0 +1,376 @@
+"""What statements do to files, row ids, branches and properties; what they refuse, and how they say it."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from floe import Table
+from helpers.spark import Spark
+
+COW, MOR = "copy-on-write", "merge-on-read"
+_numbers = count(1)
+
+
+class Target:
+    """A table of its own for a test."""
+
+    def __init__(self, spark: Spark, name: str) -> None:
+        self.spark, self.name = spark, name
+
+    @property
+    def table(self) -> Table:
+        return self.spark.lake().table(self.name.removeprefix("lake."))
+
+    def rows(self, columns: str = "*", where: str = "true") -> list[tuple[Any, ...]]:
+        return self.spark.sorted(f"SELECT {columns} FROM {self.name} WHERE {where}")
+
+    def summary(self) -> dict[str, str]:
+        snapshot = self.table.current_snapshot
+        assert snapshot is not None
+        return dict(snapshot.summary)
+
+
+class Make:
+    def __init__(self, spark: Spark) -> None:
+        self._spark = spark
+
+    def __call__(
+        self,
+        columns: str = "id INT, v STRING",
+        *,
+        version: int = 3,
+        mode: str = MOR,
+        by: str = "",
+        rows: str = "",
+        **properties: Any,
+    ) -> Target:
+        name = f"lake.changes.t{next(_numbers)}"
+        given = {f"write.{kind}.mode": mode for kind in ("delete", "update", "merge")}
+        given |= {"format-version": str(version)} | {
+            key.replace("_", "."): str(value) for key, value in properties.items()
+        }
+        told = ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
+        partitions = f"PARTITIONED BY ({by})" if by else ""
+        self._spark(f"CREATE TABLE {name} ({columns}) {partitions} TBLPROPERTIES ({told})")
+        if rows:
+            self._spark(f"INSERT INTO {name} VALUES {rows}")
+        return Target(self._spark, name)
+
+
+@pytest.fixture(scope="module")
+def make(session: Spark) -> Make:
+    session("CREATE NAMESPACE IF NOT EXISTS lake.changes")
+    return Make(session)
+
+
+# files --------------------------------------------------------------------------------------------------------------
+
+
+def test_only_files_with_changed_rows_are_written_anew(session: Spark, make: Make) -> None:
+    t = make(mode=COW, rows="(1, 'a'), (2, 'b')")
+    t.table.append([{"id": 3, "v": "c"}, {"id": 4, "v": "d"}])
+    t.table.append([{"id": 5, "v": "e"}, {"id": 6, "v": "f"}])
+    before = {task.file.file_path for task in t.table.scan().plan().tasks()}
+    session(f"DELETE FROM {t.name} WHERE v = upper(v) OR concat(v, id) = 'd4'")
+    after = {task.file.file_path for task in t.table.scan().plan().tasks()}
+    assert len(before - after) == 1
+    assert len(after - before) == 1
+    assert t.rows("id") == [(1,), (2,), (3,), (5,), (6,)]
+
+
+def test_a_statement_that_changes_nothing_makes_no_snapshot(session: Spark, make: Make) -> None:
+    for mode in (COW, MOR):
+        t = make(mode=mode, rows="(1, 'a'), (2, 'b')")
+        before = t.table.current_snapshot
+        session(f"DELETE FROM {t.name} WHERE concat(v, id) = 'nothing'")
+        session(f"UPDATE {t.name} SET v = 'x' WHERE concat(v, id) = 'nothing'")
+        assert t.table.current_snapshot == before
+
+
+def test_a_file_has_one_deletion_vector_that_grows(session: Spark, make: Make) -> None:
+    t = make(rows="(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e')")
+    t.table.append([{"id": n, "v": "z"} for n in range(6, 10)])
+    for number in (2, 7, 4):
+        session(f"DELETE FROM {t.name} WHERE id = {number}")
+    assert t.rows("id") == [(1,), (3,), (5,), (6,), (8,), (9,)]
+    tasks = list(t.table.scan().plan().tasks())
+    assert all(len(task.deletes) <= 1 for task in tasks)
+    assert sum(delete.record_count for task in tasks for delete in task.deletes) == 3
+    session(f"UPDATE {t.name} SET v = 'w' WHERE id IN (1, 8)")
+    vectors = {delete.file_path for task in t.table.scan().plan().tasks() for delete in task.deletes}
+    assert t.summary()["added-dvs"] in ("1", "2")
+    assert all(path.endswith(".puffin") for path in vectors)
+    assert t.rows("id", "v = 'w'") == [(1,), (8,)]
+
+
+def test_vectors_take_in_the_position_deletes_of_an_upgraded_table(session: Spark, make: Make) -> None:
+    t = make(version=2, rows="(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e')")
+    session(f"DELETE FROM {t.name} WHERE id = 2")
+    session(f"ALTER TABLE {t.name} SET TBLPROPERTIES ('format-version' = '3')")
+    session(f"DELETE FROM {t.name} WHERE id = 4")
+    assert t.rows("id") == [(1,), (3,), (5,)]
+    session(f"MERGE INTO {t.name} t USING (SELECT 3 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'm'")
+    assert t.rows() == [(1, "a"), (3, "m"), (5, "e")]
+
+
+@pytest.mark.parametrize(("granularity", "files"), [("file", 4), ("partition", 2)])
+def test_position_deletes_are_as_fine_as_the_table_says(
+    session: Spark, make: Make, granularity: str, files: int
+) -> None:
+    t = make("id INT, p INT", version=2, by="p", **{"write.delete.granularity": granularity})
+    for start in (0, 10):
+        t.table.append([{"id": start + n, "p": n % 2} for n in range(6)])
+    session(f"DELETE FROM {t.name} WHERE id IN (0, 1, 10, 11)")
+    assert t.summary()["added-delete-files"] == str(files)
+    assert t.rows("count(*)") == [(8,)]
+
+
+def test_a_small_merge_into_many_partitions_makes_one_file_for_each(session: Spark, make: Make) -> None:
+    for mode in (COW, MOR):
+        t = make("id INT, p INT", mode=mode, by="p")
+        session(f"INSERT INTO {t.name} SELECT id, id % 8 FROM range(80)")
+        session(
+            f"MERGE INTO {t.name} t USING (SELECT explode(sequence(0, 159)) AS id) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET id = -t.id WHEN NOT MATCHED THEN INSERT (id, p) VALUES (s.id, s.id % 8)"
+        )
+        assert t.summary()["added-data-files"] == "8"
+        assert t.rows("count(*), count(DISTINCT id), min(id)") == [(160, 160, -79)]
+
+
+def test_files_of_several_formats_are_written_anew(session: Spark, make: Make) -> None:
+    """Spark's own reader cannot read ORC by field id, so both readers take part."""
+    t = make(mode=COW, rows="(1, 'a'), (2, 'b')")
+    t.table.append([{"id": 3, "v": "c"}, {"id": 4, "v": "d"}], options={"write.format.default": "orc"})
+    t.table.append([{"id": 5, "v": "e"}, {"id": 6, "v": "f"}], options={"write.format.default": "avro"})
+    session(f"DELETE FROM {t.name} WHERE concat(v, id) IN ('c3', 'a1')")
+    assert t.rows() == [(2, "b"), (4, "d"), (5, "e"), (6, "f")]
+    session(f"UPDATE {t.name} SET v = 'u' WHERE id IN (SELECT max(id) FROM {t.name})")
+    assert t.rows() == [(2, "b"), (4, "d"), (5, "e"), (6, "u")]
+
+
+def test_rows_of_older_partition_specs_are_changed(session: Spark, make: Make) -> None:
+    for mode in (COW, MOR):
+        for version in (2, 3):
+            t = make("id INT, p STRING", mode=mode, version=version, by="p", rows="(1, 'x'), (2, 'y'), (3, 'x')")
+            session(f"ALTER TABLE {t.name} ADD PARTITION FIELD bucket(4, id)")
+            session(f"INSERT INTO {t.name} VALUES (4, 'x'), (5, 'y')")
+            session(f"UPDATE {t.name} SET p = 'z' WHERE id IN (1, 4)")
+            session(f"DELETE FROM {t.name} WHERE id IN (2, 5)")
+            assert t.rows() == [(1, "z"), (3, "x"), (4, "z")]
+
+
+# row ids ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_rows_keep_their_ids_and_say_when_they_were_changed(session: Spark, make: Make, mode: str) -> None:
+    t = make(mode=mode, rows="(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
+    born = dict(t.rows("id, _row_id"))
+    session(f"UPDATE {t.name} SET v = 'u' WHERE id = 2")
+    session(
+        f"MERGE INTO {t.name} t USING (SELECT * FROM VALUES (3), (9) AS s(id)) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = 'm' WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')"
+    )
+    session(f"DELETE FROM {t.name} WHERE id = 4")
+    found = {row[0]: row[1:] for row in t.rows("id, _row_id, _last_updated_sequence_number")}
+    assert {key: found[key][0] for key in (1, 2, 3)} == {key: born[key] for key in (1, 2, 3)}
+    assert found[9][0] not in born.values()
+    assert [found[key][1] for key in (1, 2, 3, 9)] == [1, 2, 3, 3]
+
+
+# values -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_nested_fields_defaults_and_types(session: Spark, make: Make, mode: str) -> None:
+    columns = (
+        "id BIGINT, s STRUCT<a: INT, b: STRUCT<c: STRING>>, l ARRAY<INT>, m MAP<STRING, DATE>, "
+        "d DECIMAL(9, 2), t TIMESTAMP, k INT DEFAULT 7"
+    )
+    t = make(columns, mode=mode)
+    session(
+        f"INSERT INTO {t.name} VALUES (1, named_struct('a', 1, 'b', named_struct('c', 'x')), array(1, 2), "
+        "map('k', DATE'2024-02-29'), 1.25, TIMESTAMP'2024-01-01 10:00:00', 1), (2, NULL, NULL, NULL, NULL, NULL, 2)"
+    )
+    session(f"UPDATE {t.name} SET s.b.c = 'y', s.a = s.a + 1, l = array(9), d = d * 2, k = DEFAULT WHERE id = 1")
+    session(
+        f"MERGE INTO {t.name} t USING (SELECT 3 AS id, 5 AS a) x ON t.id = x.id "
+        "WHEN NOT MATCHED THEN INSERT (id, s) VALUES (x.id, named_struct('a', x.a, 'b', NULL)) "
+        "WHEN NOT MATCHED BY SOURCE AND t.id = 2 THEN UPDATE SET m = map('z', NULL)"
+    )
+    assert t.rows("id, s.a, s.b.c, l, element_at(m, 'k'), map_keys(m), d, k") == [
+        (1, 2, "y", [9], date(2024, 2, 29), ["k"], Decimal("2.50"), 7),
+        (2, None, None, None, None, ["z"], None, 2),
+        (3, 5, None, None, None, None, None, 7),
+    ]
+
+
+def test_merge_with_schema_evolution(session: Spark, make: Make) -> None:
+    if session.version < (4, 1):
+        pytest.skip("Spark has it since 4.1")
+    for mode in (COW, MOR):
+        t = make(mode=mode, rows="(1, 'a'), (2, 'b')")
+        session(
+            f"MERGE WITH SCHEMA EVOLUTION INTO {t.name} t "
+            "USING (SELECT 2 AS id, 'bb' AS v, 20 AS n UNION ALL SELECT 3, 'c', 30) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+        assert t.rows("id, v, n") == [(1, "a", None), (2, "bb", 20), (3, "c", 30)]
+
+
+def test_not_null_columns_refuse_null(session: Spark, make: Make) -> None:
+    t = make("id INT NOT NULL, v STRING", rows="(1, 'a'), (2, 'b')")
+    with pytest.raises(PySparkException, match=r"NOT_NULL|null"):
+        session(f"UPDATE {t.name} SET id = nullif(id, 1)")
+    session(f"DELETE FROM {t.name} WHERE id = 1")  # whose other columns are null on the way
+    session(f"MERGE INTO {t.name} t USING (SELECT 2 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    assert t.rows() == []
+
+
+# doors --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_data_frames_merge(session: Spark, make: Make, mode: str) -> None:
+    t = make(mode=mode, rows="(1, 'a'), (2, 'b')")
+    source = session.session.createDataFrame([(2, "two"), (3, "three")], "id INT, v STRING").alias("s")
+    merging = source.mergeInto(t.name, F.expr(f"{t.name}.id = s.id"))
+    merging.whenMatched().updateAll().whenNotMatched().insertAll().whenNotMatchedBySource().delete().merge()
+    assert t.rows() == [(2, "two"), (3, "three")]
+
+
+def test_statements_with_parameters_and_explanations(session: Spark, make: Make) -> None:
+    t = make(mode=COW, rows="(1, 'a'), (2, 'b'), (3, 'c')")
+    session.session.sql(f"DELETE FROM {t.name} WHERE id = :id", {"id": 2})
+    assert t.rows("id") == [(1,), (3,)]
+    told = session.explained(f"UPDATE {t.name} SET v = 'x' WHERE concat(v, id) = 'a1'")
+    assert f"Floe table {t.name}: UPDATE, copy-on-write" in told
+    assert t.rows() == [(1, "a"), (3, "c")]
+
+
+def test_a_row_that_matches_twice_is_refused(session: Spark, make: Make) -> None:
+    for mode in (COW, MOR):
+        t = make(mode=mode, rows="(1, 'a'), (2, 'b')")
+        before = t.table.current_snapshot
+        with pytest.raises(PySparkException) as caught:
+            session(
+                f"MERGE INTO {t.name} t USING (SELECT * FROM VALUES (1, 'x'), (1, 'y') AS s(id, v)) s "
+                "ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
+            )
+        assert "MERGE_CARDINALITY_VIOLATION" in str(caught.value)
+        assert t.table.current_snapshot == before
+
+
+def test_branches_and_stages(session: Spark, make: Make) -> None:
+    for mode in (COW, MOR):
+        t = make(mode=mode, rows="(1, 'a'), (2, 'b'), (3, 'c')")
+        session(f"ALTER TABLE {t.name} CREATE BRANCH b")
+        session(f"DELETE FROM {t.name}.branch_b WHERE id = 1")
+        session(f"UPDATE {t.name}.branch_b SET v = 'u' WHERE id = 2")
+        session(
+            f"MERGE INTO {t.name}.branch_b t USING (SELECT 3 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE "
+            "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = concat(t.v, '!')"
+        )
+        assert session.sorted(f"SELECT * FROM {t.name}.branch_b") == [(2, "u!")]
+        assert t.rows() == [(1, "a"), (2, "b"), (3, "c")]
+        with pytest.raises(PySparkException):
+            session(f"DELETE FROM {t.name}.snapshot_id_{t.table.snapshots[0].snapshot_id} WHERE concat(v, id) = 'a1'")
+
+
+def test_writes_that_are_audited_first(session: Spark, make: Make) -> None:
+    t = make(rows="(1, 'a'), (2, 'b'), (3, 'c')", **{"write.wap.enabled": "true"})
+    session.session.conf.set("spark.wap.branch", "audit")
+    try:
+        session(f"DELETE FROM {t.name} WHERE concat(v, id) = 'a1'")
+        session(f"UPDATE {t.name} SET v = 'u' WHERE id = 2")
+        session(f"DELETE FROM {t.name} WHERE id = 3")
+    finally:
+        session.session.conf.unset("spark.wap.branch")
+    assert t.rows() == [(1, "a"), (2, "b"), (3, "c")]
+    assert session.sorted(f"SELECT * FROM {t.name}.branch_audit") == [(2, "u")]
+
+
+# others at the same time --------------------------------------------------------------------------------------------
+
+
+class Meanwhile:
+    """Runs something just before the next commit of a table."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.todo: list[Any] = []
+        before = Table._do_all
+
+        def commit(table: Table, *arguments: Any) -> Any:
+            if self.todo:
+                self.todo.pop()()
+            return before(table, *arguments)
+
+        monkeypatch.setattr(Table, "_do_all", commit)
+
+    def __call__(self, *todo: Any) -> None:
+        self.todo = list(reversed(todo))
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    return Meanwhile(monkeypatch)
+
+
+def test_a_conflict_names_the_other_commit_and_the_files(session: Spark, make: Make, meanwhile: Meanwhile) -> None:
+    t = make(rows="(1, 'a'), (2, 'b')")
+    other = t.table
+    meanwhile(lambda: other.update({"v": "'theirs'"}, where="id = 1"))
+    with pytest.raises(PySparkException) as caught:
+        session(f"UPDATE {t.name} SET v = 'mine' WHERE id = 1")
+    told = str(caught.value)
+    snapshot = other.current_snapshot
+    assert snapshot is not None
+    assert str(snapshot.snapshot_id) in told
+    assert ".parquet" in told
+    assert "Traceback" not in told
+    assert t.rows() == [(1, "theirs"), (2, "b")]
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_conflicts_are_tried_again_if_the_table_says_so(
+    session: Spark, make: Make, meanwhile: Meanwhile, mode: str
+) -> None:
+    t = make(mode=mode, rows="(1, 'a'), (2, 'b')", **{"write.conflict.retries": "1"})
+    meanwhile(lambda: t.table.update({"v": "v || '+'"}, where="id = 1"))
+    session(f"UPDATE {t.name} SET v = concat(v, '!') WHERE id = 1")
+    assert t.rows() == [(1, "a+!"), (2, "b")]
+    meanwhile(
+        lambda: t.table.update({"v": "v || '+'"}, where="id = 1"),
+        lambda: None,
+        lambda: t.table.update({"v": "v || '+'"}, where="id = 1"),
+    )
+    with pytest.raises(PySparkException):
+        session(f"UPDATE {t.name} SET v = concat(v, '!') WHERE id = 1")
+    assert t.rows() == [(1, "a+!++"), (2, "b")]
+
+
+def test_a_delete_of_whole_files_meets_one_of_which_some_rows_go(
+    session: Spark, make: Make, meanwhile: Meanwhile
+) -> None:
+    t = make("id INT, v STRING", rows="(1, 'a'), (1, 'b')")
+    meanwhile(lambda: t.table.append([{"id": 1, "v": "c"}, {"id": 2, "v": "d"}]))
+    session(f"DELETE FROM {t.name} WHERE id = 1")
+    assert t.rows() == [(2, "d")]
+
+
+def test_what_a_statement_reads_of_its_own_table_counts(session: Spark, make: Make, meanwhile: Meanwhile) -> None:
+    """A DELETE by a subquery on the same table rests on more rows than it deletes."""
+    t = make(by="v", rows="(1, 'a'), (2, 'b'), (3, 'c')")
+    meanwhile(lambda: t.table.append([{"id": 9, "v": "b"}]))
+    with pytest.raises(PySparkException):
+        session(f"DELETE FROM {t.name} WHERE v = 'a' AND id < (SELECT max(id) FROM {t.name} WHERE v = 'b')")
+    meanwhile(lambda: t.table.append([{"id": 9, "v": "d"}]))
+    session(f"DELETE FROM {t.name} WHERE v = 'a' AND id < (SELECT max(id) FROM {t.name} WHERE v = 'b')")
+    assert t.rows() == [(2, "b"), (3, "c"), (9, "b"), (9, "d")]
