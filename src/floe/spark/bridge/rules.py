@@ -27,6 +27,8 @@ import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2;
+import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite;
 
 public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
   private final UnaryOperator rewrite;
@@ -49,6 +51,7 @@ public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
       if (node instanceof AppendData) return hasOwn(((AppendData) node).write());
       if (node instanceof OverwriteByExpression) return hasOwn(((OverwriteByExpression) node).write());
       if (node instanceof OverwritePartitionsDynamic) return hasOwn(((OverwritePartitionsDynamic) node).write());
+      if (node instanceof WriteToDataSourceV2) return isOwnStream(((WriteToDataSourceV2) node).batchWrite());
       return false;
     }
 
@@ -57,6 +60,10 @@ public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
     }
 
     private static boolean isOwn(Object found) { return java.lang.reflect.Proxy.isProxyClass(found.getClass()); }
+
+    private static boolean isOwnStream(Object found) {
+      return found instanceof MicroBatchWrite && isOwn(((MicroBatchWrite) found).writeSupport());
+    }
 
     private static boolean hasOwn(scala.Option found) { return found.isDefined() && isOwn(found.get()); }
   }
@@ -82,8 +89,15 @@ class OwnNodes(Proxy):
 
     def apply(self, node: Any) -> Any:
         """Ask the scan or the write of a node."""
-        found = proxy_of(node.scan() if self.jvm.simple_name(node).endswith("ScanRelation") else node.write().get())
+        found = proxy_of(self._owner(node))
         return found.rewritten(node) if isinstance(found, Rewritable) else node
+
+    def _owner(self, node: Any) -> Any:
+        match self.jvm.simple_name(node):
+            case "WriteToDataSourceV2":
+                return node.batchWrite().writeSupport()
+            case name:
+                return node.scan() if name.endswith("ScanRelation") else node.write().get()
 
     def andThen(self, other: Any) -> Any:
         """Spark does not ask for it."""
