@@ -279,6 +279,21 @@ def test_complete_output_replaces_all_rows(session: Spark, tmp_path: Path) -> No
     assert session.sorted("SELECT * FROM lake.streams.totals") == [("a", 2), ("b", 1), ("c", 1)]
 
 
+@pytest.mark.parametrize(("mode", "most"), [("hash", 3), ("none", 12)])
+def test_the_rows_of_a_partition_come_together(session: Spark, tmp_path: Path, mode: str, most: int) -> None:
+    name = f"lake.streams.together_{mode}"
+    session(
+        f"CREATE TABLE {name} (id BIGINT, k STRING) PARTITIONED BY (truncate(1, k), bucket(1, id))"
+        f" TBLPROPERTIES ('write.distribution-mode' = '{mode}')"
+    )
+    folder = Folder(session, tmp_path, "id BIGINT, k STRING")
+    folder.add(*({"id": n, "k": "abc"[n % 3] * 2} for n in range(60)))
+    write(folder.stream().repartition(4), name, tmp_path / "checkpoint")
+    assert session(f"SELECT count(*), sum(id) FROM {name}") == [(60, 1770)]
+    files = session.one(f"SELECT count(*) FROM {name}.files")
+    assert files == 3 if mode == "hash" else 3 < files <= most
+
+
 def test_columns_are_found_by_name_and_filled_with_defaults(session: Spark, tmp_path: Path) -> None:
     session(
         "CREATE TABLE lake.streams.named (a STRING, b BIGINT NOT NULL, c INT DEFAULT 5, d DATE)"

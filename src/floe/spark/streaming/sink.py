@@ -16,16 +16,19 @@ import pyarrow as pa
 
 from floe.commit.change import Change
 from floe.commit.footprint import BLIND, Isolation
-from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.append import FastAppend
 from floe.commit.operations.overwrite import Overwrite
 from floe.errors import UnsupportedFeature
 from floe.formats.arrow_values import constant_array
 from floe.formats.writers.rolling import discard
 from floe.spark.bridge.interfaces.streams import StreamingWrite
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.rules import Rewritable
 from floe.spark.shipping import shipped
 from floe.spark.streaming.columns import places_of
 from floe.spark.streaming.epochs import epoch_summary, last_epoch
+from floe.spark.streaming.together import with_partitions_together
+from floe.spark.write.distribution import distribution_mode
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.python_writer import messages_of, python_writer_factory
 from floe.spark.write.worker import WriteRows, files_of
@@ -58,8 +61,11 @@ class WriteStream:
         return pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
 
 
-class TableStreamingWrite(StreamingWrite):
-    """A write of a stream to a table: appends, or with `replaces` all rows anew in each epoch."""
+class TableStreamingWrite(StreamingWrite, Rewritable):
+    """A write of a stream to a table: appends, or with `replaces` all rows anew in each epoch.
+
+    Spark makes one for each epoch, so the table is written as it is then.
+    """
 
     def __init__(
         self, jvm: Jvm, name: str, table: Table, options: WriteOptions, schema: Any, query_id: str, *, replaces: bool
@@ -72,14 +78,22 @@ class TableStreamingWrite(StreamingWrite):
                 table=name,
             )
         self._name, self._options, self._schema, self._query_id = name, options, schema, query_id
-        self._table = Table(table._pointer, table._state)
+        self._table = Table.load(table._pointer)
         self._replaces = replaces
         rows = jvm.read_data_type(schema)
-        self._places = places_of(table.schema, rows, case_sensitive=jvm.is_case_sensitive, table=name)
+        self._places = places_of(self._table.schema, rows, case_sensitive=jvm.is_case_sensitive, table=name)
 
     def title(self) -> str:
         """What plans show."""
         return f"Floe table {self._name}: stream"
+
+    def rewritten(self, node: Any) -> Any:
+        """The same with its rows brought together."""
+        metadata = self._table.metadata
+        mode = distribution_mode(metadata, self._options.distribution)
+        query = node.query()
+        together = with_partitions_together(self.jvm, query, metadata, mode)
+        return node if together is query else node.withNewChildren(self.jvm.seq([together]))
 
     def createStreamingWriterFactory(self, info: Any) -> Any:
         """What writes the rows of a task, in an executor."""
@@ -105,7 +119,6 @@ def publish_epoch(
     options: WriteOptions,
     *,
     replaces: bool = False,
-    merging: bool = False,
 ) -> bool:
     """Commit the files of an epoch; False if the table has it already, and the files are thrown away."""
     table.refresh()
@@ -120,7 +133,7 @@ def publish_epoch(
     if replaces:
         change = Overwrite(added=files, where=TRUE, reads=BLIND, **own)
     elif files:
-        change = (MergeAppend if merging else FastAppend)(files, **own)
+        change = FastAppend(files, **own)
     else:
         return True
     make_changes(actions, [change], [file.file_path for file in files])
