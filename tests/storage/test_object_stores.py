@@ -1,5 +1,6 @@
 """Object stores: the conformance suite over a real S3 server and obstore's own stores, lost answers, and secrets."""
 
+import pickle
 import traceback
 import uuid
 from collections.abc import Iterator
@@ -282,3 +283,12 @@ def test_azure_and_google_stores_open_without_a_network() -> None:
         storage.make_folder(location)
         assert CANARY not in repr(storage)
         assert CANARY not in repr(storage._bucket(storage._parse(location)))
+
+
+def test_a_storage_goes_to_other_processes(s3_options: dict[str, Any]) -> None:
+    storage = open_storage("s3://", **s3_options)
+    location = f"s3://bucket/{uuid.uuid4()}"
+    storage.write(location, b"abc")  # so that a connection is open
+    again = pickle.loads(pickle.dumps(storage))
+    assert again.read(location) == b"abc"
+    assert repr(again) == repr(storage)

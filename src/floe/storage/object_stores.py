@@ -73,6 +73,11 @@ class _Bucket:
     """Repeats requests that may be repeated: for uploads in parts, where one of many fails easily."""
 
 
+def _reopened(scheme: str, options: Mapping[str, Any], connect: Connect | None, lists_in_order: bool) -> ObjectStorage:
+    """A storage in another process: it opens its buckets itself."""
+    return ObjectStorage(scheme, options, connect=connect, lists_in_order=lists_in_order)
+
+
 class ObjectStorage:
     """The objects of all buckets of one kind of store, opened with the same options.
 
@@ -92,10 +97,14 @@ class ObjectStorage:
         self._options = dict(options or {})
         self._obstore = load_library("obstore", needed_by=f"{scheme}://", install=OBJECT_SCHEMES.get(scheme, "obstore"))
         self._errors = load_library("obstore.exceptions", needed_by=f"{scheme}://", install="obstore")
+        self._given_connect = connect
         self._connect = connect or self._open_bucket
         self._lists_in_order = lists_in_order
         self._buckets: dict[str, _Bucket] = {}
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self.scheme, self._options, self._given_connect, self._lists_in_order)
 
     def __repr__(self) -> str:
         return f"ObjectStorage({self.scheme}://; {shown_options(self._options) or 'options of the environment'})"
