@@ -27,6 +27,7 @@ import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2;
 import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite;
 
@@ -51,6 +52,8 @@ public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
       if (node instanceof AppendData) return hasOwn(((AppendData) node).write());
       if (node instanceof OverwriteByExpression) return hasOwn(((OverwriteByExpression) node).write());
       if (node instanceof OverwritePartitionsDynamic) return hasOwn(((OverwritePartitionsDynamic) node).write());
+      if (node instanceof StreamingDataSourceV2ScanRelation)
+        return isOwn(((StreamingDataSourceV2ScanRelation) node).stream());
       if (node instanceof WriteToDataSourceV2) return isOwnStream(((WriteToDataSourceV2) node).batchWrite());
       return false;
     }
@@ -94,6 +97,8 @@ class OwnNodes(Proxy):
 
     def _owner(self, node: Any) -> Any:
         match self.jvm.simple_name(node):
+            case "StreamingDataSourceV2ScanRelation":
+                return node.stream()
             case "WriteToDataSourceV2":
                 return node.batchWrite().writeSupport()
             case name:
