@@ -15,9 +15,11 @@ from floe.plan.splits import adjusted_split_size, pack_tasks, split_settings
 from floe.spark.bridge.interfaces.streams import MicroBatchStream, SupportsTriggerAvailableNow
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.partitioned_files import partitioned_files
+from floe.spark.bridge.rules import Rewritable
 from floe.spark.bridge.streams import Limits, java_offset, read_limit, read_limits
 from floe.spark.columns import spark_schema
 from floe.spark.scan.native import native_columns, reader_factory, why_not_native
+from floe.spark.scan.projection import projected
 from floe.spark.scan.python_reader import python_partitions, python_reader_factory
 from floe.spark.scan.reach import why_not_reachable
 from floe.spark.scan.source import Source
@@ -27,6 +29,7 @@ from floe.spark.shipping import shipped
 from floe.spark.streaming.offsets import BEGINNING, offset_of
 from floe.spark.streaming.options import stream_options
 from floe.spark.streaming.steps import Part, StreamSteps
+from floe.spec.partitioning.partition_spec import unified_partition_type
 from floe.spec.schemas.schema import Schema
 from floe.table.table import Table
 
@@ -36,7 +39,7 @@ _INPUT: Final = "org.apache.spark.sql.connector.read.InputPartition"
 _COLUMNS: Final = ["file_path", "file_format", "file_size_in_bytes", "spec_id", "split_offsets"]
 
 
-class TableStream(MicroBatchStream, SupportsTriggerAvailableNow):
+class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
     """What is appended to a table, batch by batch."""
 
     def __init__(self, jvm: Jvm, source: Source, wanted: Schema) -> None:
@@ -99,6 +102,13 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow):
         if self._branch is None or self._branch not in metadata.refs:
             return metadata.current_snapshot_id
         return metadata.refs[self._branch].snapshot_id
+
+    def rewritten(self, node: Any) -> Any:
+        """The node: only from it older versions of Spark let a stream know that metadata columns are asked for."""
+        metadata = self._table.metadata
+        partitions = unified_partition_type(metadata.partition_specs, metadata.schemas)
+        self._wanted = projected(self._source.schema, self.jvm.read_data_type(node.schema()), partitions)
+        return node
 
     # the rows ----------------------------------------------------------------------------------------------------
 
