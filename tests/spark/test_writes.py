@@ -229,6 +229,15 @@ def test_sorted_tables_are_sorted(session: Spark, db: str) -> None:
         assert rows == sorted(rows, reverse=True)
 
 
+def test_sorted_partitions_are_not_spread_over_tasks(session: Spark, db: str) -> None:
+    name = f"{db}.sorted_parts"
+    session(f"CREATE TABLE {name} (id BIGINT, k INT) PARTITIONED BY (k) TBLPROPERTIES ('sort-order' = 'id desc')")
+    session(f"INSERT INTO {name} SELECT id, CAST(id % 5 AS INT) FROM range(0, 10000, 1, 8)")
+    files = loaded(session, name).inspect.files(columns=["partition", "record_count"]).to_pylist()
+    assert sum(file["record_count"] for file in files) == 10000
+    assert len(files) <= 6, "two tasks share at most one partition"
+
+
 def test_truncate_and_deletes_of_whole_files(session: Spark, parted: str) -> None:
     session(f"DELETE FROM {parted} WHERE k = 1")
     assert counts(session, parted) == [(0, 3), (2, 3)]

@@ -6,6 +6,8 @@ how many tasks that makes: small groups share one, large ones are cut.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -45,21 +47,37 @@ def distributed(jvm: Jvm, rows: DataFrame, metadata: TableMetadata, mode: str, f
         for field in metadata.spec.fields
         if not isinstance(field.transform, Void)
     ]
-    if mode == "range" and (order := _ordered(jvm, rows, metadata.sort_order, schema) or groups):
-        return rows.repartitionByRange(*order)
+    order = [one.asc() for one in groups] + _ordered(jvm, rows, metadata.sort_order, schema)
+    if mode == "range" and order:  # partition by partition, so that a task has few of them
+        return _by_range(jvm, rows, order, file_bytes)
     return rebalanced(jvm, rows, groups, file_bytes) if mode == "hash" and groups else rows
 
 
 def rebalanced(jvm: Jvm, rows: DataFrame, groups: list[Column], file_bytes: int) -> DataFrame:
     """The rows of a group in one task, or in several if that would make files too large; small groups together."""
-    size = min(_ROWS_TO_FILE * file_bytes, _MOST_BYTES)
     plan = jvm.sql("catalyst.plans.logical.RebalancePartitions")(
         jvm.seq([jvm.expression(column) for column in groups]),
         rows._jdf.queryExecution().analyzed(),
         jvm.none,
-        jvm.some_long(size),
+        _advised(jvm, file_bytes),
     )
     return jvm.data_frame(rows.sparkSession, plan)
+
+
+def _by_range(jvm: Jvm, rows: DataFrame, order: list[Column], file_bytes: int) -> DataFrame:
+    """Rows that follow each other in one task, up to a file's worth of them."""
+    plan = jvm.sql("catalyst.plans.logical.RepartitionByExpression")(
+        jvm.seq([jvm.expression(column) for column in order]),
+        rows._jdf.queryExecution().analyzed(),
+        jvm.none,
+        _advised(jvm, file_bytes),
+    )
+    return jvm.data_frame(rows.sparkSession, plan)
+
+
+def _advised(jvm: Jvm, file_bytes: int) -> Any:
+    """How many bytes of Spark's rows make about a file."""
+    return jvm.some_long(min(_ROWS_TO_FILE * file_bytes, _MOST_BYTES))
 
 
 def _ordered(jvm: Jvm, rows: DataFrame, order: SortOrder, schema: Schema) -> list[Column]:
