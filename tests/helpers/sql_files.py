@@ -109,6 +109,8 @@ class Runner:
                 return f"failed: {told[:500]}"
             missing = [one for one in case.errors if not _tells(error, one)]
             return f"expected error {missing}, found {told[:500]}" if missing else None
+        except Exception as error:  # such as one that PySpark does not know
+            return f"failed with {type(error).__name__}: {str(error)[:500]}"
         if case.errors:
             return f"expected error {case.errors}, found rows {rows[:10]}"
         if case.taken_as is not None:

@@ -37,6 +37,7 @@ public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
   public PlanRule(UnaryOperator rewrite) { this.rewrite = rewrite; }
 
   public TreeNode apply(TreeNode plan) {
+    if (plan instanceof DeleteFromTable || plan instanceof DeleteFromTableWithFilters) return plan;  // nothing is read
     return ((QueryPlan) plan).transformUpWithSubqueries(new OwnNodes(rewrite));
   }
 
