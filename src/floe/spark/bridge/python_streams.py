@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import datasource
+from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -58,8 +59,6 @@ class _RowStreamWriter(DataSourceStreamWriter):
         raise NotImplementedError
 
     def _batches(self, rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-        from pyspark.sql.conversion import LocalDataToArrowConversion  # noqa: PLC0415 (elsewhere in other versions)
-
         while some := list(islice(rows, _ROWS)):
             yield from LocalDataToArrowConversion.convert(some, self.schema, False).to_batches()
 
