@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from floe import errors, spec
     from floe.arrow.values.given import lit
-    from floe.spark.session import attach, spark
+    from floe.spark.session import attach
+    from floe.spark.starting import spark
     from floe.spec.expressions.dsl import col
     from floe.spec.schemas.schema import Schema
     from floe.table.connecting import connect, open
@@ -51,7 +52,7 @@ _HOMES = {
     "errors": "floe.errors",
     "lit": "floe.arrow.values.given",
     "open": "floe.table.connecting",
-    "spark": "floe.spark.session",
+    "spark": "floe.spark.starting",
     "spec": "floe.spec",
 }
 """Where each public name lives; a home that ends in the name itself is the module."""

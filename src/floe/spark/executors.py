@@ -7,13 +7,15 @@ words that tell nobody what to do. The few lines that open it therefore travel a
 from __future__ import annotations
 
 import pickle
+import platform
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from pyspark import cloudpickle
 
-from floe import __version__
+import floe
 
 __all__ = ["Carried"]
 
@@ -29,14 +31,11 @@ class Carried:
         return self._work(batches)
 
     def __reduce__(self) -> Any:
-        return _opened, (pickle.dumps(self._work, protocol=pickle.HIGHEST_PROTOCOL), __version__)
+        return _opened, (pickle.dumps(self._work, protocol=pickle.HIGHEST_PROTOCOL), floe.__version__)
 
 
 def _opened(pickled: bytes, version: str) -> Any:
     """The function; runs in an executor, where only Python itself is known to be."""
-    import pickle  # noqa: PLC0415
-    import platform  # noqa: PLC0415
-    import sys  # noqa: PLC0415
 
     def lacking(what: str, hint: str) -> Exception:
         kind: Any = type("InvalidSettings", (Exception,), {"__module__": "floe.errors"})  # which may be missing
@@ -45,11 +44,10 @@ def _opened(pickled: bytes, version: str) -> Any:
 
     install = "pip install 'floe[spark]' there, or name another Python by PYSPARK_PYTHON"
     try:
-        import floe  # noqa: PLC0415
-
-        if floe.__version__ != version:
+        found = import_module("floe")
+        if found.__version__ != version:
             raise lacking(
-                f"has floe {floe.__version__}, and the driver has {version}",
+                f"has floe {found.__version__}, and the driver has {version}",
                 "install the same there, or send it along: floe.spark(…, ship=True)",
             )
         return pickle.loads(pickled)

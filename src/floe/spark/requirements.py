@@ -6,13 +6,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
-from floe.errors import InvalidSettings, UnsupportedFeature
+from floe.errors import InvalidInput, InvalidSettings, StorageError, UnsupportedFeature
+from floe.storage.local import LocalStorage
 
-__all__ = ["check_environment", "check_session", "java_version"]
+__all__ = ["check_catalog_names", "check_environment", "check_session", "java_version"]
 
 OLDEST_JAVA: Final = 17
 OLDEST_SPARK, NEXT_SPARK = (4, 0), (4, 4)
@@ -30,6 +31,17 @@ def check_environment(conf: Mapping[str, Any] | None = None) -> None:
         raise InvalidSettings("Spark needs Java, and there is none", hint=_JAVA_HINT)
     if found < OLDEST_JAVA:
         raise InvalidSettings(f"Spark needs Java {OLDEST_JAVA} or newer, found Java {found}", hint=_JAVA_HINT)
+
+
+def check_catalog_names(names: Collection[str]) -> None:
+    """Raise unless there are names, and catalogs can be called so."""
+    if not names:
+        raise InvalidInput("no catalog is given", hint='name one: floe.spark(lake="warehouse")')
+    for name in names:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise InvalidInput(f"a catalog's name is a word such as lake, found {name!r}")
+        if name == "spark_catalog":
+            raise InvalidInput("spark_catalog is Spark's own catalog", hint="choose another name, such as lake")
 
 
 def check_python_packages() -> None:
@@ -72,11 +84,27 @@ def java_version() -> int | None:
     program = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if program is None or not os.path.exists(program):
         return None
+    told = _told_by_the_folder(program)
+    if told is not None:
+        return told
     try:
         run = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError:
         return None
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', run.stderr + run.stdout)
+    return _major(re.search(r'version "(\d+)(?:\.(\d+))?', run.stderr + run.stdout))
+
+
+def _told_by_the_folder(program: str) -> int | None:
+    """The version that an installation of Java says in a file: starting Java to ask it takes a while."""
+    release = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(program))), "release")
+    try:
+        text = LocalStorage().read(release, max_bytes=1_000_000).decode(errors="replace")
+    except StorageError:
+        return None
+    return _major(re.search(r'JAVA_VERSION="(\d+)(?:\.(\d+))?', text))
+
+
+def _major(match: re.Match[str] | None) -> int | None:
     if match is None:
         return None
     return int(match[2] or 0) if match[1] == "1" else int(match[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import py_compile
+import shutil
 import tempfile
 import zipfile
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 import floe
 from floe.spec.metadata.table_metadata import TableMetadata
+from floe.storage.local import LocalStorage
 
 __all__ = ["packed_code", "ship_code", "shipped"]
 
@@ -48,12 +50,13 @@ def packed_code(target: Path) -> Path:
     """
     root = Path(floe.__file__).parent
     if not root.is_dir():  # it came in an archive itself
-        target.write_bytes(root.parent.read_bytes())
+        shutil.copyfile(root.parent, target)
         return target
+    storage = LocalStorage()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(root.rglob("*.py")):
             name = path.relative_to(root.parent)
-            archive.writestr(zipfile.ZipInfo(str(name), _EPOCH), path.read_bytes(), zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(str(name), _EPOCH), storage.read(str(path)), zipfile.ZIP_DEFLATED)
             archive.writestr(zipfile.ZipInfo(f"{name}c", _EPOCH), _compiled(path, str(name)), zipfile.ZIP_DEFLATED)
     return target
 
@@ -67,4 +70,4 @@ def _compiled(path: Path, name: str) -> bytes:
             doraise=True,
             invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
         )
-        return Path(made.name).read_bytes()
+        return LocalStorage().read(made.name)  # it has taken the place of the file that was opened
