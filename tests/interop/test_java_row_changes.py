@@ -16,6 +16,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
+JAVA_STUMBLES = "java.lang.NullPointerException: Invalid object: null"
+"""What Java says to NOT IN on a partition column with nulls."""
+
 COW, MOR = "copy-on-write", "merge-on-read"
 LAYOUTS = [
     (version, mode, partitioned)
@@ -76,7 +79,12 @@ def test_equal_rows(both: Both, number: int) -> None:
     case, layout = CASES[number], LAYOUTS[(number * 3 + number // 10) % len(LAYOUTS)]
     for writer in both.catalogs:
         name = both.new(layout)
-        both.session.sql(case.statement.sql(f"{both.catalogs[writer]}.{name}")).collect()
+        try:
+            both.session.sql(case.statement.sql(f"{both.catalogs[writer]}.{name}")).collect()
+        except Exception as error:
+            if writer == "java" and JAVA_STUMBLES in str(error):
+                continue
+            raise
         for reader in both.catalogs:
             assert both.rows(reader, name) == list(case.expected), f"{writer} wrote, {reader} reads {layout}"
 
