@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
+from floe.spec.metadata.statistics import BlobMetadata, StatisticsFile
 from floe.table.table import Table
 from helpers.spark import Spark
 
@@ -349,3 +350,56 @@ def test_metadata_tables_join_and_travel(spark: Spark, days: str) -> None:
     assert spark(f"SELECT name, type FROM {days}.refs") == [("main", "BRANCH")]
     with pytest.raises(PySparkException, match="shows all snapshots"):
         spark(f"SELECT * FROM {days}.snapshots VERSION AS OF {snapshot.snapshot_id}")
+
+
+def test_types_that_spark_lacks_are_shown(spark: Spark) -> None:
+    """As texts, or as bytes; the other columns are read as ever, and none of it can be written."""
+    table = made(spark, "lacking", "id int, t time, n timestamp_ns, s struct<t: time>, k string", format_version=3)
+    clock = datetime.time(1, 2, 3, 4)
+    nanos = pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns"))
+    table.append(pa.table({"id": [1, 2], "t": [clock, None], "n": nanos, "s": [{"t": clock}, None], "k": ["a", "b"]}))
+    name = f"{DB}.lacking"
+    assert spark(f"SELECT id, k FROM {name} WHERE id = 1") == [(1, "a")]
+    assert "Spark's Parquet reader" in spark.explained(f"SELECT id, k FROM {name}")
+    assert spark(f"SELECT t, n, s.t FROM {name} ORDER BY id") == [
+        ("01:02:03.000004", "2023-11-14 22:13:20.123456789", "01:02:03.000004"),
+        (None, None, None),
+    ]
+    assert spark(f"SELECT id FROM {name} WHERE t < '1:30'") == [(1,)]  # these are texts
+    assert spark(f"SELECT min(t), count(n) FROM {name}") == [("01:02:03.000004", 1)]
+    with pytest.raises(PySparkException, match="Spark has no type for time"):
+        spark(f"INSERT INTO {name} VALUES (3, '1', '2', NULL, 'c')")
+
+
+def test_distinct_counts_of_statistics_files(spark: Spark) -> None:
+    table = made(spark, "counted", "id int, k string")
+    table.append([{"id": n, "k": "ab"[n % 2]} for n in range(100)])
+    snapshot = table.current_snapshot
+    sketches = [
+        BlobMetadata(
+            type="apache-datasketches-theta-v1",
+            snapshot_id=snapshot.snapshot_id,
+            sequence_number=1,
+            fields=(field,),
+            properties={"ndv": str(count)},
+        )
+        for field, count in ((1, 100), (2, 2))
+    ]
+    path = f"{table.location}/metadata/counted.stats"
+    table.update_statistics(
+        [
+            StatisticsFile(
+                snapshot_id=snapshot.snapshot_id,
+                statistics_path=path,
+                file_size_in_bytes=1,
+                file_footer_size_in_bytes=1,
+                blob_metadata=tuple(sketches),
+            )
+        ]
+    )
+    spark.session.conf.set("spark.sql.cbo.enabled", True)
+    try:
+        plan = spark.session.sql(f"SELECT k, count(*) FROM {DB}.counted GROUP BY k")._jdf.queryExecution()
+        assert int(str(plan.optimizedPlan().stats().rowCount().get())) == 2
+    finally:
+        spark.session.conf.unset("spark.sql.cbo.enabled")

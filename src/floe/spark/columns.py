@@ -8,7 +8,8 @@
 | `int` | `INT`; `TINYINT` and `SMALLINT` are made `int` |
 | `string` | `STRING`; `CHAR` and `VARCHAR` are made `string` |
 | `unknown` | `VOID` |
-| `time`, timestamps of nanoseconds, geometries | none: a table that has such columns says so when it is read |
+| `time`, timestamps of nanoseconds | `STRING`, to be read only |
+| `geometry`, `geography` | `BINARY` (well-known binary), to be read only |
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from floe.spec.types import (
 __all__ = [
     "CURRENT_DEFAULT",
     "EXISTS_DEFAULT",
+    "ONLY_READ",
     "SparkField",
     "SparkType",
     "floe_type",
@@ -76,7 +78,15 @@ _TO_SPARK: Final[Mapping[str, str]] = {
     "binary": "binary",
     "unknown": "void",
     "variant": "variant",
+    "time": "string",
+    "timestamp_ns": "string",
+    "timestamptz_ns": "string",
+    "geometry": "binary",
+    "geography": "binary",
 }
+ONLY_READ: Final = frozenset({"time", "timestamp_ns", "timestamptz_ns", "geometry", "geography"})
+"""The types that Spark lacks: their values can be shown in another type, but not be written."""
+
 _FROM_SPARK: Final[Mapping[str, Type]] = {
     "boolean": BOOLEAN,
     "byte": INT,

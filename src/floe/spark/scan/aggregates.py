@@ -9,7 +9,7 @@ from typing import Any
 from floe.plan.counts import count_rows, count_values, value_range
 from floe.spark.bridge.interfaces.scans import LocalScan
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.columns import spark_type
+from floe.spark.columns import ONLY_READ, spark_type
 from floe.spark.scan.source import Source
 from floe.spec.expressions.nodes import Expression
 from floe.spec.types import LONG, Field, Type
@@ -79,7 +79,9 @@ def _asked(jvm: Jvm, function: Any, source: Source, case_sensitive: bool) -> _As
     if not source.schema.has(path, case_sensitive=case_sensitive):
         return None
     entry = source.schema.resolve(path, case_sensitive=case_sensitive)
-    return None if entry.in_collection or entry.field.type.is_nested else _Asked(name, entry.field)
+    type_ = entry.field.type
+    is_told = not (entry.in_collection or type_.is_nested or type_.kind in ONLY_READ)
+    return _Asked(name, entry.field) if is_told else None
 
 
 class AggregateScan(LocalScan):

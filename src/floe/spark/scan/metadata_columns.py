@@ -29,8 +29,13 @@ def metadata_columns(jvm: Jvm, metadata: TableMetadata) -> Any:
     fields = [FILE, POS, SPEC_ID, partition_column(partitions), DELETED]
     if metadata.format_version >= 3:
         fields += [ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER]
-    made = [TableMetadataColumn(jvm, field) for field in fields]
-    return jvm.array("org.apache.spark.sql.connector.catalog.MetadataColumn", made)
+    key = ("metadata columns", *fields)
+    found = jvm.remembered.get(key)
+    if found is None:  # Spark asks for them in every query
+        made = [TableMetadataColumn(jvm, field) for field in fields]
+        array = jvm.array("org.apache.spark.sql.connector.catalog.MetadataColumn", made)
+        found = jvm.remembered[key] = (array, made)
+    return found[0]
 
 
 class TableMetadataColumn(MetadataColumn):
@@ -39,6 +44,7 @@ class TableMetadataColumn(MetadataColumn):
     def __init__(self, jvm: Jvm, field: Field) -> None:
         super().__init__(jvm)
         self._field = field
+        self._type = jvm.data_type(spark_type(field.type))
 
     def name(self) -> str:
         """Its name."""
@@ -46,7 +52,7 @@ class TableMetadataColumn(MetadataColumn):
 
     def dataType(self) -> Any:
         """Its type."""
-        return self.jvm.data_type(spark_type(self._field.type))
+        return self._type
 
     def isNullable(self) -> bool:
         """Whether it may be null."""

@@ -14,7 +14,7 @@ from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.partitioned_files import Kind
 from floe.spark.bridge.versions import READS_RENAMED_FIELDS
-from floe.spark.columns import EXISTS_DEFAULT, SparkField, spark_field, spark_type
+from floe.spark.columns import EXISTS_DEFAULT, ONLY_READ, SparkField, spark_field, spark_type
 from floe.spark.literals import spark_literal
 from floe.spark.scan.constants import constant_kind, partition_constant
 from floe.spec.metadata.table_metadata import TableMetadata
@@ -40,7 +40,7 @@ ROW_INDEX: Final = "_tmp_metadata_row_index"
 _MADE: Final = frozenset({DELETED.id, ROW_ID.id, LAST_UPDATED_SEQUENCE_NUMBER.id})
 """The columns that can always be made above the reader."""
 
-_NOT_EXACT: Final = frozenset({"uuid", "variant", "unknown"})
+_NOT_EXACT: Final = frozenset({"uuid", "variant", "unknown"}) | ONLY_READ
 _PACKAGE: Final = "org.apache.spark.sql.execution.datasources."
 _SETTINGS: Final = {
     "parquet.read.support.class": _PACKAGE + "parquet.ParquetReadSupport",

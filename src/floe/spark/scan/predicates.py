@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from floe.errors import FloeError
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.columns import ONLY_READ
 from floe.spec.expressions.binding import bind_predicate
 from floe.spec.expressions.nodes import (
     FALSE,
@@ -175,7 +176,8 @@ class _Translator:
             if not self._schema.has(path, case_sensitive=self._case_sensitive):
                 return None
             entry = self._schema.resolve(path, case_sensitive=self._case_sensitive)
-            return None if entry.in_collection else BoundReference(entry)
+            is_shown_otherwise = entry.field.type.kind in ONLY_READ
+            return None if entry.in_collection or is_shown_otherwise else BoundReference(entry)
         if kind == "Cast" and found.dataType().simpleString() == "date":
             inner = self._term(found.expression())
             if isinstance(inner, BoundReference) and self._has_the_days_of_utc(inner.type):

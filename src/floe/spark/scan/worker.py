@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from floe.arrow.reading.tasks import TaskReader
 from floe.plan.tasks import FileTask
+from floe.spark.columns import ONLY_READ
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, ListType, MapType, StructType, Type
@@ -22,6 +23,7 @@ from floe.storage.protocol import Storage
 __all__ = ["ReadTasks", "for_spark", "pickled_tasks"]
 
 
+_OTHERS = frozenset({"uuid", "fixed", "variant"}) | ONLY_READ
 _VARIANT = [pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False, {"variant": "true"})]
 """What Spark takes for a variant."""
 
@@ -71,8 +73,10 @@ def _converted(array: pa.Array, type_: Type) -> pa.Array:
             return pa.array(
                 [None if one is None else str(uuid.UUID(bytes=one)) for one in array.to_pylist()], pa.string()
             )
-        case _ if type_.kind == "fixed":
+        case _ if type_.kind == "fixed" or (type_.kind in ONLY_READ and pa.types.is_binary(array.type)):
             return array.cast(pa.binary())
+        case _ if type_.kind in ONLY_READ:
+            return array.cast(pa.string())
         case _ if type_.kind == "variant":
             parts = [array.field(field.name) for field in _VARIANT]
             return pa.StructArray.from_arrays(parts, fields=_VARIANT, mask=array.is_null())
@@ -82,7 +86,7 @@ def _converted(array: pa.Array, type_: Type) -> pa.Array:
 
 def _differs(type_: Type) -> bool:
     """Whether Spark has another type for something in a type."""
-    return any(field.type.kind in ("uuid", "fixed", "variant") or _differs(field.type) for field in type_.fields)
+    return any(field.type.kind in _OTHERS or _differs(field.type) for field in type_.fields)
 
 
 def _offsets(array: pa.Array) -> pa.Array:

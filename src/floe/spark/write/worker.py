@@ -15,16 +15,19 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from floe.arrow.writing import write_rows
+from floe.errors import UnsupportedFeature
 from floe.formats.arrow_types import arrow_schema, arrow_type
 from floe.formats.writers.target import WriteTarget
+from floe.spark.columns import ONLY_READ
 from floe.spark.workers import settle
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_fields import walk_fields
 from floe.spec.types import Field, ListType, MapType, StructType, Type
 from floe.storage.protocol import Storage
 
-__all__ = ["WriteRows", "files_of"]
+__all__ = ["WriteRows", "check_columns", "files_of"]
 
 RESULT_SCHEMA = "files binary"
 
@@ -65,8 +68,20 @@ def files_of(pickled: Iterable[bytes]) -> list[DataFile]:
     return [file for one in pickled for file in pickle.loads(bytes(one))]
 
 
+def check_columns(schema: Schema) -> None:
+    """Raise unless Spark has types for all columns: what it shows as text it cannot write."""
+    for entry in walk_fields(schema.fields):
+        if entry.field.type.kind in ONLY_READ:
+            raise UnsupportedFeature(
+                f"Spark has no type for {entry.field.type}, so it can only read such columns",
+                hint="write with append(), without Spark",
+                column=entry.name,
+            )
+
+
 def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     """A batch of Spark's, whose columns are the table's in their order, with the table's types."""
+    check_columns(schema)
     wanted = arrow_schema(schema)
     arrays = [
         _converted(array, field, want.type)

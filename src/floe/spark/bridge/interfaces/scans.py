@@ -9,6 +9,7 @@ from floe.spark.bridge.proxies import Proxy
 
 __all__ = [
     "Batch",
+    "ColumnStatistics",
     "LocalScan",
     "Scan",
     "ScanBuilder",
@@ -184,6 +185,40 @@ class Statistics(Proxy):
     def columnStats(self) -> Any:
         """What is known about columns."""
         return self.jvm.map({})
+
+
+class ColumnStatistics(Proxy):
+    """What is known about a column."""
+
+    interface = CONNECTOR + "read.colstats.ColumnStatistics"
+
+    def distinctCount(self) -> Any:
+        """How many different values there are, as an `OptionalLong`."""
+        return self.jvm.optional_long(None)
+
+    def nullCount(self) -> Any:
+        """How many nulls there are, as an `OptionalLong`."""
+        return self.jvm.optional_long(None)
+
+    def avgLen(self) -> Any:
+        """How long values are, as an `OptionalLong`."""
+        return self.jvm.optional_long(None)
+
+    def maxLen(self) -> Any:
+        """How long the longest value is, as an `OptionalLong`."""
+        return self.jvm.optional_long(None)
+
+    def min(self) -> Any:
+        """The least value, as an `Optional`."""
+        return self.jvm.named("java.util.Optional").empty()
+
+    def max(self) -> Any:
+        """The greatest value, as an `Optional`."""
+        return self.jvm.named("java.util.Optional").empty()
+
+    def histogram(self) -> Any:
+        """How values are distributed, as an `Optional`."""
+        return self.jvm.named("java.util.Optional").empty()
 
 
 class SupportsRuntimeV2Filtering(Scan):
