@@ -1,0 +1,108 @@
+"""Which files a stream reads next: over random histories, limits and restarts, each appended file once and in order."""
+
+import random
+
+import pytest
+
+import floe
+from floe.errors import NoSuchSnapshot, UnsupportedFeature
+from floe.spark.streaming.offsets import BEGINNING, StreamOffset, offset_of
+from floe.spark.streaming.options import StreamOptions
+from floe.spark.streaming.steps import StreamSteps
+from floe.spec.metadata.snapshots import Snapshot
+from floe.table.table import Table
+
+
+def new_table() -> Table:
+    lake = floe.connect("memory:")
+    lake.create_namespace("db")
+    return lake.create_table("db.t", "id bigint, k bigint", partition_by=["k"])
+
+
+def steps_of(table: Table, **options: bool | int) -> StreamSteps:
+    return StreamSteps(table.storage, table.schema, StreamOptions(**options))  # type: ignore[arg-type]
+
+
+def files_between(table: Table, steps: StreamSteps, start: StreamOffset, end: StreamOffset) -> list[str]:
+    return [task.file.file_path for part in steps.parts(table.metadata, start, end) for task in part.tasks()]
+
+
+def added_by(snapshot: Snapshot | None, table: Table) -> list[str]:
+    """The files of an append; nothing for what else there is."""
+    assert snapshot is not None
+    added = table.changes(since=snapshot.parent_snapshot_id, until=snapshot.snapshot_id).appends()
+    return [task.file.file_path for task in added.tasks()]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_appended_file_comes_once(seed: int) -> None:
+    chance, table = random.Random(seed), new_table()
+    appended: list[str] = []
+    read: list[str] = []
+    place = BEGINNING
+    steps = steps_of(table, skip_deletes=True, skip_overwrites=True)
+    number = 0
+    for _ in range(40):
+        match chance.choice(["append", "append", "delete", "overwrite", "rewrite", "read", "read", "restart"]):
+            case "append":
+                rows = [{"id": number + n, "k": n % chance.randint(1, 4)} for n in range(chance.randint(1, 8))]
+                number += len(rows)
+                appended += added_by(table.append(rows), table)
+            case "delete" if table.current_snapshot is not None:
+                table.delete(f"k = {chance.randint(0, 3)}")
+            case "overwrite" if table.current_snapshot is not None:
+                # which is an append where there is nothing to replace
+                appended += added_by(table.overwrite([{"id": -1, "k": 9}], where="k = 9"), table)
+            case "rewrite" if table.current_snapshot is not None:
+                table.rewrite_manifests()
+            case "restart":
+                place = offset_of(str(place))  # which is all that a checkpoint keeps
+                steps = steps_of(table, skip_deletes=True, skip_overwrites=True)
+            case _:
+                limits = chance.choice([{}, {"max_files": chance.randint(1, 5)}, {"max_rows": chance.randint(1, 6)}])
+                end = steps.advanced(table.metadata, place, table.metadata.current_snapshot_id, **limits)
+                batch = files_between(table, steps, place, end)
+                assert len(batch) <= limits.get("max_files", len(batch))
+                assert (
+                    files_between(table, steps_of(table, skip_deletes=True, skip_overwrites=True), place, end) == batch
+                )
+                read += batch
+                place = end
+    end = steps.advanced(table.metadata, place, table.metadata.current_snapshot_id)
+    read += files_between(table, steps, place, end)
+    assert read == appended
+
+
+def test_a_batch_has_so_many_rows_and_at_least_one_file() -> None:
+    table = new_table()
+    for count in (2, 2, 7, 1):
+        table.append([{"id": n, "k": 0} for n in range(count)])
+    steps, place, counts = steps_of(table), BEGINNING, []
+    while (end := steps.advanced(table.metadata, place, table.metadata.current_snapshot_id, max_rows=4)) != place:
+        parts = steps.parts(table.metadata, place, end)
+        counts.append(sum(task.file.record_count for part in parts for task in part.tasks()))
+        place = end
+    assert counts == [4, 7, 1]
+
+
+def test_operations_that_are_no_appends_are_told() -> None:
+    table = new_table()
+    table.append([{"id": 1, "k": 1}])
+    table.delete("k = 1")
+    with pytest.raises(UnsupportedFeature, match="streaming-skip-delete-snapshots"):
+        steps_of(table).advanced(table.metadata, BEGINNING, table.metadata.current_snapshot_id)
+    end = steps_of(table, skip_deletes=True).advanced(table.metadata, BEGINNING, table.metadata.current_snapshot_id)
+    assert end.snapshot_id == table.metadata.current_snapshot_id  # so that the delete may expire
+
+
+def test_a_first_batch_cannot_be_repeated_when_its_beginning_has_expired() -> None:
+    table = new_table()
+    for number in range(3):
+        table.append([{"id": number, "k": 0}, {"id": number, "k": 1}])
+    steps = steps_of(table)
+    end = steps.advanced(table.metadata, BEGINNING, table.metadata.current_snapshot_id, max_files=3)
+    first, second, _ = (one.snapshot_id for one in table.snapshots)
+    assert end == StreamOffset(second, 1)
+    table.expire(snapshots=[first]).apply()
+    with pytest.raises(NoSuchSnapshot, match="new checkpoint"):
+        files_between(table, steps_of(table), BEGINNING, end)
