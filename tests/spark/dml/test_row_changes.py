@@ -374,3 +374,38 @@ def test_what_a_statement_reads_of_its_own_table_counts(session: Spark, make: Ma
     meanwhile(lambda: t.table.append([{"id": 9, "v": "d"}]))
     session(f"DELETE FROM {t.name} WHERE v = 'a' AND id < (SELECT max(id) FROM {t.name} WHERE v = 'b')")
     assert t.rows() == [(2, "b"), (3, "c"), (9, "b"), (9, "d")]
+
+
+def test_inserts_from_the_same_table_rest_on_what_they_read(session: Spark, make: Make, meanwhile: Meanwhile) -> None:
+    """Also a MERGE that only inserts: two of them at once must not add the same row twice."""
+    t = make(by="v", rows="(1, 'a'), (2, 'b')")
+    statements = [
+        "MERGE INTO {t} t USING (SELECT 5 AS id, 'a' AS v) s ON t.id = s.id AND t.v = 'a' "
+        "WHEN NOT MATCHED THEN INSERT *",
+        "INSERT INTO {t} SELECT max(id) + 1, 'z' FROM {t} WHERE v = 'a'",
+        "INSERT OVERWRITE {t} SELECT id + 1, v FROM {t} WHERE v = 'a'",
+    ]
+    for statement in statements:
+        before = t.rows()
+        meanwhile(lambda: t.table.append([{"id": 5, "v": "a"}]))
+        with pytest.raises(PySparkException, match=r"rows appeared|added rows would be lost"):
+            session(statement.format(t=t.name))
+        assert t.rows() == sorted([*before, (5, "a")], key=repr)
+        session(f"DELETE FROM {t.name} WHERE id = 5")
+    meanwhile(lambda: t.table.append([{"id": 9, "v": "c"}]))
+    session(statements[1].format(t=t.name))
+    assert t.rows() == [(1, "a"), (2, "b"), (2, "z"), (9, "c")]
+
+
+def test_a_branch_merges_what_another_has(session: Spark, make: Make) -> None:
+    t = make(rows="(1, 'a'), (2, 'b')")
+    session(f"ALTER TABLE {t.name} CREATE BRANCH b")
+    session(f"INSERT INTO {t.name} VALUES (3, 'c')")
+    session(f"UPDATE {t.name}.branch_b SET v = 'x' WHERE id = 1")
+    session(
+        f"MERGE INTO {t.name}.branch_b t USING {t.name} s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = t.v || s.v WHEN NOT MATCHED THEN INSERT *"
+    )
+    session(f"INSERT INTO {t.name}.branch_b SELECT id + 10, v FROM {t.name}")
+    rows = [(1, "xa"), (11, "a"), (12, "b"), (13, "c"), (2, "bb"), (3, "c")]
+    assert session.sorted(f"SELECT * FROM {t.name}.branch_b") == rows

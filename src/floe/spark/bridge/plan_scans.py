@@ -8,7 +8,7 @@ from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.proxies import Proxy, proxy_of
 from floe.spark.bridge.rules import made_of_source
 
-__all__ = ["scans_of"]
+__all__ = ["scans_of", "tables_of"]
 
 _NAME: Final = "floe.PlanScans"
 _SOURCE: Final = """
@@ -19,6 +19,7 @@ import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 public class PlanScans implements java.util.function.Function {
@@ -32,6 +33,7 @@ public class PlanScans implements java.util.function.Function {
 
   private static void visit(QueryPlan plan, ArrayList found) {
     if (plan instanceof DataSourceV2ScanRelation) found.add(((DataSourceV2ScanRelation) plan).scan());
+    if (plan instanceof DataSourceV2Relation) found.add(((DataSourceV2Relation) plan).table());
     scala.collection.Iterator expressions = plan.expressions().iterator();
     while (expressions.hasNext()) look((TreeNode) expressions.next(), found);
     scala.collection.Iterator children = ((TreeNode) plan).children().iterator();
@@ -49,7 +51,16 @@ public class PlanScans implements java.util.function.Function {
 
 
 def scans_of(jvm: Jvm, plan: Any) -> list[Proxy]:
-    """The scans of ours in a logical plan and its subqueries; not those that only help to leave out files."""
+    """The scans of ours in an optimized plan and its subqueries; not those that only help to leave out files."""
+    return _found(jvm, plan)
+
+
+def tables_of(jvm: Jvm, plan: Any) -> list[Proxy]:
+    """The tables of ours in an analyzed plan and its subqueries."""
+    return _found(jvm, plan)
+
+
+def _found(jvm: Jvm, plan: Any) -> list[Proxy]:
     found = made_of_source(jvm, _SOURCE, _NAME, []).apply(plan)
     proxies = [proxy_of(scan) for scan in found]
     return [proxy for proxy in proxies if proxy is not None]

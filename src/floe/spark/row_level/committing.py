@@ -16,16 +16,17 @@ from floe.commit.operations.overwrite import Overwrite
 from floe.commit.operations.row_delta import RowDelta
 from floe.errors import InvalidMetadata
 from floe.plan.tasks import FileTask
-from floe.spark.row_level.reads import OtherReads
+from floe.spark.row_level.reads import reads_of
 from floe.spark.row_level.statement import Statement
 from floe.spark.row_level.worker import DELETE, INSERT, UPDATE, TaskResult
+from floe.spark.scan.own_reads import OwnReads
 from floe.spec.manifests.entries import DataFile
 from floe.table.committing import make_changes
 
 __all__ = ["commit"]
 
 
-def commit(statement: Statement, results: Iterable[TaskResult], others: OtherReads) -> None:
+def commit(statement: Statement, results: Iterable[TaskResult], others: OwnReads) -> None:
     """Publish what tasks did; what they wrote is deleted if that fails for certain."""
     written: list[DataFile] = []
     deleted: dict[str, BitMap64] = {}
@@ -49,7 +50,7 @@ def _deleted(
     written: list[DataFile],
     deleted: Mapping[str, BitMap64],
     numbers: Counter[int],
-    others: OtherReads,
+    others: OwnReads,
 ) -> Change | None:
     """Rows deleted where they are, and others added."""
     if not deleted and not written:
@@ -64,7 +65,7 @@ def _deleted(
         removed=replaced,
         referenced=deleted,
         positions=deleted,
-        reads=others.reads(statement),
+        reads=reads_of(statement, others),
         **base.snapshot_options(statement.kind, counts),
     )
 
@@ -82,7 +83,7 @@ def _tasks(statement: Statement, deleted: Mapping[str, BitMap64]) -> list[FileTa
 
 
 def _replaced(
-    statement: Statement, written: Sequence[DataFile], numbers: Counter[int], others: OtherReads
+    statement: Statement, written: Sequence[DataFile], numbers: Counter[int], others: OwnReads
 ) -> Change | None:
     """Files written anew."""
     base = statement.base
@@ -92,7 +93,7 @@ def _replaced(
     return Overwrite(
         added=written,
         removed=removed.values(),
-        reads=others.reads(statement, removed),
+        reads=reads_of(statement, others, removed),
         **base.snapshot_options(statement.kind, Counts(updated=numbers[UPDATE], inserted=numbers[INSERT])),
     )
 

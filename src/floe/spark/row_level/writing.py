@@ -21,13 +21,14 @@ from floe.spark.bridge.proxies import Proxy
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.row_level.arranging import arranged
 from floe.spark.row_level.committing import commit
-from floe.spark.row_level.reads import OtherReads, other_reads
 from floe.spark.row_level.retrying import noting_conflicts
 from floe.spark.row_level.statement import Statement
 from floe.spark.row_level.worker import ChangeRows, Layout, TaskResult
+from floe.spark.scan.own_reads import OwnReads, own_reads
 from floe.spark.shipping import shipped
 from floe.spark.write.python_writer import messages_of, python_writer_factory
 from floe.spec.schemas.metadata_columns import FILE, LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID
+from floe.table.committing import branch_of
 
 __all__ = ["DeltaRowsBuilder", "ReplacingBuilder"]
 
@@ -54,7 +55,8 @@ class _Planned(Write, Rewritable):
         if self.jvm.simple_name(node) not in ("WriteDelta", "ReplaceData"):
             return node
         query = self._needed(node.query())
-        others = other_reads(self.jvm, query, self._statement)
+        branch = branch_of(self._statement.actions)
+        others = own_reads(self.jvm, query, self._statement.table, branch, [self._statement.source])
         work = ChangedRows(self.jvm, self._statement, query.schema(), others)
         relation = with_table(self.jvm, node.originalTable(), self._table())
         return append_data(self.jvm, relation, arranged(self.jvm, query, self._statement), work)
@@ -100,7 +102,7 @@ class ReplacingBuilder(WriteBuilder):
 class ChangedRows(Write, BatchWrite):
     """The write that is executed."""
 
-    def __init__(self, jvm: Jvm, statement: Statement, schema: Any, others: OtherReads) -> None:
+    def __init__(self, jvm: Jvm, statement: Statement, schema: Any, others: OwnReads) -> None:
         super().__init__(jvm)
         self._statement, self._schema, self._others = statement, schema, others
         self._committing = False

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from floe.commit.footprint import BLIND, Reads
 from floe.errors import UnsupportedFeature
 from floe.formats.writers.rolling import discard
 from floe.formats.writers.target import WriteTarget
@@ -20,12 +21,21 @@ from floe.spark.bridge.interfaces.writes import (
 )
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.rules import Rewritable
+from floe.spark.scan.own_reads import reads_of_plan
 from floe.spark.scan.predicates import translate
 from floe.spark.shipping import shipped
 from floe.spark.streaming.sink import TableStreamingWrite
 from floe.spark.write.any_columns import check_columns
 from floe.spark.write.distribution import distribution_mode
-from floe.spark.write.intent import Append, Intent, ReplaceDynamically, ReplaceWhere, publish, write_data_frame
+from floe.spark.write.intent import (
+    Append,
+    Intent,
+    ReplaceDynamically,
+    ReplaceWhere,
+    actions_of,
+    publish,
+    write_data_frame,
+)
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.planned import brought_together
 from floe.spark.write.python_writer import messages_of, python_writer_factory
@@ -141,9 +151,15 @@ class TableInsertion(InsertableRelation):
 class TableBatchWrite(_AnyWrite, BatchWrite, Rewritable):
     """A write whose tasks Spark runs itself."""
 
+    _reads: Reads = BLIND
+    _committing = False
+
     def rewritten(self, node: Any) -> Any:
         """The same with its rows brought together."""
         metadata, query = self._target.metadata, node.query()
+        if isinstance(self._target, Table):
+            actions = actions_of(self._target, self._options)
+            self._reads = reads_of_plan(self.jvm, query, self._target, actions)
         names = [field["name"] for field in self.jvm.read_data_type(query.schema())["fields"]]
         check_columns(names, metadata.schema, self._options)
         size = WriteTarget.of(metadata, self._target.storage, overrides=self._options.overrides).file_bytes
@@ -168,8 +184,11 @@ class TableBatchWrite(_AnyWrite, BatchWrite, Rewritable):
 
     def commit(self, messages: Any, *summary: Any) -> None:
         """Commit the files of all tasks."""
-        publish(self._target, files_of(messages_of(messages)), self._intent, self._options)
+        self._committing = True
+        publish(self._target, files_of(messages_of(messages)), self._intent, self._options, self._reads)
 
     def abort(self, messages: Any) -> None:
-        """Delete the files of the tasks that had finished."""
+        """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made."""
+        if self._committing:
+            return
         discard(self._target.storage, [file.file_path for file in files_of(messages_of(messages))])

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from floe.commit.change import Change
-from floe.commit.footprint import BLIND, Isolation
+from floe.commit.footprint import BLIND, Isolation, Reads
 from floe.commit.operations.append import MergeAppend
 from floe.commit.operations.overwrite import Overwrite
 from floe.commit.operations.replace_partitions import ReplacePartitions
 from floe.formats.writers.target import WriteTarget
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.executors import Carried
+from floe.spark.scan.own_reads import reads_of_frame
 from floe.spark.shipping import shipped
 from floe.spark.write.any_columns import fitted
 from floe.spark.write.distribution import distributed, distribution_mode
@@ -66,9 +67,10 @@ def write_data_frame(
     jvm: Jvm, rows: DataFrame, target: Table | Transaction, intent: Intent, options: WriteOptions
 ) -> None:
     """Write the rows of a data frame, and commit the files."""
+    reads = reads_of_frame(jvm, rows, target, actions_of(target, options)) if isinstance(target, Table) else BLIND
     rows, place = fitted(jvm, rows, target, options)
     files = _written(jvm, rows, place, options)
-    publish(place, files, intent, options)
+    publish(place, files, intent, options, reads)
     if place is not target and isinstance(place, Transaction):  # which also has new columns
         place.commit()
 
@@ -85,10 +87,12 @@ def _written(jvm: Jvm, rows: DataFrame, target: Table | Transaction, options: Wr
     return files_of(row[0] for row in made)
 
 
-def publish(target: Table | Transaction, files: Sequence[DataFile], intent: Intent, options: WriteOptions) -> None:
-    """Commit files; if that fails for certain they are deleted."""
+def publish(
+    target: Table | Transaction, files: Sequence[DataFile], intent: Intent, options: WriteOptions, reads: Reads = BLIND
+) -> None:
+    """Commit files that rest on what was read of the table; if that fails for certain they are deleted."""
     actions = actions_of(target, options)
-    change = _change(actions, files, intent, options)
+    change = _change(actions, files, intent, options, reads)
     if change is not None:
         make_changes(actions, [change], [file.file_path for file in files])
 
@@ -104,12 +108,14 @@ def actions_of(target: Table | Transaction, options: WriteOptions) -> FileAction
     return target
 
 
-def _change(actions: FileActions, files: Sequence[DataFile], intent: Intent, options: WriteOptions) -> Change | None:
+def _change(
+    actions: FileActions, files: Sequence[DataFile], intent: Intent, options: WriteOptions, reads: Reads
+) -> Change | None:
     own = change_options(actions, options.summary, Isolation(options.isolation))
     match intent:
         case Append():
-            return MergeAppend(files, **own) if files else None
+            return MergeAppend(files, reads=reads, **own) if files else None
         case ReplaceWhere(where=where):
-            return Overwrite(added=files, where=where, reads=BLIND, **own)
+            return Overwrite(added=files, where=where, reads=reads, **own)
         case ReplaceDynamically():
-            return ReplacePartitions(files, **own) if files else None
+            return ReplacePartitions(files, reads=reads, **own) if files else None
