@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from floe.spark.bridge.function_rule import install_function_rule
 from floe.spark.bridge.jvm import Jvm, jvm_of
 from floe.spark.bridge.provider import install_format
 from floe.spark.bridge.rules import install_rule
@@ -75,6 +76,7 @@ def _attached(session: SparkSession, lakes: Mapping[str, Lake], ship: bool = Fal
     application.update(added)
     register_catalogs(jvm, java_session, added)
     install_rule(jvm, java_session)
+    install_function_rule(jvm, java_session)
     prepare_new_sessions(jvm, java_session, lambda new: _prepare(jvm, new))
     install_format(jvm, lambda options: found_table(jvm, application, options))
     if ship:
@@ -89,6 +91,7 @@ def _prepare(jvm: Jvm, java_session: Any) -> None:
     """Give a session that Spark has made what the sessions of its application have."""
     register_catalogs(jvm, java_session, _application(jvm), only_new=True)
     install_rule(jvm, java_session)
+    install_function_rule(jvm, java_session)
 
 
 def _application(jvm: Jvm) -> dict[str, SparkCatalog]:

@@ -112,6 +112,17 @@ def parse_view_statement(jvm: Jvm, session: SparkSession, text: str) -> ViewStat
         plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except ParseException:
         return None
+    try:
+        return _statement(jvm, plan)
+    except _ResolvedByOthers:
+        return None
+
+
+class _ResolvedByOthers(Exception):
+    """A parser that others put into the session knows the name already."""
+
+
+def _statement(jvm: Jvm, plan: Any) -> ViewStatement | None:
     match jvm.simple_name(plan):
         case "CreateView":
             properties = _map(jvm, plan.properties())
@@ -167,8 +178,10 @@ def _parts(jvm: Jvm, node: Any) -> Name:
             return tuple(_each(jvm, node.nameParts()))
         case "CurrentNamespace":
             return ()
-        case _:
+        case "UnresolvedView" | "UnresolvedTableOrView" | "UnresolvedTable" | "UnresolvedNamespace":
             return tuple(_each(jvm, node.multipartIdentifier()))
+        case _:
+            raise _ResolvedByOthers
 
 
 def _each(jvm: Jvm, seq: Any) -> list[Any]:

@@ -16,6 +16,7 @@ from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.proxies import proxy_of
 from floe.spark.bridge.views import HAS_VIEWS
 from floe.spark.catalog.alterations import alter
+from floe.spark.catalog.functions import LakeFunctions
 from floe.spark.catalog.procedures import LakeProcedures
 from floe.spark.catalog.views import LakeViews
 from floe.spark.definitions import LOCATION, NewTable, new_table, table_like
@@ -36,7 +37,7 @@ _SPARKS_OWN = frozenset({"owner"})
 """Properties that Spark gives to every new namespace."""
 
 
-class SparkCatalog(LakeViews, LakeProcedures, StagingTableCatalog, SupportsNamespaces):
+class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog, SupportsNamespaces):
     """The catalog of a lake in Spark sessions."""
 
     def __init__(self, jvm: Jvm, name: str, lake: Lake) -> None:
