@@ -334,6 +334,8 @@ def test_columns_by_name_and_new_ones(session: Spark, db: str) -> None:
         maybe_null.writeTo(name).option("check-nullability", "false").append()
     maybe_null.where("id IS NOT NULL").writeTo(name).option("check-nullability", "false").append()
     assert session.one(f"SELECT count(*) FROM {name} WHERE id = 0") == 1
+    session(f"INSERT INTO {name} VALUES (9L, 8L, NULL, 'by place')")
+    assert session(f"SELECT n, text FROM {name} WHERE id = 9") == [(8, "by place")]
     with pytest.raises(PySparkException, match="in its order"):
         spark.sql("SELECT 1L AS n, 1L AS id").writeTo(name).overwritePartitions()
 

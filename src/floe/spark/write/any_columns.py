@@ -33,8 +33,9 @@ def fitted(
     """The rows with the table's columns, and what they are written to: with new columns, a transaction."""
     if not options.any_columns:
         return rows, target
-    found = jvm.read_data_type(rows._jdf.schema())
     schema, sensitive = target.metadata.schema, jvm.is_case_sensitive
+    rows = _named(rows, schema)
+    found = jvm.read_data_type(rows._jdf.schema())
     merged = _merged(target, found, case_sensitive=sensitive)
     if not merged.same_columns(schema):
         if not options.merge_schema:
@@ -51,6 +52,13 @@ def fitted(
     return rows.to(StructType.fromJson(wanted)), target
 
 
+def _named(rows: DataFrame, schema: Schema) -> DataFrame:
+    """The rows; those of VALUES, to whose columns Spark has given names, with the names of the table's columns."""
+    numbered = [f"col{place}" for place in range(1, len(schema.fields) + 1)]
+    names = [field.name for field in schema.fields]
+    return rows.toDF(*names) if rows.columns == numbered and not set(names) & set(numbered) else rows
+
+
 def check_columns(names: list[str], schema: Schema, options: WriteOptions) -> None:
     """Refuse rows of other columns, for writes that cannot find them by name."""
     wanted = [field.name for field in schema.fields]
@@ -65,7 +73,8 @@ def _merged(target: Table | Transaction, found: Any, *, case_sensitive: bool) ->
     """The table's columns, with those of the rows taken in."""
     metadata = target.metadata
     update = schema_update_of(metadata, case_sensitive=case_sensitive)
-    incoming = arrow_schema(table_schema(found))
+    typed = [field for field in found["fields"] if field["type"] != "void"]  # nothing but nulls brings nothing new
+    incoming = arrow_schema(table_schema({"type": "struct", "fields": typed}))
     merged_schema(
         update, incoming, metadata.schema, format_version=metadata.format_version, case_sensitive=case_sensitive
     )

@@ -18,7 +18,11 @@ _MOST_BYTES: Final = 16 * 2**20
 
 def local_rows(jvm: Jvm, rows: DataFrame) -> list[pa.RecordBatch] | None:
     """The rows as workers would get them, if Spark's optimizer has made the query a few rows; None if it has not."""
-    plan: Any = rows._jdf.queryExecution().optimizedPlan()
+    execution: Any = rows._jdf.queryExecution()
+    leaves = execution.analyzed().collectLeaves()
+    if leaves.size() != 1 or jvm.simple_name(leaves.head()) not in ("LocalRelation", "OneRowRelation"):
+        return None  # so that other queries are not optimized in vain
+    plan = execution.optimizedPlan()
     if jvm.simple_name(plan) != "LocalRelation":
         return None
     data = plan.data()
