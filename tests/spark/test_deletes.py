@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from floe.spec.manifests.entries import DataFile
@@ -424,3 +425,34 @@ def test_statistics_leave_out_deleted_rows(spark: Spark, doors: str) -> None:
     before = spark.session.sql(f"SELECT * FROM {doors} VERSION AS OF {table.snapshots[4].snapshot_id}")
     whole = int(str(before._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
     assert 0.95 * len(LIVE) / (ROWS + 1) < size / whole < 1.05 * len(LIVE) / (ROWS + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark.sql.parquet.enableVectorizedReader", "false"),
+        ("spark.sql.codegen.wholeStage", "false"),
+        ("spark.sql.codegen.factoryMode", "NO_CODEGEN"),
+    ],
+)
+def test_without_generated_code(spark: Spark, doors: str, name: str, value: str) -> None:
+    """Spark interprets what it does not compile."""
+    before = spark.session.conf.get(name, None)
+    spark.session.conf.set(name, value)
+    try:
+        assert ids(spark, f"SELECT id FROM {doors}") == LIVE
+        assert ids(spark, f"SELECT id FROM {doors} WHERE k = 1 AND _pos >= 0") == [n for n in LIVE if n % 7 == 1]
+    finally:
+        if before is None:
+            spark.session.conf.unset(name)
+        else:
+            spark.session.conf.set(name, before)
+
+
+def test_a_setting_that_is_no_number(spark: Spark, doors: str) -> None:
+    spark.session.conf.set(MOST_DELETES, "lots")
+    try:
+        with pytest.raises(PySparkException, match="is a number of bytes, found 'lots'"):
+            spark(f"SELECT * FROM {doors}")
+    finally:
+        spark.session.conf.unset(MOST_DELETES)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from floe.errors import InvalidInput
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.plans import Expressions, Plans
 from floe.spark.columns import spark_schema, spark_type
@@ -65,13 +66,20 @@ def _others(scan: TableScan, files: PlannedFiles, asked: Schema) -> Others:
     reasons["very many rows"] = files.record_counts > _MOST_ROWS
     if _LINEAGE & {field.id for field in asked.fields}:
         reasons["rows without ids"] = files.table["first_row_id"].is_null().to_numpy()
-    budget = int(scan.jvm.setting(MOST_DELETES, str(_MOST_DELETES)))
-    reasons["very many deletes"] = ~within_budget(files, budget, scan.split_size)
+    reasons["very many deletes"] = ~within_budget(files, _budget(scan.jvm), scan.split_size)
     chosen = np.zeros(len(files), np.bool_)
     for found in reasons.values():
         chosen |= found
     why = " and ".join(name for name, found in reasons.items() if found.any())
     return Others(frozenset(files.keeping(chosen).table["file_path"].to_pylist() if chosen.any() else ()), why)
+
+
+def _budget(jvm: Jvm) -> int:
+    """How many bytes of deleted positions the driver may hold."""
+    found = jvm.setting(MOST_DELETES, str(_MOST_DELETES))
+    if not found.strip().isdigit():
+        raise InvalidInput(f"{MOST_DELETES} is a number of bytes, found {found!r}")
+    return int(found)
 
 
 class _Native:
