@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 
@@ -81,15 +81,20 @@ class View:
         default_namespace: tuple[str, ...] | None = None,
         default_catalog: str | None = None,
         properties: Mapping[str, str] | None = None,
+        removed: Collection[str] = (),
     ) -> View:
         """Make another query the current version; `CommitConflict` if somebody else changed the view meanwhile.
 
-        Properties that are given are set by the same commit.
+        The same commit sets the properties that are given, and removes those of which the names are.
         """
         namespace = self._metadata.current_version.default_namespace if default_namespace is None else default_namespace
         version = view_version(sql, dialect, namespace, self._environment.clock.now_ms(), default_catalog)
-        more = (SetProperties(dict(properties)),) if properties else ()
-        return self._update(*view_replacement_updates(as_schema(schema), version), *more)
+        updates = [*view_replacement_updates(as_schema(schema), version)]
+        if properties:
+            updates.append(SetProperties(dict(properties)))
+        if removed:
+            updates.append(RemoveProperties(tuple(removed)))
+        return self._update(*updates)
 
     def set_properties(self, properties: Mapping[str, str]) -> View:
         """Set properties; those not named stay."""

@@ -89,31 +89,40 @@ class _Parser:
         return None
 
     def _create_table_like(self) -> CreateTableLike | None:
+        """What is written in a way that only Spark knows is left to Spark."""
         if_not_exists = self._takes("if", "not", "exists")
         table = self._path() if self._sees_name() else ()
-        if not table or not self._takes("like"):
+        if not table or not self._takes("like") or not self._sees_name():
             return None
         source = self._path()
-        if self._takes("using"):
-            self._needs("iceberg")
         properties: dict[str, str] = {}
-        if self._takes("tblproperties"):
-            self._tokens.need(TokenType.L_PAREN, "`(`")
-            properties = dict(self._separated(self._property))
-            self._tokens.need(TokenType.R_PAREN, "`)`")
-        if self._tokens.token() is not None:
-            self._fail(f"expected the end of the statement, found {self._tokens.shown()}")
+        while self._tokens.token() is not None:
+            if self._takes("using", "iceberg"):
+                continue
+            if self._takes("location") and self._tokens.sees(TokenType.STRING):
+                properties["location"] = self._tokens.read_string()
+            elif self._takes("tblproperties") and (found := self._properties()) is not None:
+                properties.update(found)
+            else:
+                return None
         return CreateTableLike(table, source, if_not_exists, properties)
 
-    def _property(self) -> tuple[str, str]:
-        key = self._text()
-        self._tokens.need(TokenType.EQ, "`=`")
-        return key, self._text()
-
-    def _text(self) -> str:
-        if not self._tokens.sees(TokenType.STRING):
-            self._fail(f"expected a text in quotes, found {self._tokens.shown()}")
-        return self._tokens.read_string()
+    def _properties(self) -> dict[str, str] | None:
+        """Texts with texts; None if it is anything else."""
+        found: dict[str, str] = {}
+        tokens = self._tokens
+        if not tokens.take(TokenType.L_PAREN):
+            return None
+        while tokens.sees(TokenType.STRING):
+            key = tokens.read_string()
+            if not tokens.take(TokenType.EQ) or not tokens.sees(TokenType.STRING):
+                return None
+            found[key] = tokens.read_string()
+            if tokens.take(TokenType.R_PAREN):
+                return found
+            if not tokens.take(TokenType.COMMA):
+                return None
+        return None
 
     # partitioning and order -----------------------------------------------------------------------------------------
 

@@ -110,14 +110,14 @@ def change_view(view: View, definition: ViewDefinition) -> View:
     )
     if same:
         return with_properties(view, given, removed)
-    view.replace(
+    return view.replace(
         definition.query,
         schema=table_schema(definition.columns),
         default_namespace=definition.namespace,
         default_catalog=definition.catalog,
         properties=given,
+        removed=removed,
     )
-    return view.remove_properties(*removed) if removed else view
 
 
 def with_properties(view: View, given: Mapping[str, str], removed: list[str]) -> View:
