@@ -20,7 +20,7 @@ from helpers.spark import Spark
 
 INTERFACES = [
     value
-    for module in (catalogs, functions, tables, scans, streams, writes)
+    for module in (catalogs, functions, row_level, tables, scans, streams, writes)
     for _, value in inspect.getmembers(module, inspect.isclass)
     if issubclass(value, Proxy) and "interface" in vars(value)
 ]

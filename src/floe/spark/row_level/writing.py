@@ -54,6 +54,7 @@ class _Planned(Write, Rewritable):
         """The same with tasks of ours."""
         if self.jvm.simple_name(node) not in ("WriteDelta", "ReplaceData"):
             return node
+        self._statement.plans.clear()  # what is read counts from here on
         query = self._needed(node.query())
         branch = branch_of(self._statement.actions)
         others = own_reads(self.jvm, query, self._statement.table, branch, [self._statement.source])
