@@ -149,6 +149,7 @@ def test_counts_and_joins_of_changes(session: Spark) -> None:
     assert joined == sorted(expected.items())
 
 
+@pytest.mark.slow
 def test_ranges_by_time(session: Spark) -> None:
     model = changed(session, "timed", 2, "merge-on-read", partitioned=False)
     times = [one.timestamp_ms for one in model.table.snapshots]
@@ -178,27 +179,30 @@ def test_ranges_that_make_no_sense_are_told(session: Spark, options: dict[str, A
 # views ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_view_tells_updates_by_identifier_columns(session: Spark) -> None:
-    for name, mode in (("seen_cow", "copy-on-write"), ("seen_mor", "merge-on-read")):
-        model = Model(session, name, 2, mode, partitioned=False)
-        model.append((1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0))
-        model.update(20.0, 2)
-        model.delete("id = 3", 3)
-        called = (
-            f"CALL lake.system.create_changelog_view(table => 'cdc.{name}',"
-            f" changelog_view => 'told', identifier_columns => array('id'))"
-        )
-        assert session(called) == [("told",)]
-        model.append((4, "d", 4.0))  # which the view was made too early for
-        rows = [(*row[:4], row[4]) for row in session("SELECT * FROM told ORDER BY _change_ordinal, id, _change_type")]
-        assert rows == [
-            (1, "a", 1.0, "INSERT", 0),
-            (2, "b", 2.0, "INSERT", 0),
-            (3, "c", 3.0, "INSERT", 0),
-            (2, "b", 20.0, "UPDATE_AFTER", 1),
-            (2, "b", 2.0, "UPDATE_BEFORE", 1),
-            (3, "c", 3.0, "DELETE", 2),
-        ]
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("seen_cow", "copy-on-write"), pytest.param("seen_mor", "merge-on-read", marks=pytest.mark.slow)],
+)
+def test_a_view_tells_updates_by_identifier_columns(session: Spark, name: str, mode: str) -> None:
+    model = Model(session, name, 2, mode, partitioned=False)
+    model.append((1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0))
+    model.update(20.0, 2)
+    model.delete("id = 3", 3)
+    called = (
+        f"CALL lake.system.create_changelog_view(table => 'cdc.{name}',"
+        f" changelog_view => 'told', identifier_columns => array('id'))"
+    )
+    assert session(called) == [("told",)]
+    model.append((4, "d", 4.0))  # which the view was made too early for
+    rows = [(*row[:4], row[4]) for row in session("SELECT * FROM told ORDER BY _change_ordinal, id, _change_type")]
+    assert rows == [
+        (1, "a", 1.0, "INSERT", 0),
+        (2, "b", 2.0, "INSERT", 0),
+        (3, "c", 3.0, "INSERT", 0),
+        (2, "b", 20.0, "UPDATE_AFTER", 1),
+        (2, "b", 2.0, "UPDATE_BEFORE", 1),
+        (3, "c", 3.0, "DELETE", 2),
+    ]
 
 
 def test_net_changes_leave_out_what_was_undone(session: Spark) -> None:
@@ -220,6 +224,7 @@ def test_net_changes_leave_out_what_was_undone(session: Spark) -> None:
     assert rows == [(2, 2.0, "DELETE", 3), (3, 3.0, "INSERT", 5)]
 
 
+@pytest.mark.slow
 def test_identifiers_of_the_table_and_rows_that_share_one(session: Spark) -> None:
     session("CREATE TABLE lake.cdc.keyed (id BIGINT NOT NULL, v STRING)")
     session("ALTER TABLE lake.cdc.keyed SET IDENTIFIER FIELDS id")

@@ -45,6 +45,7 @@ def rows(frame: Any) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, frame.collect()))
 
 
+@pytest.mark.slow
 def test_batches_by_path_and_by_name(spark: Any, tmp_path: Path, table: Table) -> None:
     table.append([{"id": 1, "name": "a"}])
     frame = spark.createDataFrame([(2, "b"), (3, None)], "id bigint, name string")

@@ -11,8 +11,11 @@ from pyspark.errors import IllegalArgumentException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from floe.errors import InvalidInput
+from floe.spark.streaming.columns import places_of
 from floe.spark.streaming.epochs import epoch_summary, last_epoch
 from floe.spark.streaming.offsets import StreamOffset, offset_of
+from floe.table.ddl import parse_columns
 from helpers.spark import Spark
 
 Row = tuple[Any, ...]
@@ -69,6 +72,7 @@ def test_each_appended_row_comes_once_also_after_restarts(session: Spark, readin
     assert read() == []
 
 
+@pytest.mark.slow
 def test_batches_are_as_small_as_they_are_asked_to_be(session: Spark, reading: Callable[..., Reading]) -> None:
     session("CREATE TABLE lake.streams.small (id BIGINT, k BIGINT) PARTITIONED BY (k)")
     session("INSERT INTO lake.streams.small SELECT id, id % 4 FROM range(8)")  # 4 files of 2 rows each
@@ -112,6 +116,7 @@ def test_a_stream_may_begin_at_a_time(session: Spark, reading: Callable[..., Rea
     assert reading("lake.streams.since", stream_from_timestamp=times[1])() == [[(1,), (2,)]]
 
 
+@pytest.mark.slow
 def test_nothing_is_new_enough(session: Spark, reading: Callable[..., Reading]) -> None:
     session("CREATE TABLE lake.streams.later AS SELECT 1 AS id")
     read = reading("lake.streams.later", stream_from_timestamp=int(time.time() * 1000) + 3_600_000)
@@ -146,6 +151,7 @@ def test_a_stream_whose_place_has_expired_says_so(session: Spark, reading: Calla
         read()
 
 
+@pytest.mark.slow
 def test_a_branch_can_be_followed(session: Spark, reading: Callable[..., Reading]) -> None:
     session("CREATE TABLE lake.streams.branched AS SELECT 1 AS id")
     session("ALTER TABLE lake.streams.branched CREATE BRANCH audit")
@@ -279,7 +285,7 @@ def test_complete_output_replaces_all_rows(session: Spark, tmp_path: Path) -> No
     assert session.sorted("SELECT * FROM lake.streams.totals") == [("a", 2), ("b", 1), ("c", 1)]
 
 
-@pytest.mark.parametrize(("mode", "most"), [("hash", 3), ("none", 12)])
+@pytest.mark.parametrize(("mode", "most"), [("hash", 3), pytest.param("none", 12, marks=pytest.mark.slow)])
 def test_the_rows_of_a_partition_come_together(session: Spark, tmp_path: Path, mode: str, most: int) -> None:
     name = f"lake.streams.together_{mode}"
     session(
@@ -308,16 +314,25 @@ def test_columns_are_found_by_name_and_filled_with_defaults(session: Spark, tmp_
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ("a STRING, b BIGINT, z INT", "columns that the table has not: z"),
-        ("a STRING", "no column 'b', which may not be null"),
-        ("a INT, b BIGINT", "'a' of the stream is integer, and that of the table string"),
+        ("a string, b long, z integer", "columns that the table has not: z"),
+        ("a string", "no column 'b', which may not be null"),
+        ("a integer, b long", "'a' of the stream is integer, and that of the table string"),
+        ("a string, b long, c decimal(5,3)", "'c' of the stream is decimal"),
+        ("a string, b long, A string", "two columns named 'A'"),
     ],
 )
-def test_columns_that_do_not_fit_are_told(session: Spark, tmp_path: Path, columns: str, told: str) -> None:
-    session("CREATE TABLE IF NOT EXISTS lake.streams.misfit (a STRING, b BIGINT NOT NULL)")
-    folder = Folder(session, tmp_path, columns)
+def test_columns_that_do_not_fit_are_told(columns: str, told: str) -> None:
+    fields = [dict(zip(("name", "type"), one.split(" "), strict=True)) for one in columns.split(", ")]
+    table = parse_columns("a string, b bigint not null, c decimal(9, 2)")
+    with pytest.raises(InvalidInput, match=told):
+        places_of(table, {"type": "struct", "fields": fields}, case_sensitive=False, table="db.t")
+
+
+def test_a_query_tells_of_columns_that_do_not_fit(session: Spark, tmp_path: Path) -> None:
+    session("CREATE TABLE lake.streams.misfit (a STRING, b BIGINT NOT NULL)")
+    folder = Folder(session, tmp_path, "a STRING, b BIGINT, z INT")
     folder.add({"b": 1})
-    with pytest.raises(StreamingQueryException, match=told):
+    with pytest.raises(StreamingQueryException, match="columns that the table has not: z"):
         write(folder.stream(), "lake.streams.misfit", tmp_path / "checkpoint")
 
 
@@ -330,6 +345,7 @@ def test_a_null_that_may_not_be_is_told(session: Spark, tmp_path: Path) -> None:
     assert session("SELECT * FROM lake.streams.required") == []
 
 
+@pytest.mark.slow
 def test_a_stream_makes_its_table_and_another_reads_it(session: Spark, tmp_path: Path) -> None:
     folder = Folder(session, tmp_path, "id BIGINT, k STRING")
     folder.add({"id": 1, "k": "a"}, {"id": 2, "k": "b"})
