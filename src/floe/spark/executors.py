@@ -25,6 +25,7 @@ class Carried:
 
     def __init__(self, work: Callable[..., Any]) -> None:
         self._work = work
+        self.__name__ = type(work).__name__  # which plans show
 
     def __call__(self, batches: Any) -> Any:
         """What the function gives."""
