@@ -166,6 +166,7 @@ def test_show_create_table_makes_the_same_table_again(session: Spark, catalog: s
     lake = session.lake(catalog)
     before = lake.table("ddl.again").metadata
     statement = session.one(f"SHOW CREATE TABLE {db}.again")
+    assert "COLLATE" not in statement
     session(f"DROP TABLE {db}.again PURGE")
     session(statement)
     after = lake.table("ddl.again").metadata

@@ -27,6 +27,7 @@ _ABOUT_VIEWS: Final = re.compile(
     r"(?:create\s+(?:or\s+replace\s+)?view|alter\s+view|drop\s+view|show\s+views|show\s+create\s+table)\b",
     re.IGNORECASE,
 )
+_SHOW_CREATE: Final = re.compile(r"show\s+create\s+table\b", re.IGNORECASE)
 
 
 def answer(session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Query) -> DataFrame | None:
@@ -34,6 +35,8 @@ def answer(session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Q
     jvm = jvm_of(session)
     if jvm.version < HAS_VIEWS and _ABOUT_VIEWS.match(text, _COMMENTS.match(text).end()):  # type: ignore[union-attr]
         return _about_views(jvm, session, lakes, text, query)
+    if jvm.version >= HAS_VIEWS and _SHOW_CREATE.match(text, _COMMENTS.match(text).end()):  # type: ignore[union-attr]
+        return _without_collations(jvm, session, lakes, text, query)
     try:
         found = parse(text)
     except FloeError as error:
@@ -71,6 +74,18 @@ def _about_views(
         return None
     rows = run_view_statement(jvm, session, query, place, statement)
     return _nothing(session) if rows is None else rows
+
+
+def _without_collations(
+    jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Query
+) -> DataFrame | None:
+    """SHOW CREATE TABLE of a table of ours: Spark 4.3 gives every text a collation, and Iceberg has none."""
+    statement = parse_view_statement(jvm, session, text)
+    if not isinstance(statement, ShowCreate) or _place(jvm, session, lakes, statement.name) is None:
+        return None
+    frame = query(text)
+    rows = [(re.sub(r"\bSTRING COLLATE UTF8_BINARY\b", "STRING", row[0]),) for row in frame.collect()]
+    return session.createDataFrame(rows, frame.schema)
 
 
 def _nothing(session: SparkSession) -> DataFrame:
