@@ -51,7 +51,7 @@ def is_gone(n: int) -> bool:
 LIVE = [n for n in range(ROWS) if not is_gone(n)]
 
 
-@pytest.fixture(scope="module", params=[2, 3])
+@pytest.fixture(scope="module", params=[3, pytest.param(2, marks=pytest.mark.slow)])
 def doors(request: pytest.FixtureRequest, spark: Spark) -> str:
     """A table of several files, of which each has deleted rows but one."""
     name = f"doors_{request.param}"
@@ -456,3 +456,26 @@ def test_a_setting_that_is_no_number(spark: Spark, doors: str) -> None:
             spark(f"SELECT * FROM {doors}")
     finally:
         spark.session.conf.unset(MOST_DELETES)
+
+
+def test_files_by_name(spark: Spark, doors: str) -> None:
+    """A filter on `_file` leaves out the other files."""
+    table = spark.lake().table(doors.removeprefix("lake."))
+    path = file_with(table, 600).file_path
+    query = f"SELECT id FROM {doors} WHERE _file = '{path}'"
+    assert ids(spark, query) == [n for n in LIVE if 500 <= n < 750]
+    assert "files: 1 " in spark.explained(query)
+    both = f"SELECT id FROM {doors} WHERE _file IN ('{path}', 'nowhere') AND id < 510"
+    assert ids(spark, both) == [n for n in LIVE if 500 <= n < 510]
+    assert ids(spark, f"SELECT id FROM {doors} WHERE _file <> '{path}'") == [n for n in LIVE if not 500 <= n < 750]
+    assert spark.one(f"SELECT count(*) FROM {doors} WHERE _file = 'nowhere'") == 0
+
+
+def test_functions_in_python(spark: Spark, mixed: tuple[str, list[int]]) -> None:
+    name, live = mixed
+    frame = spark.session.table(name)
+    doubled = F.udf(lambda n: 2 * n, "long")
+    assert sorted(row[0] for row in frame.select(doubled("id")).collect()) == [2 * n for n in live]
+    assert sorted(row[0] for row in frame.where(doubled("id") > 100).select("id").collect()) == [
+        n for n in live if n > 50
+    ]

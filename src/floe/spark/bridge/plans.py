@@ -6,7 +6,7 @@ generated code what they are in Java.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from floe.spark.bridge.jvm import Jvm
@@ -29,7 +29,8 @@ class Expressions:
 
     def literal(self, sql: str) -> Any:
         """A literal of SQL, such as `7`, `7L` or `true`."""
-        return self._jvm.module("org.apache.spark.sql.catalyst.parser.CatalystSqlParser").parseExpression(sql)
+        parser = "org.apache.spark.sql.catalyst.parser.CatalystSqlParser"
+        return self._kept(f"literal {sql}", lambda: self._jvm.module(parser).parseExpression(sql))
 
     def text(self, value: str) -> Any:
         """A text."""
@@ -42,11 +43,20 @@ class Expressions:
     def call(self, class_name: str, method: str, data_type: Any, *arguments: Any, nullable: bool = False) -> Any:
         """What a static method gives, which is null where an argument is; `nullable` says that one may be."""
         jvm = self._jvm
-        type_ = jvm.data_type(data_type) if isinstance(data_type, str) else data_type
-        kind = jvm.reflected(class_name)
+        type_ = data_type
+        if isinstance(data_type, str):
+            type_ = self._kept(f"type {data_type}", lambda: jvm.data_type(data_type))
+        kind = self._kept(f"class {class_name}", lambda: jvm.reflected(class_name))
         return self.made(
             "objects.StaticInvoke", kind, type_, method, jvm.seq(arguments), jvm.seq([]), True, nullable, True, jvm.none
         )
+
+    def _kept(self, key: str, make: Callable[[], Any]) -> Any:
+        """What never changes is made once."""
+        found = self._jvm.remembered.get(key)
+        if found is None:
+            found = self._jvm.remembered[key] = make()
+        return found
 
     def alias(self, expression: Any, attribute: Any) -> Any:
         """An expression under the name and the id of an attribute."""

@@ -13,12 +13,13 @@ from floe.spark.bridge.interfaces.scans import (
 )
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.scan.aggregates import AggregateScan, Answer, answers
-from floe.spark.scan.predicates import Translated, translate
+from floe.spark.scan.predicates import Translated, files_named, translate
 from floe.spark.scan.projection import projected
 from floe.spark.scan.scan import TableScan
 from floe.spark.scan.source import Source, selects_whole_files
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.partitioning.partition_spec import unified_partition_type
+from floe.spec.schemas.metadata_columns import FILE
 from floe.spec.schemas.schema import Schema
 
 __all__ = ["TableScanBuilder"]
@@ -36,6 +37,7 @@ class TableScanBuilder(
         self._source = source
         self._wanted: Schema = source.schema
         self._pushed: list[tuple[Any, Translated]] = []
+        self._paths: frozenset[str] | None = None
         self._limit: int | None = None
         self._answers: list[Answer] | None = None
         self._plan: ScanPlan | None = None
@@ -58,6 +60,10 @@ class TableScanBuilder(
         sensitive = self.jvm.is_case_sensitive
         found = [(p, translate(self.jvm, p, self._source.schema, case_sensitive=sensitive)) for p in predicates]
         self._pushed = [(predicate, made) for predicate, made in found if made.filter != TRUE]
+        for predicate in (predicate for predicate, made in found if made.filter == TRUE):
+            paths = files_named(self.jvm, predicate)
+            if paths is not None and not self._source.schema.has((FILE.name,)):
+                self._paths = paths if self._paths is None else self._paths & paths
         if self._pushed and all(made.exact for _, made in found):
             self._plan = self._source.plan(self._where)
             if selects_whole_files(self._plan):
@@ -96,4 +102,5 @@ class TableScanBuilder(
             predicates=[predicate for predicate, _ in self._pushed],
             limit=self._limit,
             plan=self._plan,
+            paths=self._paths,
         )

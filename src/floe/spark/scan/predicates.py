@@ -20,6 +20,7 @@ from floe.spec.expressions.binding import bind_predicate
 from floe.spec.expressions.nodes import (
     FALSE,
     TRUE,
+    BoundPredicate,
     BoundReference,
     BoundTerm,
     BoundTransform,
@@ -31,10 +32,11 @@ from floe.spec.expressions.nodes import (
 )
 from floe.spec.expressions.printing import literal_to_text
 from floe.spec.partitioning.transforms import DAY
+from floe.spec.schemas.metadata_columns import FILE
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Type
 
-__all__ = ["Translated", "translate"]
+__all__ = ["Translated", "files_named", "translate"]
 
 _COMPARISONS: Final = {
     "=": Op.EQ,
@@ -66,6 +68,16 @@ UNKNOWN_PREDICATE: Final = Translated()
 def translate(jvm: Jvm, predicate: Any, schema: Schema, *, case_sensitive: bool) -> Translated:
     """The filter that a predicate means, bound to a schema."""
     return _Translator(jvm, schema, case_sensitive).predicate(predicate)
+
+
+def files_named(jvm: Jvm, predicate: Any) -> frozenset[str] | None:
+    """The files that `_file = …` and `_file IN (…)` let pass; None for other predicates."""
+    if predicate.name() not in ("=", "IN"):
+        return None
+    found = translate(jvm, predicate, Schema((FILE,)), case_sensitive=True).filter
+    if isinstance(found, BoundPredicate) and found.op in (Op.EQ, Op.IN):
+        return frozenset(map(str, found.literals))
+    return None
 
 
 class _Translator:

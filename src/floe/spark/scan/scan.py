@@ -51,6 +51,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         predicates: Sequence[Any] = (),
         limit: int | None = None,
         plan: ScanPlan | None = None,
+        paths: frozenset[str] | None = None,
     ) -> None:
         super().__init__(jvm)
         if plan is not None:
@@ -60,13 +61,14 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         self._where = where
         self._predicates = predicates
         self._limit = limit
+        self._paths = paths
         self._runtime: Expression = TRUE
         self._told: list[Expression] = []
         self._known_files: PlannedFiles | None = None
 
     def key(self) -> Any:
         """The same rows of the same state are the same to Spark."""
-        return (self._source.key, self._wanted, str(self._where), str(self._runtime), self._limit)
+        return (self._source.key, self._wanted, str(self._where), str(self._runtime), self._limit, self._paths)
 
     @property
     def source(self) -> Source:
@@ -87,7 +89,8 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
 
     @cached_property
     def _plan(self) -> ScanPlan:
-        return self._source.plan(and_(self._where, self._runtime))
+        plan = self._source.plan(and_(self._where, self._runtime))
+        return plan if self._paths is None else plan.only(self._paths)
 
     @property
     def files(self) -> PlannedFiles:
