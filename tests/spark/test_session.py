@@ -133,6 +133,19 @@ def test_what_is_missing_is_told(session: Spark, monkeypatch: pytest.MonkeyPatch
         check_environment()
 
 
+@pytest.mark.parametrize(("told", "version"), [("11.0.2", 11), ("1.8.0_392", 8), ("21", 21)])
+def test_the_version_of_java_is_read_from_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, version: int
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch()
+    (tmp_path / "release").write_text(f'IMPLEMENTOR="X"\nJAVA_VERSION="{told}"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert requirements.java_version() == version
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert requirements.java_version() is None
+
+
 def test_other_things_are_no_sessions() -> None:
     class Remote:
         __module__ = "pyspark.sql.connect.session"
