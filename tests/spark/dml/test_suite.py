@@ -82,7 +82,7 @@ def run(session: Spark, tables: Tables, case: Case, layout: Layout) -> str:
     return name
 
 
-@pytest.mark.parametrize("number", range(0, len(CASES), 3), ids=lambda n: CASES[n].name)
+@pytest.mark.parametrize("number", range(0, len(CASES), 4), ids=lambda n: CASES[n].name)
 def test_statements(session: Spark, tables: Tables, number: int) -> None:
     run(session, tables, CASES[number], LAYOUTS[(number * 7 + number // 10) % len(LAYOUTS)])
 
