@@ -23,6 +23,7 @@ __all__ = [
     "UnsetProperties",
     "ViewStatement",
     "check_query",
+    "is_temporary",
     "parse_view_statement",
 ]
 
@@ -155,6 +156,12 @@ def _statement(jvm: Jvm, plan: Any) -> ViewStatement | None:
             return None
 
 
+def is_temporary(jvm: Jvm, session: SparkSession, name: Name) -> bool:
+    """Whether a name is that of a temporary view, which comes before all others."""
+    manager = session._jsparkSession.sessionState().catalogManager()
+    return bool(manager.v1SessionCatalog().isTempView(jvm.seq(name)))
+
+
 def check_query(jvm: Jvm, name: Name, query: DataFrame, columns: Sequence[str]) -> None:
     """Raise as Spark does for queries that no view may have: temporary things, columns without a name or too many."""
     java_query: Any = query
@@ -176,7 +183,7 @@ def _parts(jvm: Jvm, node: Any) -> Name:
     match jvm.simple_name(node):
         case "UnresolvedIdentifier":
             return tuple(_each(jvm, node.nameParts()))
-        case "CurrentNamespace":
+        case "":  # an object of Scala's: the current namespace
             return ()
         case "UnresolvedView" | "UnresolvedTableOrView" | "UnresolvedTable" | "UnresolvedNamespace":
             return tuple(_each(jvm, node.multipartIdentifier()))

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from floe.errors import FloeError
 from floe.spark.bridge.jvm import Jvm, jvm_of
 from floe.spark.bridge.sessions import active
-from floe.spark.bridge.view_statements import ShowCreate, ShowViews, parse_view_statement
+from floe.spark.bridge.view_statements import CreateView, ShowCreate, ShowViews, is_temporary, parse_view_statement
 from floe.spark.bridge.views import HAS_VIEWS
 from floe.spark.extended_sql.parsing import CreateTableLike, parse
 from floe.spark.extended_sql.table_like import create_table_like
@@ -69,6 +69,8 @@ def _about_views(
         place = _namespace(jvm, session, lakes, statement.name)
     else:
         assert statement.name is not None
+        if not isinstance(statement, CreateView) and is_temporary(jvm, session, statement.name):
+            return None
         place = _place(jvm, session, lakes, statement.name)
     if place is None or (isinstance(statement, ShowCreate) and not place.lake.view_exists(place.name)):
         return None
