@@ -1,7 +1,7 @@
 """The SQL suite: statements with the rows that they must give, over both catalogs and every format version.
 
-Each file runs in a namespace of its own. By default each runs once, with one pairing of catalog and version or the
-other in turn; the slow tier runs all of them with all pairings.
+Each file runs in a namespace of its own. By default those run, once each, whose subject no other test here has as its
+own, with one pairing of catalog and version or the other in turn; the slow tier runs all of them with all pairings.
 """
 
 from pathlib import Path
@@ -14,13 +14,15 @@ from helpers.sql_files import Runner, read_cases
 FILES = sorted((Path(__file__).parent / "sql").glob("*.sql"))
 PAIRINGS = [("lake", 1), ("lake", 2), ("lake", 3), ("sq", 1), ("sq", 2), ("sq", 3)]
 USUAL = [("lake", 2), ("sq", 3)]
+FIRST = ("create", "functions", "history", "namespaces", "partitions", "views")
 
 
 def runs() -> list[object]:
     found = []
     for number, path in enumerate(FILES):
         for catalog, version in PAIRINGS:
-            marks = () if (catalog, version) == USUAL[number % 2] else (pytest.mark.slow,)
+            usual = path.stem in FIRST and (catalog, version) == USUAL[number % 2]
+            marks = () if usual else (pytest.mark.slow,)
             found.append(pytest.param(path, catalog, version, marks=marks, id=f"{path.stem}-{catalog}-v{version}"))
     return found
 
