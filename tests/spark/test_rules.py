@@ -56,4 +56,6 @@ def test_every_session_has_it_once(session: Spark) -> None:
     assert isinstance(other, FloeSession)
     for one in (session.session, other):
         rules = one._jsparkSession.experimental().extraOptimizations()
-        assert [rules.apply(n).ruleName() for n in range(rules.size())] == ["floe.PlanRule"]
+        names = [rules.apply(place).ruleName() for place in range(rules.size())]
+        assert "floe.PlanRule" in names
+        assert len(set(names)) == len(names)
