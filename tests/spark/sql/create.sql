@@ -45,7 +45,7 @@ INSERT INTO strict VALUES (1, named_struct('a', 1, 'b', NULL));
 SELECT id, s.a, s.b FROM strict;
 --> 1 | 1 | NULL
 
-CREATE TABLE commented (id INT COMMENT 'the key', name STRING COMMENT 'it''s a name') COMMENT 'a table';
+CREATE TABLE commented (id INT COMMENT 'the key', name STRING COMMENT "it's a name") COMMENT 'a table';
 
 DESCRIBE commented;
 --> id | int | the key
