@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from floe.spark.session import FloeSession
 from helpers.spark import Spark
 from helpers.sql_files import Runner, read_cases
 
@@ -30,17 +31,13 @@ def runs() -> list[object]:
 @pytest.mark.parametrize(("path", "catalog", "version"), runs())
 def test_statements(session: Spark, path: Path, catalog: str, version: int) -> None:
     namespace = f"suite_{path.stem}_{version}"
-    spark = session.session
-    setting = f"spark.sql.catalog.{catalog}.table-default.format-version"
-    session(f"CREATE NAMESPACE {catalog}.{namespace}")
-    session(f"USE {catalog}.{namespace}")
-    spark.conf.set(setting, str(version))
-    try:
-        runner = Runner(spark, {catalog, f"v{version}"}, {"catalog": catalog, "ns": namespace, "v": str(version)})
-        problems = runner.run(path)
-    finally:
-        spark.conf.unset(setting)
-        session("USE spark_catalog.default")
+    spark = session.session.newSession()  # without the temporary views and settings of others
+    assert isinstance(spark, FloeSession)
+    spark.conf.set(f"spark.sql.catalog.{catalog}.table-default.format-version", str(version))
+    spark.sql(f"CREATE NAMESPACE {catalog}.{namespace}")
+    spark.sql(f"USE {catalog}.{namespace}")
+    runner = Runner(spark, {catalog, f"v{version}"}, {"catalog": catalog, "ns": namespace, "v": str(version)})
+    problems = runner.run(path)
     assert not problems, "\n" + "\n".join(problems)
 
 
