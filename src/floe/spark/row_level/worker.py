@@ -15,12 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap64
-from pyspark import TaskContext
 
 from floe.arrow.writing import write_rows
 from floe.formats.arrow_types import arrow_schema
-from floe.formats.writers.target import WriteTarget
-from floe.spark.write.worker import from_spark
+from floe.spark.workers import settle
+from floe.spark.write.worker import from_spark, target_of_task
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.metadata_columns import with_row_lineage
@@ -74,17 +73,10 @@ class ChangeRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Take the rows of a task."""
-        context = TaskContext.get()
-        target = WriteTarget.of(
-            self.metadata,
-            self.storage,
-            overrides=self.overrides,
-            write_id=self.write_id,
-            part=0 if context is None else context.partitionId(),
-            task=0 if context is None else context.taskAttemptId(),
-        )
+        target = target_of_task(self.metadata, self.storage, self.write_id, self.overrides)
         result = TaskResult()
         result.files = write_rows(target, self._rows(batches, result), row_lineage=self.lineage, workers=1)
+        settle()
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], pa.binary())], ["message"])
 
     def _rows(self, batches: Iterable[pa.RecordBatch], result: TaskResult) -> Iterator[pa.RecordBatch]:

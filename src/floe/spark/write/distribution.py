@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from floe.spark.bridge.function_rule import murmur3_of_bytes
 from floe.spark.bridge.jvm import Jvm
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.transforms import Bucket, Identity, Transform, Truncate, Void
@@ -105,7 +106,7 @@ def _transformed(jvm: Jvm, column: Column, transform: Transform, type_: Type) ->
         case Bucket(n=number) if type_.kind in ("int", "long", "date", "timestamp", "timestamptz"):
             return _bucket(F.hash(F.lit(_SEED_0_OF_THE_SPEC), _as_long(column, type_)), number)
         case Bucket(n=number) if type_.kind in ("string", "binary", "fixed"):
-            return _bucket(_murmur3_of_bytes(jvm, column), number)
+            return _bucket(murmur3_of_bytes(jvm, column), number)
         case Truncate(width=width) if type_.kind in ("int", "long"):
             return column - F.pmod(column, F.lit(width))
         case Truncate(width=width) if type_.kind in ("string", "binary"):
@@ -139,22 +140,3 @@ def _as_long(column: Column, type_: Type) -> Column:
 
 def _bucket(hashed: Column, number: int) -> Column:
     return F.pmod(hashed.bitwiseAND(F.lit(2**31 - 1)), F.lit(number))
-
-
-def _murmur3_of_bytes(jvm: Jvm, column: Column) -> Column:
-    """The spec's hash of bytes, computed by Spark's own code (`hash` does something else with the last bytes)."""
-    data = column.cast("binary")
-    parts = (data, F.lit(16).cast("bigint"), F.octet_length(data), F.lit(0))
-    arguments = [jvm.expression(part) for part in parts]
-    invoked = jvm.sql("catalyst.expressions.objects.StaticInvoke")(
-        jvm.reflected("org.apache.spark.unsafe.hash.Murmur3_x86_32"),
-        jvm.data_type("integer"),
-        "hashUnsafeBytes2",
-        jvm.seq(arguments),
-        jvm.seq([]),
-        True,
-        False,
-        True,
-        jvm.none,
-    )
-    return jvm.column(invoked)

@@ -27,7 +27,7 @@ from floe.spec.schemas.schema_fields import walk_fields
 from floe.spec.types import Field, ListType, MapType, StructType, Type
 from floe.storage.protocol import Storage
 
-__all__ = ["WriteRows", "check_columns", "files_of"]
+__all__ = ["WriteRows", "check_columns", "files_of", "target_of_task"]
 
 RESULT_SCHEMA = "files binary"
 
@@ -49,18 +49,25 @@ class WriteRows:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
         """Write rows; gives the files."""
-        context = TaskContext.get()
-        target = WriteTarget.of(
-            self.metadata,
-            self.storage,
-            overrides=self.overrides,
-            write_id=self.write_id,
-            part=0 if context is None else context.partitionId(),
-            task=0 if context is None else context.taskAttemptId(),
-        )
+        target = target_of_task(self.metadata, self.storage, self.write_id, self.overrides)
         schema = self.metadata.schema
         rows = (from_spark(batch, schema) for batch in batches if batch.num_rows)
         return write_rows(target, rows, workers=1)
+
+
+def target_of_task(
+    metadata: TableMetadata, storage: Storage, write_id: str, overrides: Mapping[str, str]
+) -> WriteTarget:
+    """Where the task that runs now writes to: no other one, nor another attempt of it, has files of the same names."""
+    context = TaskContext.get()
+    return WriteTarget.of(
+        metadata,
+        storage,
+        overrides=overrides,
+        write_id=write_id,
+        part=0 if context is None else context.partitionId(),
+        task=0 if context is None else context.taskAttemptId(),
+    )
 
 
 def files_of(pickled: Iterable[bytes]) -> list[DataFile]:
