@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PY := .venv/bin/python
+SPARKS := -n 2 --dist loadfile # two sessions of Spark, each with files of tests of its own
 
 .PHONY: help setup demo test lint types unit slow sparks bench interop docs pins clean
 
@@ -34,14 +35,14 @@ unit: setup ## tests and doctests
 	@echo "unit: tests and doctests"
 	@$(PY) -m pytest -q -n auto -m "not interop and not slow" --ignore=tests/spark
 	@echo "unit: Spark"
-	@$(PY) -m pytest -q -m "not interop and not slow" tests/spark
+	@$(PY) -m pytest -q $(SPARKS) -m "not interop and not slow" tests/spark
 
 slow: setup ## the slow tier: every fault, every pair, long property tests
 	@scripts/s3_server.sh
 	@echo "slow: long property tests, faults and big inputs"
 	@$(PY) -m pytest -q -n auto -m "slow and not interop" --ignore=tests/spark
 	@echo "slow: Spark"
-	@$(PY) -m pytest -q -m "slow and not interop" tests/spark || [ $$? -eq 5 ] # without Java there are none
+	@$(PY) -m pytest -q $(SPARKS) -m "slow and not interop" tests/spark || [ $$? -eq 5 ] # without Java there are none
 
 sparks: ## the Spark tests on the oldest Spark that Floe supports, and on the one that Java Iceberg supports
 	@command -v java >/dev/null || { echo "missing: Java 17 (for example: apt-get install openjdk-17-jre-headless)"; exit 1; }
@@ -49,7 +50,7 @@ sparks: ## the Spark tests on the oldest Spark that Floe supports, and on the on
 	@scripts/setup.sh .venv-interop requirements/dev.txt requirements/interop.txt
 	@for venv in .venv-spark-oldest .venv-interop; do \
 	  echo "sparks: $$($$venv/bin/python -c 'import pyspark; print(pyspark.__version__)')"; \
-	  $$venv/bin/python -m pytest -q -m "not slow and not interop" tests/spark || exit 1; \
+	  $$venv/bin/python -m pytest -q $(SPARKS) -m "not slow and not interop" tests/spark || exit 1; \
 	done
 
 bench: setup ## benchmarks beside a peer in the same run

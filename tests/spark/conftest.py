@@ -9,7 +9,7 @@ import pytest
 from helpers.spark import Spark, start_session
 
 if shutil.which("java") is None:
-    collect_ignore_glob = ["test_*.py"]
+    collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
