@@ -217,7 +217,7 @@ CONDITIONS = {
     "upper": "upper(name) = 'EVE'",
     "length": "length(name) + length(dep) = 6",
     "constant false": "1 = 2",
-    "constant null": "NULL",
+    "constant null": "CAST(NULL AS BOOLEAN)",  # Spark takes a bare NULL for no condition at all
     "subquery in": "id IN (SELECT id FROM {s})",
     "subquery not in": "id NOT IN (SELECT id FROM {s} WHERE id IS NOT NULL)",
     "subquery not in with null": "id NOT IN (SELECT id FROM {s})",
