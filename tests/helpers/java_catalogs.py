@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import floe
 from floe import Lake
+from floe.spark.session import FloeSession
 from helpers.made_tables import OPERATIONS, make
 from helpers.postgres import postgres_database
 from helpers.table_maker import Made
@@ -44,6 +45,20 @@ class Shared:
     def sql(self, statement: str) -> list[Any]:
         """Runs SQL in Spark; `{c}` stands for the catalog."""
         return self.spark.sql(statement.format(c=self.key)).collect()  # type: ignore[no-any-return]
+
+    @property
+    def floe_key(self) -> str:
+        """Its name in Spark's SQL where Floe serves it."""
+        return f"floe_{self.key}"
+
+    def session(self) -> FloeSession:
+        """A session of Spark in which Java and Floe both serve it, under their names for it."""
+        other = self.spark.newSession()
+        for name, value in self.properties.items():
+            other.conf.set(f"spark.sql.catalog.{self.key}.{name}", value)
+        other.conf.set(f"spark.sql.catalog.{self.key}", "org.apache.iceberg.spark.SparkCatalog")
+        other.conf.set(f"spark.sql.catalog.{self.key}.cache-enabled", "false")
+        return floe.attach(other, {self.floe_key: self.lake})
 
     def made(self, operation: str, version: int) -> list[Made]:
         """The tables that an operation makes, made when they are first asked for."""

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-import floe
 from floe import Table
 from floe.spark.session import FloeSession
 from helpers.dml_cases import CASES, COLUMNS, FILES, SOURCE, TYPES
@@ -32,7 +31,7 @@ class Both:
 
     def __init__(self, session: FloeSession, shared: Shared) -> None:
         self.session, self.lake, self.count = session, shared.lake, 0
-        self.catalogs = {"java": shared.key, "floe": f"floe_{shared.key}"}
+        self.catalogs = {"java": shared.key, "floe": shared.floe_key}
         self.begun: dict[tuple[int, str, bool], str] = {}
 
     def new(self, layout: tuple[int, str, bool]) -> str:
@@ -61,14 +60,9 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def both(java_catalogs: JavaCatalogs, spark: Any) -> Both:
+def both(java_catalogs: JavaCatalogs) -> Both:
     shared = java_catalogs.new("sqlite")
-    other = spark.newSession()
-    for name, value in shared.properties.items():
-        other.conf.set(f"spark.sql.catalog.{shared.key}.{name}", value)
-    other.conf.set(f"spark.sql.catalog.{shared.key}", "org.apache.iceberg.spark.SparkCatalog")
-    other.conf.set(f"spark.sql.catalog.{shared.key}.cache-enabled", "false")
-    session = floe.attach(other, {f"floe_{shared.key}": shared.lake})
+    session = shared.session()
     shared.lake.create_namespace("dml")
     session.createDataFrame(SOURCE, TYPES).createOrReplaceTempView("source_rows")
     return Both(session, shared)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import floe
 from helpers.java_catalogs import JavaCatalogs
 from helpers.shared_walk import Walk
 
@@ -20,15 +19,10 @@ STEPS = 100
 
 
 @pytest.mark.parametrize(("kind", "seed"), [("files", 11), ("sqlite", 12)])
-def test_each_reads_what_the_other_wrote(java_catalogs: JavaCatalogs, spark: Any, kind: str, seed: int) -> None:
+def test_each_reads_what_the_other_wrote(java_catalogs: JavaCatalogs, kind: str, seed: int) -> None:
     shared = java_catalogs.new(kind)
-    other = spark.newSession()
-    for name, value in shared.properties.items():
-        other.conf.set(f"spark.sql.catalog.{shared.key}.{name}", value)
-    other.conf.set(f"spark.sql.catalog.{shared.key}", "org.apache.iceberg.spark.SparkCatalog")
-    other.conf.set(f"spark.sql.catalog.{shared.key}.cache-enabled", "false")
-    session = floe.attach(other, {f"floe_{shared.key}": shared.lake})
-    catalogs = {"java": shared.key, "floe": f"floe_{shared.key}"}
+    session = shared.session()
+    catalogs = {"java": shared.key, "floe": shared.floe_key}
     walk, chance = Walk(seed, can_rename=kind != "files"), random.Random(seed)
     done: Counter[tuple[str, str]] = Counter()
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-import floe
 from helpers.java_catalogs import JavaCatalogs
 
 pytestmark = [
@@ -16,15 +15,10 @@ pytestmark = [
 ROWS = [(1, "a"), (2, "b"), (3, None)]
 
 
-def test_each_reads_and_changes_the_views_of_the_other(java_catalogs: JavaCatalogs, spark: Any) -> None:
+def test_each_reads_and_changes_the_views_of_the_other(java_catalogs: JavaCatalogs) -> None:
     shared = java_catalogs.new("sqlite")
-    other = spark.newSession()
-    for name, value in shared.properties.items():
-        other.conf.set(f"spark.sql.catalog.{shared.key}.{name}", value)
-    other.conf.set(f"spark.sql.catalog.{shared.key}", "org.apache.iceberg.spark.SparkCatalog")
-    other.conf.set(f"spark.sql.catalog.{shared.key}.cache-enabled", "false")
-    ours = f"floe_{shared.key}"
-    session = floe.attach(other, {ours: shared.lake})
+    ours = shared.floe_key
+    session = shared.session()
 
     def run(statement: str) -> list[tuple[Any, ...]]:
         return sorted((tuple(row) for row in session.sql(statement).collect()), key=repr)

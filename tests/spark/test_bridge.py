@@ -12,7 +12,17 @@ from pyspark.errors import (
 )
 
 from floe.errors import CommitConflict, InvalidInput, UnsupportedFeature
-from floe.spark.bridge.interfaces import catalogs, functions, procedures, row_level, scans, streams, tables, writes
+from floe.spark.bridge.interfaces import (
+    catalogs,
+    functions,
+    java_functions,
+    procedures,
+    row_level,
+    scans,
+    streams,
+    tables,
+    writes,
+)
 from floe.spark.bridge.jvm import Jvm, jvm_of
 from floe.spark.bridge.partitioned_files import partitioned_files, url_of
 from floe.spark.bridge.proxies import Proxy, proxy_of
@@ -20,7 +30,7 @@ from helpers.spark import Spark
 
 INTERFACES = [
     value
-    for module in (catalogs, procedures, functions, row_level, tables, scans, streams, writes)
+    for module in (catalogs, java_functions, procedures, functions, row_level, tables, scans, streams, writes)
     for _, value in inspect.getmembers(module, inspect.isclass)
     if issubclass(value, Proxy) and "interface" in vars(value)
 ]

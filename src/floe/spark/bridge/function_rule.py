@@ -6,17 +6,18 @@ expression that does the same; it is made once for each function and types of ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F
 
+from floe.spark.bridge.compiling import made_of_source
+from floe.spark.bridge.interfaces.java_functions import UnaryOperator
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.proxies import Proxy, proxy_of
-from floe.spark.bridge.rules import made_of_source
+from floe.spark.bridge.proxies import proxy_of
+from floe.spark.bridge.rules import add_rules
 
-__all__ = ["Expressible", "argument", "install_function_rule", "murmur3_of_bytes"]
+__all__ = ["Expressible", "argument", "install_function_rule"]
 
 FUNCTION_RULE: Final = "floe.FunctionRule"
 _SOURCE: Final = """
@@ -123,10 +124,8 @@ def argument(place: int) -> str:
     return f"floe_argument_{place}"
 
 
-class OwnCalls(Proxy):
+class OwnCalls(UnaryOperator):
     """Gives the expressions that stand for calls of our functions."""
-
-    interface = "java.util.function.UnaryOperator"
 
     def apply(self, call: Any) -> Any:
         """The expression for a call."""
@@ -136,14 +135,6 @@ class OwnCalls(Proxy):
         names = [argument(place) for place in range(len(function.argument_types()))]
         template = _template(self.jvm, function, names)
         return function_rule(self.jvm).replaced(template, self.jvm.seq(names), call.children())
-
-    def andThen(self, other: Any) -> Any:
-        """Spark does not ask for it."""
-        raise NotImplementedError
-
-    def compose(self, other: Any) -> Any:
-        """Spark does not ask for it."""
-        raise NotImplementedError
 
 
 def function_rule(jvm: Jvm) -> Any:
@@ -156,10 +147,7 @@ def function_rule(jvm: Jvm) -> Any:
 
 def install_function_rule(jvm: Jvm, java_session: Any) -> None:
     """Put the rule into a session's optimizer, unless it is there."""
-    methods = java_session.experimental()
-    rules = [methods.extraOptimizations().apply(place) for place in range(methods.extraOptimizations().size())]
-    if not any(rule.ruleName() == FUNCTION_RULE for rule in rules):
-        methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*rules, function_rule(jvm)]))
+    add_rules(jvm, java_session, FUNCTION_RULE, lambda: [function_rule(jvm)])
 
 
 def _template(jvm: Jvm, function: Expressible, names: Sequence[str]) -> Any:
@@ -175,14 +163,3 @@ def _template(jvm: Jvm, function: Expressible, names: Sequence[str]) -> Any:
         finished = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(plan)
         found = jvm.remembered[key] = finished.projectList().apply(0).child()
     return found
-
-
-def murmur3_of_bytes(jvm: Jvm, column: Column) -> Column:
-    """The spec's hash of bytes, computed by Spark's own code (`hash` does something else with the last bytes)."""
-    data = column.cast("binary")
-    parts = (data, F.lit(16).cast("bigint"), F.octet_length(data), F.lit(0))
-    arguments = [jvm.expression(part) for part in parts]
-    make: Callable[..., Any] = jvm.sql("catalyst.expressions.objects.StaticInvoke")
-    hasher = jvm.reflected("org.apache.spark.unsafe.hash.Murmur3_x86_32")
-    given = (jvm.data_type("integer"), "hashUnsafeBytes2", jvm.seq(arguments), jvm.seq([]))
-    return jvm.column(make(hasher, *given, True, False, True, jvm.none))

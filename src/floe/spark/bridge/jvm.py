@@ -22,6 +22,7 @@ from floe.spark.bridge.proxies import Proxy
 __all__ = ["Jvm", "jvm_of"]
 
 _SQL: Final = "org.apache.spark.sql."
+_CONVERTERS: Final = "scala.jdk.javaapi.CollectionConverters"
 _STRINGS: Final = "[Ljava.lang.String;"
 _STRINGS_OF_STRINGS: Final = "[[Ljava.lang.String;"
 
@@ -197,6 +198,14 @@ class Jvm:
         entries: dict[str, str] = json.loads(self._mapper.writeValueAsString(found))
         return entries
 
+    def read_seq(self, found: Any) -> list[Any]:
+        """The parts of a Scala sequence."""
+        return list(self.named(_CONVERTERS).asJava(found))
+
+    def read_scala_map(self, found: Any) -> dict[str, str]:
+        """The entries of a Scala map of strings."""
+        return self.read_map(self.named(_CONVERTERS).asJava(found))
+
     def read_identifier(self, identifier: Any) -> tuple[str, ...]:
         """Namespace and name of an `Identifier`."""
         return (*self.read_strings(identifier.namespace()), identifier.name())
@@ -220,7 +229,7 @@ class Jvm:
     def matching(self, names: Sequence[str], pattern: str) -> list[str]:
         """The names that match a pattern of `SHOW … LIKE`."""
         found = self.module(_SQL + "catalyst.util.StringUtils").filterPattern(self.seq(names), pattern)
-        return list(self.named("scala.jdk.javaapi.CollectionConverters").asJava(found))
+        return self.read_seq(found)
 
     # plans and expressions ----------------------------------------------------------------------------------------
 
@@ -247,8 +256,8 @@ class Jvm:
 
     def settings_below(self, prefix: str) -> dict[str, str]:
         """The settings of the session that is at work now whose names begin so, by the rest of their names."""
-        found = self.named("scala.jdk.javaapi.CollectionConverters").asJava(self.active_session().conf().getAll())
-        return {key[len(prefix) :]: value for key, value in self.read_map(found).items() if key.startswith(prefix)}
+        found = self.read_scala_map(self.active_session().conf().getAll())
+        return {key[len(prefix) :]: value for key, value in found.items() if key.startswith(prefix)}
 
     @property
     def is_case_sensitive(self) -> bool:

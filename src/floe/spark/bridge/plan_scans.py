@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from floe.spark.bridge.compiling import made_of_source
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.proxies import Proxy, proxy_of
-from floe.spark.bridge.rules import made_of_source
 
-__all__ = ["scans_of", "tables_of"]
+__all__ = ["own_parts"]
 
 _NAME: Final = "floe.PlanScans"
 _SOURCE: Final = """
@@ -50,17 +50,11 @@ public class PlanScans implements java.util.function.Function {
 """
 
 
-def scans_of(jvm: Jvm, plan: Any) -> list[Proxy]:
-    """The scans of ours in an optimized plan and its subqueries; not those that only help to leave out files."""
-    return _found(jvm, plan)
+def own_parts(jvm: Jvm, plan: Any) -> list[Proxy]:
+    """Our tables in an analyzed plan and its subqueries, or our scans in an optimized one.
 
-
-def tables_of(jvm: Jvm, plan: Any) -> list[Proxy]:
-    """The tables of ours in an analyzed plan and its subqueries."""
-    return _found(jvm, plan)
-
-
-def _found(jvm: Jvm, plan: Any) -> list[Proxy]:
+    Those that only help to leave out files are not among them.
+    """
     found = made_of_source(jvm, _SOURCE, _NAME, []).apply(plan)
-    proxies = [proxy_of(scan) for scan in found]
+    proxies = [proxy_of(one) for one in found]
     return [proxy for proxy in proxies if proxy is not None]

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
 from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["Expressions", "Plans"]
+__all__ = ["Expressions", "Plans", "murmur3_of_bytes"]
 
 _EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions."
 _PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical."
@@ -79,20 +82,20 @@ class Plans:
     def attributes(self, schema: Any) -> list[Any]:
         """New attributes for the columns of a schema's JSON."""
         utils = self._jvm.module("org.apache.spark.sql.catalyst.types.DataTypeUtils")
-        return _listed(utils.toAttributes(self._jvm.data_type(schema)))
+        return self._jvm.read_seq(utils.toAttributes(self._jvm.data_type(schema)))
 
     def output(self, plan: Any) -> list[Any]:
         """The attributes of a plan."""
-        return _listed(plan.output())
+        return self._jvm.read_seq(plan.output())
 
     def scan_relation(self, node: Any, scan: Any, output: Sequence[Any]) -> Any:
         """The same relation with another scan."""
         return self._copied(node, {1: scan, 2: self._jvm.seq(output)})
 
-    def local(self, attributes: Sequence[Any]) -> Any:
-        """A relation with these columns and no rows."""
+    def local(self, attributes: Any) -> Any:
+        """A relation with these columns, a Scala sequence, and no rows."""
         jvm = self._jvm
-        return jvm.named(_PLANS + "LocalRelation")(jvm.seq(attributes), jvm.seq([]), False, jvm.none)
+        return jvm.named(_PLANS + "LocalRelation")(attributes, jvm.seq([]), False, jvm.none)
 
     def project(self, columns: Iterable[Any], child: Any) -> Any:
         """Some columns of a plan."""
@@ -113,5 +116,10 @@ class Plans:
         return self._jvm.named(node.getClass().getName())(*arguments)
 
 
-def _listed(found: Any) -> list[Any]:
-    return [found.apply(place) for place in range(found.size())]
+def murmur3_of_bytes(jvm: Jvm, column: Column) -> Column:
+    """The spec's hash of bytes, computed by Spark's own code (`hash` does something else with the last bytes)."""
+    data = column.cast("binary")
+    parts = (data, F.lit(16).cast("bigint"), F.octet_length(data), F.lit(0))
+    hasher = "org.apache.spark.unsafe.hash.Murmur3_x86_32"
+    arguments = [jvm.expression(part) for part in parts]
+    return jvm.column(Expressions(jvm).call(hasher, "hashUnsafeBytes2", "integer", *arguments))

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from floe.spark.bridge.compiling import compiled, spark_loader
+from floe.spark.bridge.interfaces.java_functions import Function
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.proxies import Proxy
 
 __all__ = ["install_format"]
 
@@ -43,10 +44,8 @@ public class DefaultSource implements org.apache.spark.sql.connector.catalog.Tab
 """
 
 
-class TableFinder(Proxy):
+class TableFinder(Function):
     """Finds the table that options say."""
-
-    interface = "java.util.function.Function"
 
     def __init__(self, jvm: Jvm, find: Callable[[Mapping[str, str]], Any]) -> None:
         super().__init__(jvm)
@@ -56,20 +55,12 @@ class TableFinder(Proxy):
         """The table."""
         return self._find({name.lower(): value for name, value in self.jvm.read_map(options).items()})
 
-    def andThen(self, other: Any) -> Any:
-        """Spark does not ask for it."""
-        raise NotImplementedError
-
-    def compose(self, other: Any) -> Any:
-        """Spark does not ask for it."""
-        raise NotImplementedError
-
 
 def install_format(jvm: Jvm, find: Callable[[Mapping[str, str]], Any]) -> None:
     """Make the format `iceberg` known to a JVM; tables are found by options, whose names come in small letters."""
     if _CLASS in jvm.remembered:
         return
-    loader = jvm.named("org.apache.spark.util.Utils").getContextOrSparkClassLoader()
+    loader = spark_loader(jvm)
     try:
         found = loader.loadClass(_CLASS)
     except Exception:
@@ -80,10 +71,7 @@ def install_format(jvm: Jvm, find: Callable[[Mapping[str, str]], Any]) -> None:
 
 def _defined(jvm: Jvm, loader: Any) -> Any:
     """The class, in a loader that was there before; Spark starts its JVM so that this is allowed."""
-    compiler = jvm.named("org.codehaus.janino.SimpleCompiler")()
-    compiler.setParentClassLoader(loader)
-    compiler.cook(_SOURCE)
-    code = compiler.getBytecodes().get(_CLASS)
+    code = compiled(jvm, _SOURCE).getBytecodes().get(_CLASS)
     number = jvm.named("java.lang.Integer").TYPE
     kinds = [jvm.reflected("java.lang.String"), jvm.reflected("[B"), number, number]
     kind = jvm.reflected("java.lang.ClassLoader")

@@ -7,15 +7,17 @@ calls Python for the nodes whose scan or write is a Python object: never for que
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from floe.spark.bridge.proxies import Proxy, proxy_of
+from floe.spark.bridge.compiling import made_of_source
+from floe.spark.bridge.interfaces.java_functions import UnaryOperator
+from floe.spark.bridge.proxies import proxy_of
 
 if TYPE_CHECKING:
     from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["Rewritable", "install_rule", "made_of_source"]
+__all__ = ["Rewritable", "add_rules", "install_rule"]
 
 _RULE: Final = "floe.PlanRule"
 _PUSH_DOWN: Final = "org.apache.spark.sql.catalyst.optimizer.PushPredicateThroughNonJoin"
@@ -86,10 +88,8 @@ class Rewritable:
         return node
 
 
-class OwnNodes(Proxy):
+class OwnNodes(UnaryOperator):
     """Rewrites the nodes whose scan or write is ours."""
-
-    interface = "java.util.function.UnaryOperator"
 
     def apply(self, node: Any) -> Any:
         """Ask the scan or the write of a node."""
@@ -105,14 +105,6 @@ class OwnNodes(Proxy):
             case name:
                 return node.scan() if name.endswith("ScanRelation") else node.write().get()
 
-    def andThen(self, other: Any) -> Any:
-        """Spark does not ask for it."""
-        raise NotImplementedError
-
-    def compose(self, other: Any) -> Any:
-        """Spark does not ask for it."""
-        raise NotImplementedError
-
 
 def install_rule(jvm: Jvm, java_session: Any) -> None:
     """Put the rule into a session's optimizer, unless it is there.
@@ -120,10 +112,15 @@ def install_rule(jvm: Jvm, java_session: Any) -> None:
     Behind it goes a rule of Spark's own, so that filters above a read (those that come at run time too) reach all parts
     of it where it has become a union.
     """
+    add_rules(jvm, java_session, _RULE, lambda: [_rule(jvm), jvm.module(_PUSH_DOWN)])
+
+
+def add_rules(jvm: Jvm, java_session: Any, name: str, rules: Callable[[], Sequence[Any]]) -> None:
+    """Put rules at the end of a session's optimizer, unless one of that name is there."""
     methods = java_session.experimental()
-    rules = [methods.extraOptimizations().apply(place) for place in range(methods.extraOptimizations().size())]
-    if not any(rule.ruleName() == _RULE for rule in rules):
-        methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*rules, _rule(jvm), jvm.module(_PUSH_DOWN)]))
+    known = jvm.read_seq(methods.extraOptimizations())
+    if not any(rule.ruleName() == name for rule in known):
+        methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*known, *rules()]))
 
 
 def _rule(jvm: Jvm) -> Any:
@@ -132,16 +129,3 @@ def _rule(jvm: Jvm) -> Any:
     if found is None:
         found = jvm.remembered[_RULE] = made_of_source(jvm, _SOURCE, _RULE, [OwnNodes(jvm)])
     return found
-
-
-def made_of_source(jvm: Jvm, source: str, name: str, arguments: Sequence[Any]) -> Any:
-    """An object of a class with one constructor, which is compiled unless it has been before."""
-    key = f"constructor of {name}"
-    constructor = jvm.remembered.get(key)
-    if constructor is None:
-        compiler = jvm.named("org.codehaus.janino.SimpleCompiler")()
-        compiler.setParentClassLoader(jvm.named("org.apache.spark.util.Utils").getContextOrSparkClassLoader())
-        compiler.cook(source)
-        (constructor,) = compiler.getClassLoader().loadClass(name).getConstructors()
-        jvm.remembered[key] = constructor
-    return constructor.newInstance(jvm.array("java.lang.Object", arguments))

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from floe.errors import UnsupportedFeature
+from floe.spark.bridge.compiling import made_of_source
+from floe.spark.bridge.interfaces.java_functions import Consumer
 from floe.spark.bridge.proxies import Proxy
-from floe.spark.bridge.rules import made_of_source
 
 if TYPE_CHECKING:
     from floe.spark.bridge.jvm import Jvm
@@ -104,10 +105,8 @@ def prepare_new_sessions(jvm: Jvm, java_session: Any, prepare: Callable[[Any], N
     extensions.injectHintResolutionRule(jvm.named("scala.jdk.javaapi.FunctionConverters").asScalaFromFunction(made))
 
 
-class _Prepared(Proxy):
+class _Prepared(Consumer):
     """Prepares a session."""
-
-    interface = "java.util.function.Consumer"
 
     def __init__(self, jvm: Jvm, prepare: Callable[[Any], None]) -> None:
         super().__init__(jvm)
@@ -116,7 +115,3 @@ class _Prepared(Proxy):
     def accept(self, java_session: Any) -> None:
         """The session is there, and is about to analyze its first statement."""
         self._prepare(java_session)
-
-    def andThen(self, other: Any) -> Any:
-        """Spark does not ask for it."""
-        raise NotImplementedError

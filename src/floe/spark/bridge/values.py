@@ -1,6 +1,6 @@
-"""Single values in rows of Spark's: arguments of procedures there, and their answers here.
+"""Single values in rows of Spark's: arguments of procedures, and answers that are known without reading files.
 
-Types are Spark's, as in the JSON of its schemas; a text, a number, a list of texts, a map of texts.
+Types are Spark's, as in the JSON of its schemas; a text, a number, a time, a list of texts, a map of texts.
 """
 
 from __future__ import annotations
@@ -62,7 +62,15 @@ def _set(jvm: Jvm, row: Any, place: int, value: Any, type_: str) -> None:
             row.update(place, jvm.named("org.apache.spark.unsafe.types.UTF8String").fromString(value))
         case "boolean":
             row.setBoolean(place, value)
-        case "integer":
+        case "integer" | "date":
             row.setInt(place, value)
+        case "float":
+            row.setFloat(place, float(value))
+        case "double":
+            row.setDouble(place, float(value))
+        case _ if type_.startswith("decimal("):
+            precision, _, scale = type_.removeprefix("decimal(").rstrip(")").partition(",")
+            number = jvm.named("java.math.BigDecimal")(f"{value:f}")
+            row.update(place, jvm.sql("types.Decimal").apply(number, int(precision), int(scale)))
         case _:
             row.setLong(place, value)

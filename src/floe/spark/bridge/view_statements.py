@@ -126,13 +126,13 @@ class _ResolvedByOthers(Exception):
 def _statement(jvm: Jvm, plan: Any) -> ViewStatement | None:
     match jvm.simple_name(plan):
         case "CreateView":
-            properties = _map(jvm, plan.properties())
+            properties = jvm.read_scala_map(plan.properties())
             if (comment := _option(plan.comment())) is not None:
                 properties["comment"] = comment
             return CreateView(
                 _parts(jvm, plan.child()),
                 plan.originalText().get(),
-                tuple((pair._1(), _option(pair._2())) for pair in _each(jvm, plan.userSpecifiedColumns())),
+                tuple((pair._1(), _option(pair._2())) for pair in jvm.read_seq(plan.userSpecifiedColumns())),
                 properties,
                 plan.viewSchemaMode().toString(),
                 plan.allowExisting(),
@@ -141,11 +141,11 @@ def _statement(jvm: Jvm, plan: Any) -> ViewStatement | None:
         case "AlterViewAs":
             return AlterQuery(_parts(jvm, plan.child()), plan.originalText())
         case "SetViewProperties":
-            return SetProperties(_parts(jvm, plan.child()), _map(jvm, plan.properties()))
+            return SetProperties(_parts(jvm, plan.child()), jvm.read_scala_map(plan.properties()))
         case "UnsetViewProperties":
-            return UnsetProperties(_parts(jvm, plan.child()), tuple(_each(jvm, plan.propertyKeys())))
+            return UnsetProperties(_parts(jvm, plan.child()), tuple(jvm.read_seq(plan.propertyKeys())))
         case "RenameTable" if plan.isView():
-            return RenameView(_parts(jvm, plan.child()), tuple(_each(jvm, plan.newName())))
+            return RenameView(_parts(jvm, plan.child()), tuple(jvm.read_seq(plan.newName())))
         case "DropView":
             return DropView(_parts(jvm, plan.child()), plan.ifExists())
         case "ShowViews":
@@ -182,21 +182,13 @@ def _parts(jvm: Jvm, node: Any) -> Name:
     """The name in a node that is not resolved yet; none for the current namespace."""
     match jvm.simple_name(node):
         case "UnresolvedIdentifier":
-            return tuple(_each(jvm, node.nameParts()))
+            return tuple(jvm.read_seq(node.nameParts()))
         case "":  # an object of Scala's: the current namespace
             return ()
         case "UnresolvedView" | "UnresolvedTableOrView" | "UnresolvedTable" | "UnresolvedNamespace":
-            return tuple(_each(jvm, node.multipartIdentifier()))
+            return tuple(jvm.read_seq(node.multipartIdentifier()))
         case _:
             raise _ResolvedByOthers
-
-
-def _each(jvm: Jvm, seq: Any) -> list[Any]:
-    return list(jvm.named("scala.jdk.javaapi.CollectionConverters").asJava(seq))
-
-
-def _map(jvm: Jvm, found: Any) -> dict[str, str]:
-    return jvm.read_map(jvm.named("scala.jdk.javaapi.CollectionConverters").asJava(found))
 
 
 def _option(found: Any) -> Any:

@@ -33,7 +33,7 @@ def session_settings(jvm: Jvm) -> dict[str, str]:
     method.setAccessible(True)
     found = method.invoke(helper, jvm.array("java.lang.Object", [conf, ""][: method.getParameterCount()]))
     prefix = "view.sqlConfig."
-    entries = jvm.read_map(jvm.named("scala.jdk.javaapi.CollectionConverters").asJava(found))
+    entries = jvm.read_scala_map(found)
     return {key.removeprefix(prefix): value for key, value in entries.items()}
 
 

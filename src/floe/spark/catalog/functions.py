@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 
 from floe.errors import UnsupportedFeature
 from floe.spark.bridge.exceptions import JavaError
-from floe.spark.bridge.function_rule import Expressible, argument, murmur3_of_bytes
+from floe.spark.bridge.function_rule import Expressible, argument
 from floe.spark.bridge.interfaces.functions import FunctionCatalog, ScalarFunction, UnboundFunction
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.plans import murmur3_of_bytes
 from floe.spark.columns import floe_type
 from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Transform, Truncate
 from floe.spec.types import DecimalType, Type

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 
 from floe.arrow.reading.tasks import TaskReader
 from floe.plan.changelog import AddedRows, ChangeTask, DeletedRows
-from floe.spark.scan.worker import for_spark
+from floe.spark.scan.worker import for_spark, tasks_of
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, is_metadata_column
 from floe.spec.schemas.schema import Schema
@@ -33,11 +32,9 @@ class ReadChanges:
         reader = TaskReader(self.metadata, self.storage)
         own = tuple(field for field in self.schema.fields if not is_metadata_column(field.id))
         columns = Schema(own or self.metadata.schema.fields[:1])  # rows are counted by a column
-        for batch in batches:
-            for one in batch.column(0).to_pylist():
-                for task in pickle.loads(one):
-                    for rows in _rows(reader, task, columns):
-                        yield self._told(rows, task)
+        for task in tasks_of(batches):
+            for rows in _rows(reader, task, columns):
+                yield self._told(rows, task)
 
     def _told(self, rows: pa.RecordBatch, task: ChangeTask) -> pa.RecordBatch:
         """The rows with what tells of the change."""

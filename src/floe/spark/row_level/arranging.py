@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 
 from floe.errors import InvalidUpdate
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.plans import Plans
 from floe.spark.row_level.statement import Statement
 from floe.spark.write.distribution import distributed, rebalanced
+from floe.spark.write.planned import put_above
 
 __all__ = ["arranged"]
 
@@ -29,21 +29,15 @@ def arranged(jvm: Jvm, query: Any, statement: Statement) -> Any:
     only_deletes = statement.kind == "delete" and not statement.copies
     if only_deletes or mode == "none":
         return query
-    # the plan is optimized already, so the expressions are made upon a relation with the same columns
-    plans = Plans(jvm)
-    like = jvm.data_frame(
-        SparkSession(jvm.context, jvm.active_session()), plans.local(plans.output(query)[1 : 1 + columns])
-    )
     size = statement.base.target.file_bytes
-    made = distributed(jvm, like, statement.base.metadata, mode, size)
-    if made is like:
-        if statement.copies:
-            return query
-        made = rebalanced(jvm, like, [], size)  # a few changed rows of each of many tasks
-    plan = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(
-        made._jdf.queryExecution().analyzed()
-    )
-    return plan.withNewChildren(jvm.seq([query]))
+
+    def together(rows: DataFrame) -> DataFrame:
+        made = distributed(jvm, rows, statement.base.metadata, mode, size)
+        if made is rows and not statement.copies:
+            return rebalanced(jvm, rows, [], size)  # a few changed rows of each of many tasks
+        return made
+
+    return put_above(jvm, query, query.output().slice(1, 1 + columns), together)
 
 
 def _mode(statement: Statement) -> str:

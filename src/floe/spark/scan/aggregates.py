@@ -9,6 +9,7 @@ from typing import Any
 from floe.plan.counts import count_rows, count_values, value_range
 from floe.spark.bridge.interfaces.scans import LocalScan
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.values import internal_rows_of
 from floe.spark.columns import ONLY_READ, spark_type
 from floe.spark.scan.source import Source
 from floe.spec.expressions.nodes import Expression
@@ -104,29 +105,5 @@ class AggregateScan(LocalScan):
 
     def rows(self) -> Any:
         """The row."""
-        row = self.jvm.sql("catalyst.expressions.GenericInternalRow")(len(self._found))
-        for place, one in enumerate(self._found):
-            _set(self.jvm, row, place, one)
-        return self.jvm.array("org.apache.spark.sql.catalyst.InternalRow", [row])
-
-
-def _set(jvm: Jvm, row: Any, place: int, one: Answer) -> None:
-    if one.value is None:
-        row.setNullAt(place)
-        return
-    match one.type.kind:
-        case "boolean":
-            row.setBoolean(place, one.value)
-        case "int" | "date":
-            row.setInt(place, one.value)
-        case "float":
-            row.setFloat(place, float(one.value))
-        case "double":
-            row.setDouble(place, float(one.value))
-        case "decimal":
-            precision, scale = getattr(one.type, "precision", 38), getattr(one.type, "scale", 0)
-            number = jvm.named("java.math.BigDecimal")(f"{one.value:f}")
-            kind = jvm.named("org.apache.spark.sql.types.Decimal")
-            row.update(place, kind.apply(number, precision, scale))
-        case _:
-            row.setLong(place, one.value)
+        types = [spark_type(one.type) for one in self._found]
+        return internal_rows_of(self.jvm, [[one.value for one in self._found]], types)

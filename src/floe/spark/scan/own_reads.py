@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from floe.commit.footprint import BLIND, Reads
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.plan_scans import scans_of, tables_of
+from floe.spark.bridge.plan_scans import own_parts
 from floe.spark.scan.source import Source
 from floe.spec.expressions.nodes import TRUE, Expression, or_
 from floe.spec.metadata.refs import MAIN_BRANCH
@@ -45,7 +45,7 @@ def own_reads(jvm: Jvm, plan: Any, table: Table, branch: str, besides: Iterable[
     """The reads of a branch of a table in an optimized plan and its subqueries."""
     filters, snapshots = [], []
     known = {id(source) for source in besides}
-    for scan in scans_of(jvm, plan):
+    for scan in own_parts(jvm, plan):
         source = getattr(scan, "source", None)
         if isinstance(source, Source) and id(source) not in known and _is_of(source, table, branch):
             filters.append(getattr(scan, "looked_at", TRUE))
@@ -70,7 +70,7 @@ def reads_of_plan(jvm: Jvm, plan: Any, table: Table, actions: FileActions) -> Re
 def reads_of_frame(jvm: Jvm, rows: DataFrame, table: Table, actions: FileActions) -> Reads:
     """What a write of the rows of a data frame rests on; it is only optimized for that if the table is in it."""
     execution = rows._jdf.queryExecution()
-    named = [getattr(found, "table", None) for found in tables_of(jvm, execution.analyzed())]
+    named = [getattr(found, "table", None) for found in own_parts(jvm, execution.analyzed())]
     if not any(isinstance(one, Table) and one.uuid == table.uuid for one in named):
         return BLIND
     return reads_of_plan(jvm, execution.optimizedPlan(), table, actions)

@@ -38,6 +38,9 @@ class Source:
     options: Mapping[str, str] = field(default_factory=dict)
     """All options of the read, by their names in small letters."""
 
+    all_deletes: bool = False
+    """Whether files come with all of their deletes, also those that cannot matter to the rows that are asked for."""
+
     @property
     def key(self) -> Any:
         """What makes two sources the same."""
@@ -82,6 +85,7 @@ class Source:
             schema=self.schema,
             where=where,
             metrics=metrics,
+            all_deletes=self.all_deletes,
         )
 
 

@@ -9,6 +9,7 @@ import pickle
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, ListType, MapType, StructType, Type
 from floe.storage.protocol import Storage
 
-__all__ = ["ReadTasks", "for_spark", "pickled_tasks"]
+__all__ = ["ReadTasks", "for_spark", "pickled_tasks", "tasks_of"]
 
 
 _OTHERS = frozenset({"uuid", "fixed", "variant"}) | ONLY_READ
@@ -31,6 +32,13 @@ _VARIANT = [pa.field("value", pa.binary(), False), pa.field("metadata", pa.binar
 def pickled_tasks(tasks: Iterable[FileTask]) -> bytes:
     """Tasks as an executor gets them."""
     return pickle.dumps(tuple(tasks), protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def tasks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    """The tasks that come to an executor, pickled in the first column, one partition after the other."""
+    for batch in batches:
+        for one in batch.column(0).to_pylist():
+            yield from pickle.loads(one)
 
 
 @dataclass(frozen=True)
@@ -44,11 +52,9 @@ class ReadTasks:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the tasks that come, one partition after the other."""
         reader = TaskReader(self.metadata, self.storage)
-        for batch in batches:
-            for one in batch.column(0).to_pylist():
-                for task in pickle.loads(one):
-                    for rows in reader.batches(task, self.schema):
-                        yield for_spark(rows, self.schema.fields)
+        for task in tasks_of(batches):
+            for rows in reader.batches(task, self.schema):
+                yield for_spark(rows, self.schema.fields)
 
 
 def for_spark(batch: pa.RecordBatch, fields: tuple[Field, ...]) -> pa.RecordBatch:
@@ -65,10 +71,10 @@ def _converted(array: pa.Array, type_: Type) -> pa.Array:
             return pa.StructArray.from_arrays(children, names=names, mask=array.is_null())
         case ListType() if _differs(type_):
             values = _converted(array.values, type_.element)
-            return pa.ListArray.from_arrays(_offsets(array), values, mask=_nulls(array))
+            return pa.ListArray.from_arrays(array.offsets, values, mask=_nulls(array))
         case MapType() if _differs(type_):
             keys, items = _converted(array.keys, type_.key), _converted(array.items, type_.value)
-            return pa.MapArray.from_arrays(_offsets(array), keys, items, mask=_nulls(array))
+            return pa.MapArray.from_arrays(array.offsets, keys, items, mask=_nulls(array))
         case _ if type_.kind == "uuid":
             return pa.array(
                 [None if one is None else str(uuid.UUID(bytes=one)) for one in array.to_pylist()], pa.string()
@@ -87,10 +93,6 @@ def _converted(array: pa.Array, type_: Type) -> pa.Array:
 def _differs(type_: Type) -> bool:
     """Whether Spark has another type for something in a type."""
     return any(field.type.kind in _OTHERS or _differs(field.type) for field in type_.fields)
-
-
-def _offsets(array: pa.Array) -> pa.Array:
-    return array.offsets
 
 
 def _nulls(array: pa.Array) -> pa.Array | None:

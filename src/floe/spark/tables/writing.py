@@ -8,7 +8,7 @@ from typing import Any, Final
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.write.builder import TableWriteBuilder
 from floe.spark.write.options import write_options
-from floe.spark.write.worker import check_columns
+from floe.spark.write.worker import check_types
 from floe.spec.metadata.properties import boolean_property
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.table.table import Table
@@ -46,7 +46,7 @@ def write_builder(
     jvm: Jvm, name: str, target: Table | Transaction, info: Any, branch: str | None = None
 ) -> TableWriteBuilder:
     """A write of what Spark describes."""
-    check_columns(target.metadata.schema)
+    check_types(target.metadata.schema)
     given = {key.lower(): value for key, value in jvm.read_map(info.options().asCaseSensitiveMap()).items()}
     options = write_options(jvm, given, target.metadata, branch)
     return TableWriteBuilder(jvm, name, target, options, info.schema(), info.queryId())

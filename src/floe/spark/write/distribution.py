@@ -11,8 +11,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from floe.spark.bridge.function_rule import murmur3_of_bytes
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.plans import murmur3_of_bytes
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.transforms import Bucket, Identity, Transform, Truncate, Void
 from floe.spec.schemas.schema import Schema

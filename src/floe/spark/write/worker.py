@@ -24,10 +24,10 @@ from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_fields import walk_fields
-from floe.spec.types import Field, ListType, MapType, StructType, Type
+from floe.spec.types import ListType, MapType, StructType, Type
 from floe.storage.protocol import Storage
 
-__all__ = ["WriteRows", "check_columns", "files_of", "target_of_task"]
+__all__ = ["WriteRows", "check_types", "files_of", "target_of_task"]
 
 RESULT_SCHEMA = "files binary"
 
@@ -75,7 +75,7 @@ def files_of(pickled: Iterable[bytes]) -> list[DataFile]:
     return [file for one in pickled for file in pickle.loads(bytes(one))]
 
 
-def check_columns(schema: Schema) -> None:
+def check_types(schema: Schema) -> None:
     """Raise unless Spark has types for all columns: what it shows as text it cannot write."""
     for entry in walk_fields(schema.fields):
         if entry.field.type.kind in ONLY_READ:
@@ -88,17 +88,13 @@ def check_columns(schema: Schema) -> None:
 
 def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     """A batch of Spark's, whose columns are the table's in their order, with the table's types."""
-    check_columns(schema)
+    check_types(schema)
     wanted = arrow_schema(schema)
     arrays = [
-        _converted(array, field, want.type)
+        _as(array, field.type, want.type)
         for array, field, want in zip(batch.columns, schema.fields, wanted, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
-
-
-def _converted(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
-    return _as(array, field.type, wanted)
 
 
 def _as(array: pa.Array, type_: Type, wanted: pa.DataType) -> pa.Array:
