@@ -264,6 +264,29 @@ def test_a_failing_task_leaves_nothing(session: Spark, db: str) -> None:
     assert len(found) <= 1, "only the task that finished may have left its file"
 
 
+def test_batches_of_other_functions_stay_as_they_were(session: Spark, db: str) -> None:
+    def sizes(batches: Any) -> Any:
+        for batch in batches:
+            yield pa.record_batch({"rows": [batch.num_rows]})
+
+    def biggest() -> int:
+        found = session.session.range(0, 30_000, 1, 1).mapInArrow(sizes, "rows bigint").collect()
+        return max(row.rows for row in found)
+
+    before, name = biggest(), f"{db}.batches"
+    session(f"CREATE TABLE {name} (id BIGINT, n BIGINT) PARTITIONED BY (n)")
+    session(f"INSERT INTO {name} SELECT id, id % 2 FROM range(30000)")
+    assert biggest() == before
+    rows = session.session.sql("SELECT id, 1L AS n FROM range(100)")
+    rows.writeTo(name).overwritePartitions()
+    assert biggest() == before
+    with pytest.raises(PySparkException):
+        session(f"INSERT INTO {name} SELECT id, raise_error('no') FROM range(30000)")
+    with pytest.raises(PySparkException):
+        session(f"UPDATE {name} SET n = raise_error('no')")
+    assert biggest() == before
+
+
 def test_rows_of_arrow_and_floe_meet(session: Spark, db: str) -> None:
     name = f"{db}.shared"
     session(f"CREATE TABLE {name} (id BIGINT, name STRING)")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["spark"]
 
 _DEFAULTS: Final = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",  # the Arrow writer is fast if it is fed well
     "spark.sql.sources.v2.bucketing.enabled": "true",
 }
 

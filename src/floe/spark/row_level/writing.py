@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from floe.formats.writers.rolling import discard
@@ -26,7 +26,7 @@ from floe.spark.row_level.statement import Statement
 from floe.spark.row_level.worker import ChangeRows, Layout, TaskResult
 from floe.spark.scan.own_reads import OwnReads, own_reads
 from floe.spark.shipping import shipped
-from floe.spark.write.python_writer import messages_of, python_writer_factory
+from floe.spark.write.python_writer import PythonTasks
 from floe.spec.schemas.metadata_columns import FILE, LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID
 from floe.table.committing import branch_of
 
@@ -106,7 +106,7 @@ class ChangedRows(Write, BatchWrite):
     def __init__(self, jvm: Jvm, statement: Statement, schema: Any, others: OwnReads) -> None:
         super().__init__(jvm)
         self._statement, self._schema, self._others = statement, schema, others
-        self._committing = False
+        self._committing, self._tasks = False, PythonTasks(jvm)
 
     def title(self) -> str:
         """What plans show."""
@@ -132,25 +132,23 @@ class ChangedRows(Write, BatchWrite):
             _layout(names, statement),
             statement.keeps_lineage,
         )
-        return python_writer_factory(self.jvm, work, self._schema)
+        return self._tasks.factory(work, self._schema, statement.base.schema)
 
     def commit(self, messages: Any, *summary: Any) -> None:
         """Make one change of what all tasks did."""
         self._committing = True
         with noting_conflicts(self.jvm, self._statement.table):
-            commit(self._statement, _results(messages), self._others)
+            commit(self._statement, self._results(messages), self._others)
 
     def abort(self, messages: Any) -> None:
         """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made."""
         if self._committing:
             return
-        files = [file.file_path for result in _results(messages) for file in result.files]
+        files = [file.file_path for result in self._results(messages) for file in result.files]
         discard(self._statement.table.storage, files)
 
-
-def _results(messages: Any) -> Iterator[TaskResult]:
-    for message in messages_of(messages):
-        yield pickle.loads(message)
+    def _results(self, messages: Any) -> list[TaskResult]:
+        return [pickle.loads(message) for message in self._tasks.said(messages)]
 
 
 def _layout(names: list[str], statement: Statement) -> Layout:

@@ -30,7 +30,7 @@ from floe.spark.streaming.epochs import epoch_summary, last_epoch
 from floe.spark.streaming.together import with_partitions_together
 from floe.spark.write.distribution import distribution_mode
 from floe.spark.write.options import WriteOptions
-from floe.spark.write.python_writer import messages_of, python_writer_factory
+from floe.spark.write.python_writer import PythonTasks
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.manifests.entries import DataFile
@@ -79,7 +79,7 @@ class TableStreamingWrite(StreamingWrite, Rewritable):
             )
         self._name, self._options, self._schema, self._query_id = name, options, schema, query_id
         self._table = Table.load(table._pointer)
-        self._replaces = replaces
+        self._replaces, self._tasks = replaces, PythonTasks(jvm)
         rows = jvm.read_data_type(schema)
         self._places = places_of(self._table.schema, rows, case_sensitive=jvm.is_case_sensitive, table=name)
 
@@ -99,16 +99,16 @@ class TableStreamingWrite(StreamingWrite, Rewritable):
         """What writes the rows of a task, in an executor."""
         table = self._table
         work = WriteRows(shipped(table.metadata), table.storage, str(uuid.uuid4()), dict(self._options.overrides))
-        return python_writer_factory(self.jvm, WriteStream(work, self._places), self._schema, streaming=True)
+        return self._tasks.factory(WriteStream(work, self._places), self._schema, table.schema, streaming=True)
 
     def commit(self, epoch: int, messages: Any) -> None:
         """Commit the files of an epoch, unless the table has it already."""
-        files = files_of(messages_of(messages))
+        files = files_of(self._tasks.said(messages))
         publish_epoch(self._table, files, self._query_id, epoch, self._options, replaces=self._replaces)
 
     def abort(self, epoch: int, messages: Any) -> None:
         """Delete the files of the tasks that had finished."""
-        discard(self._table.storage, [file.file_path for file in files_of(messages_of(messages))])
+        discard(self._table.storage, [file.file_path for file in files_of(self._tasks.said(messages))])
 
 
 def publish_epoch(

@@ -38,7 +38,7 @@ from floe.spark.write.intent import (
 )
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.planned import brought_together
-from floe.spark.write.python_writer import messages_of, python_writer_factory
+from floe.spark.write.python_writer import PythonTasks
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.nodes import TRUE, and_
 from floe.table.table import Table
@@ -107,7 +107,7 @@ class _AnyWrite(Write):
     ) -> None:
         super().__init__(jvm)
         self._name, self._target, self._intent, self._options, self._schema = name, target, intent, options, schema
-        self._query_id = query_id
+        self._query_id, self._tasks = query_id, PythonTasks(jvm)
 
     def title(self) -> str:
         """What plans show."""
@@ -176,7 +176,7 @@ class TableBatchWrite(_AnyWrite, BatchWrite, Rewritable):
         work = WriteRows(
             shipped(self._target.metadata), self._target.storage, str(uuid.uuid4()), dict(self._options.overrides)
         )
-        return python_writer_factory(self.jvm, work, self._schema)
+        return self._tasks.factory(work, self._schema, self._target.metadata.schema)
 
     def useCommitCoordinator(self) -> bool:
         """Only one attempt of each task counts."""
@@ -185,10 +185,10 @@ class TableBatchWrite(_AnyWrite, BatchWrite, Rewritable):
     def commit(self, messages: Any, *summary: Any) -> None:
         """Commit the files of all tasks."""
         self._committing = True
-        publish(self._target, files_of(messages_of(messages)), self._intent, self._options, self._reads)
+        publish(self._target, files_of(self._tasks.said(messages)), self._intent, self._options, self._reads)
 
     def abort(self, messages: Any) -> None:
         """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made."""
         if self._committing:
             return
-        discard(self._target.storage, [file.file_path for file in files_of(messages_of(messages))])
+        discard(self._target.storage, [file.file_path for file in files_of(self._tasks.said(messages))])

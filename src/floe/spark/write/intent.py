@@ -19,6 +19,7 @@ from floe.spark.executors import Carried
 from floe.spark.scan.own_reads import reads_of_frame
 from floe.spark.shipping import shipped
 from floe.spark.write.any_columns import fitted
+from floe.spark.write.batches import sized_batches
 from floe.spark.write.distribution import distributed, distribution_mode
 from floe.spark.write.local_rows import local_rows
 from floe.spark.write.options import WriteOptions
@@ -83,7 +84,8 @@ def _written(jvm: Jvm, rows: DataFrame, target: Table | Transaction, options: Wr
         return work.write(few)
     size = WriteTarget.of(metadata, target.storage, overrides=options.overrides).file_bytes
     together = distributed(jvm, rows, metadata, distribution_mode(metadata, options.distribution), size)
-    made = together.mapInArrow(Carried(work), RESULT_SCHEMA).collect()
+    with sized_batches(jvm.context, metadata.schema):
+        made = together.mapInArrow(Carried(work), RESULT_SCHEMA).collect()
     return files_of(row[0] for row in made)
 
 
