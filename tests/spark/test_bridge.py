@@ -3,6 +3,8 @@
 import inspect
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.errors import (
     AnalysisException,
@@ -24,8 +26,10 @@ from floe.spark.bridge.interfaces import (
     writes,
 )
 from floe.spark.bridge.jvm import Jvm, jvm_of
-from floe.spark.bridge.partitioned_files import partitioned_files, url_of
+from floe.spark.bridge.partitioned_files import FileParts, partitioned_files
 from floe.spark.bridge.proxies import Proxy, proxy_of
+from floe.spark.scan.splits import urls_of
+from floe.storage.local import LocalStorage
 from helpers.spark import Spark
 
 INTERFACES = [
@@ -105,15 +109,25 @@ def test_texts_lists_and_maps_go_there_and_back(jvm: Jvm) -> None:
 
 def test_many_files_are_what_the_jvm_would_have_made(jvm: Jvm) -> None:
     names = [f"/wh/t/day=2024-01-01/{'long' * (n % 100)} {n} é%.parquet" for n in range(3000)]
-    parts = [(url_of(f"file:{name}"), n, n + 1, n + 2, [name, n]) for n, name in enumerate(names)]
-    made = partitioned_files(jvm, parts, ["text", "int"])
+    texts = pa.array([None if n % 7 == 1 else name for n, name in enumerate(names)])
+    some = pa.array([None if n % 63 == 0 else n for n in range(3000)], pa.int32())
+    longs = pa.array([None if n % 64 == 0 else n - 2**40 for n in range(3000)], pa.int64())
+    raw = pa.array([None if n == 63 else b"\xff" * (n * 31) for n in range(3000)], pa.large_binary())
+    numbers = np.arange(3000)
+    urls = urls_of(LocalStorage(), pa.array(names))
+    parts = FileParts(urls, numbers, numbers + 1, numbers + 2, [texts, some, longs, raw])
+    made = partitioned_files(jvm, parts, ["text", "int", "long", "bytes"])
     assert made.size() == len(parts)
     for place in (0, 1, 63, 64, 2999):
         file, name = made.apply(place), names[place]
+        row = file.partitionValues()
+        assert [row.isNullAt(n) for n in range(4)] == [one[place].as_py() is None for one in parts.constants]
+        assert row.isNullAt(0) or row.getUTF8String(0).toString() == name
+        assert row.isNullAt(1) or row.getInt(1) == place
+        assert row.isNullAt(2) or row.getLong(2) == place - 2**40
+        assert row.isNullAt(3) or bytes(row.getBinary(3)) == b"\xff" * (place * 31)
         assert file.toPath().toString() == f"file:{name}"
         assert (file.start(), file.length(), file.fileSize()) == (place, place + 1, place + 2)
-        assert file.partitionValues().getUTF8String(0).toString() == name
-        assert file.partitionValues().getInt(1) == place
         assert list(file.locations()) == []
 
 

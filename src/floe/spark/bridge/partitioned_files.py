@@ -9,46 +9,67 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
-from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["FilePart", "Kind", "partitioned_files", "url_of"]
-
-FilePart = tuple[str, int, int, int, Sequence[str | int | bytes | None]]
-"""The URL of a file, where the part begins, how long it is, how long the file is, and what its rows all have."""
+__all__ = ["FileParts", "Kind", "partitioned_files"]
 
 Kind = Literal["text", "int", "long", "bytes"]
 """What a constant of the rows of a file is; each may be null."""
 
 _FILES: Final = "org.apache.spark.sql.execution.datasources.PartitionedFile"
-_SAFE: Final = "/:@&=+$,;-_.!~*'()"
 _BLOCK_DATA, _LONG_BLOCK_DATA, _END_OF_BLOCK = 0x77, 0x7A, 0x78
 _OBJECT, _ARRAY, _REFERENCE, _NULL = 0x73, 0x75, 0x71, b"\x70"
 _HEADER: Final = 6
 """How many bytes say that an object of a class that has been described follows."""
 
 
-def url_of(path: str) -> str:
-    """The URL of a path as Hadoop writes it: what may not stand in a URL is escaped.
+@dataclass(frozen=True, slots=True)
+class FileParts:
+    """Parts of files, as columns."""
 
-    >>> url_of("file:/wh/day=2024-01-01/a b%.parquet")
-    'file:/wh/day=2024-01-01/a%20b%25.parquet'
-    """
-    return quote(path, safe=_SAFE)
+    urls: pa.Array
+    begins: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    """How long the whole files are."""
+
+    constants: Sequence[pa.Array]
+    """What the rows of a part all have, a column for each: texts, bytes, or numbers."""
+
+    def __len__(self) -> int:
+        return len(self.urls)
+
+    def largest_first(self) -> FileParts:
+        """The same parts by their lengths."""
+        order = np.argsort(-self.lengths, kind="stable")
+        if np.array_equal(order, np.arange(len(order))):
+            return self
+        constants = [column.take(pa.array(order)) for column in self.constants]
+        return FileParts(
+            self.urls.take(pa.array(order)), self.begins[order], self.lengths[order], self.sizes[order], constants
+        )
 
 
-def partitioned_files(jvm: Jvm, parts: Iterable[FilePart], kinds: Sequence[Kind]) -> Any:
+def partitioned_files(jvm: Jvm, parts: FileParts, kinds: Sequence[Kind]) -> Any:
     """The parts as a Scala sequence of `PartitionedFile`; `kinds` are the types of the constants of their rows."""
     key = ("partitioned files", *kinds)
     template: _Template | None = jvm.remembered.get(key)
     if template is None:
         template = jvm.remembered[key] = _Template(jvm, kinds)
     # the first of the array is a sample, which brings the descriptions of the classes
-    source = jvm.named("java.io.ByteArrayInputStream")(bytearray(template.filled(list(parts))))
-    found = jvm.named("java.io.ObjectInputStream")(source).readObject()
+    compressed = pa.compress(template.filled(parts), "zstd", asbytes=True)  # py4j is slow with many bytes
+    source = jvm.named("java.io.ByteArrayInputStream")(bytearray(compressed))
+    inflated = jvm.named("com.github.luben.zstd.ZstdInputStreamNoFinalizer")(source)
+    found = jvm.named("java.io.ObjectInputStream")(jvm.named("java.io.BufferedInputStream")(inflated)).readObject()
     files = jvm.module("scala.collection.immutable.ArraySeq").unsafeWrapArray(found).drop(1)
     method, setter = _setting_places(jvm)
     method.invoke(jvm.named("scala.jdk.javaapi.CollectionConverters").asJava(files), setter)
@@ -95,7 +116,7 @@ class _Template:
     def __init__(self, jvm: Jvm, kinds: Sequence[Kind]) -> None:
         samples = [_sample(number, kinds) for number in range(3)]
         raw = _serialized(jvm, jvm.array(_FILES, [_made(jvm, sample, kinds) for sample in samples]))
-        second, third = (_values(sample, kinds) for sample in samples[1:])
+        second, third = ([column[0].as_py() for column in _columns(sample, kinds)] for sample in samples[1:])
         steps = {raw.find(b) - raw.find(a) for a, b in zip(second, third, strict=True)}
         count = raw.find(struct.pack(">i", len(samples)) + b"sr")
         if len(steps) != 1 or raw.find(third[0]) < 0 or count < 0:
@@ -114,29 +135,16 @@ class _Template:
             pieces[place + 1] = rest
         self._end = pieces[-1]
 
-    def filled(self, parts: list[FilePart]) -> bytes:
+    def filled(self, parts: FileParts) -> bytes:
         """The array of these files, behind the first sample, as the JVM would have written it."""
-        out = [self._head, struct.pack(">i", len(parts) + 1), self._first]
-        add, pack, steps, end = out.append, struct.pack, self._steps, self._end
-        for part in parts:
-            values = _values(part, self._kinds)
-            for before, header, width, place, after in steps:
-                value = values[place]
-                add(before)
-                if value is None:
-                    add(_NULL)
-                    continue
-                add(header)
-                if width == _BLOCK:
-                    add(pack(">ii", len(value) + 4, len(value)))
-                elif width == 4:
-                    add(pack(">i", len(value)))
-                elif width == 2:
-                    add(pack(">H", len(value)))
-                add(value)
-                add(after)
-            add(end)
-        return b"".join(out)
+        columns = _columns(parts, self._kinds)
+        cells: list[Any] = []
+        for before, header, width, place, after in self._steps:
+            values = columns[place]
+            pieces = [header, *_told_lengths(values, width), values, after]
+            cells += [before, pc.fill_null(_joined(pieces), _NULL) if values.null_count else _joined(pieces)]
+        head = self._head + struct.pack(">i", len(parts) + 1) + self._first
+        return head + _bytes_of(_joined([*cells, self._end]))
 
 
 _BLOCK: Final = 8
@@ -168,52 +176,81 @@ def _step(before: bytes, place: int, kind: Kind | None, size: int, behind: bytes
     return _Step(before[:-_HEADER], header + header_end, width, place, after), behind
 
 
-def _sample(number: int, kinds: Sequence[Kind]) -> FilePart:
-    constants: list[str | int | bytes | None] = []
+def _sample(number: int, kinds: Sequence[Kind]) -> FileParts:
+    constants: list[pa.Array] = []
     for place, kind in enumerate(kinds):
         match kind:
             case "text":
-                constants.append(f"file:/constant/{place:03d}/{number:02d}")
+                constants.append(pa.array([f"file:/constant/{place:03d}/{number:02d}"]))
             case "bytes":
-                constants.append(f"bytes {place:03d} {number:02d}".encode())
+                constants.append(pa.array([f"bytes {place:03d} {number:02d}".encode()]))
             case "long":
-                constants.append(0x5555_5555_0000_0000 + 256 * place + number)
+                constants.append(pa.array([0x5555_5555_0000_0000 + 256 * place + number]))
             case "int":
-                constants.append(0x44_44_00_00 + 256 * place + number)
-    begin, length, size = (0x1111111111111100 * factor + number for factor in (1, 2, 3))
-    return f"file:/sample/{number:02d}.parquet", begin, length, size, constants
+                constants.append(pa.array([0x44_44_00_00 + 256 * place + number]))
+    begin, length, size = (np.array([0x1111111111111100 * factor + number]) for factor in (1, 2, 3))
+    return FileParts(pa.array([f"file:/sample/{number:02d}.parquet"]), begin, length, size, constants)
 
 
-def _values(part: FilePart, kinds: Sequence[Kind]) -> list[Any]:
-    """What varies, as bytes; None for null."""
-    url, start, length, size, constants = part
-    pack = struct.pack
-    found: list[Any] = [url.encode(), pack(">q", start), pack(">q", length), pack(">q", size)]
-    for one, kind in zip(constants, kinds, strict=True):
-        match one:
-            case None | bytes():
-                found.append(one)
-            case str():
-                found.append(one.encode())
-            case _:
-                found.append(pack(">q" if kind == "long" else ">i", one))
+def _columns(parts: FileParts, kinds: Sequence[Kind]) -> list[pa.Array]:
+    """What varies, as bytes."""
+    numbers = (_big_endian(one, ">i8") for one in (parts.begins, parts.lengths, parts.sizes))
+    found = [parts.urls.cast(pa.large_binary()), *numbers]
+    for column, kind in zip(parts.constants, kinds, strict=True):
+        if kind in ("text", "bytes"):
+            found.append(column.cast(pa.large_binary()))
+            continue
+        known = _big_endian(np.asarray(column.fill_null(0)), ">i8" if kind == "long" else ">i4")
+        found.append(pc.if_else(column.is_valid(), known, pa.scalar(None, pa.large_binary())))
     return found
 
 
-def _made(jvm: Jvm, sample: FilePart, kinds: Sequence[Kind]) -> Any:
-    url, start, length, size, constants = sample
+def _big_endian(numbers: NDArray[Any], form: str) -> pa.Array:
+    data = numbers.astype(form)
+    offsets = np.arange(len(data) + 1, dtype=np.int64) * data.itemsize
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(data), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+
+
+def _told_lengths(values: pa.Array, width: int) -> list[pa.Array]:
+    """What stands before values to say how long they are."""
+    if not width:
+        return []
+    lengths = np.asarray(pc.binary_length(values).fill_null(0))
+    if width == _BLOCK:
+        return [_big_endian(lengths + 4, ">i4"), _big_endian(lengths, ">i4")]
+    return [_big_endian(lengths, ">i4" if width == 4 else ">u2")]
+
+
+def _joined(pieces: Sequence[pa.Array | bytes]) -> pa.Array:
+    """One text of bytes for each row, of columns and of what is the same in all rows; null where a column is."""
+    scalars = [pa.scalar(one, pa.large_binary()) if isinstance(one, bytes) else one for one in pieces]
+    return pc.binary_join_element_wise(*scalars, pa.scalar(b"", pa.large_binary()))
+
+
+def _bytes_of(column: pa.Array) -> bytes:
+    """All rows of a column without nulls, one behind the other."""
+    offsets = np.frombuffer(column.buffers()[1], np.int64)
+    return bytes(memoryview(column.buffers()[2])[offsets[column.offset] : offsets[column.offset + len(column)]])
+
+
+def _made(jvm: Jvm, sample: FileParts, kinds: Sequence[Kind]) -> Any:
+    """The only file of a sample, made by the JVM."""
+    start, length, size = (int(one[0]) for one in (sample.begins, sample.lengths, sample.sizes))
+    constants = [column[0].as_py() for column in sample.constants]
     row = jvm.sql("catalyst.expressions.GenericInternalRow")(len(constants))
     for place, (value, kind) in enumerate(zip(constants, kinds, strict=True)):
         match kind:
             case "text":
                 row.update(place, jvm.named("org.apache.spark.unsafe.types.UTF8String").fromString(value))
             case "bytes":
-                row.update(place, bytearray(value))  # type: ignore[arg-type]
+                row.update(place, bytearray(value))
             case "long":
                 row.setLong(place, value)
             case "int":
                 row.setInt(place, value)
-    path = jvm.named("org.apache.spark.paths.SparkPath").fromUrlString(url)
+    path = jvm.named("org.apache.spark.paths.SparkPath").fromUrlString(sample.urls[0].as_py())
     places = jvm.remembered.setdefault("no places", jvm.strings([]))
     nothing = jvm.remembered.setdefault("empty map", jvm.scala_map({}))
     return jvm.named(_FILES)(row, path, start, length, places, 0, size, nothing)

@@ -6,9 +6,9 @@ Beside `_file` and `_spec_id` these are columns that no query names: others are 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -20,8 +20,8 @@ __all__ = [
     "BITS",
     "FIRST_ROW_ID",
     "SEQUENCE_NUMBER",
+    "constant_column",
     "constant_kind",
-    "constant_rows",
     "partition_constant",
 ]
 
@@ -38,6 +38,14 @@ _KINDS: Final[Mapping[int, Kind]] = {
     FIRST_ROW_ID.id: "long",
     SEQUENCE_NUMBER.id: "long",
 }
+_COLUMNS: Final = {
+    FILE.id: "file_path",
+    SPEC_ID.id: "spec_id",
+    FIRST_ROW_ID.id: "first_row_id",
+    SEQUENCE_NUMBER.id: "sequence_number",
+}
+"""The columns of a plan's table that constants are."""
+
 _KINDS_OF_PARTITIONS: Final[Mapping[str, Kind]] = {
     "int": "int",
     "date": "int",
@@ -80,40 +88,25 @@ def partition_constant(field: Field) -> Field | None:
     return replace(field, id=_BELOW - field.id, name=f"_partition_{field.id}", type=carried, required=False, doc=None)
 
 
-def constant_rows(
-    files: pa.Table, constants: Sequence[Field], bits: Mapping[str, bytes] | None = None
-) -> Iterable[tuple[Any, ...]]:
-    """For each file of a plan's table what it has in each of some constants."""
-    columns = [_column(files, field, bits or {}) for field in constants]
-    return zip(*columns, strict=True) if columns else [()] * files.num_rows
+def constant_column(files: pa.Table, field: Field, bits: Mapping[str, bytes] | None = None) -> pa.Array:
+    """What each file of a plan's table has in a constant; `bits` are the rows that are deleted of some."""
+    if field.id == BITS.id:
+        known = bits or {}
+        return pa.array([known.get(path, b"") for path in files["file_path"].to_pylist()], pa.large_binary())
+    if field.id in _COLUMNS:
+        return files[_COLUMNS[field.id]].combine_chunks()
+    return _partition_values(files["partition"], _BELOW - field.id)
 
 
-def _column(files: pa.Table, field: Field, bits: Mapping[str, bytes]) -> list[Any]:
-    match field.id:
-        case FILE.id:
-            return list(files["file_path"].to_pylist())
-        case SPEC_ID.id:
-            return list(files["spec_id"].to_pylist())
-        case BITS.id:
-            return [bits.get(path, b"") for path in files["file_path"].to_pylist()]
-        case FIRST_ROW_ID.id:
-            return list(files["first_row_id"].to_pylist())
-        case SEQUENCE_NUMBER.id:
-            return list(files["sequence_number"].to_pylist())
-        case _:
-            return _partition_values(files["partition"], _BELOW - field.id)
-
-
-def _partition_values(partitions: pa.ChunkedArray, field_id: int) -> list[Any]:
+def _partition_values(partitions: pa.ChunkedArray, field_id: int) -> pa.Array:
     """The values of one partition field, as they are carried."""
     key = str(field_id).encode()
     place = next(n for n, field in enumerate(partitions.type) if field.metadata[b"PARQUET:field_id"] == key)
     is_uuid = partitions.type.field(place).metadata.get(b"ICEBERG:type") == b"uuid"
-    found: list[Any] = []
-    for chunk in partitions.chunks:
-        values = _numbers(chunk.field(place)).to_pylist()
-        found += [None if one is None else str(uuid.UUID(bytes=one)) for one in values] if is_uuid else values
-    return found
+    values = pa.chunked_array([_numbers(chunk.field(place)) for chunk in partitions.chunks]).combine_chunks()
+    if is_uuid:
+        return pa.array([None if one is None else str(uuid.UUID(bytes=one)) for one in values.to_pylist()], pa.string())
+    return values
 
 
 def _numbers(array: pa.Array) -> pa.Array:

@@ -33,10 +33,10 @@ def native_partitions(
     bits: Mapping[str, bytes] | None = None,
 ) -> Any:
     """Files in parts for Spark's reader, packed into partitions; the largest first, as Spark packs them."""
-    parts = sorted(file_parts(files.table, storage, columns.constants, size, bits), key=lambda part: -part[2])
-    if not parts:
+    if not len(files):
         return jvm.array(_INPUT, [])
-    found = partitioned_files(jvm, parts, columns.kinds)
+    parts = file_parts(files.table, storage, columns.constants, size, bits)
+    found = partitioned_files(jvm, parts.largest_first(), columns.kinds)
     packed = jvm.named(_PARTITION).getFilePartitions(jvm.active_session(), found, size)
     return packed.toArray(jvm.module("scala.reflect.ClassTag").apply(jvm.reflected(_INPUT)))
 

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.splits import adjusted_split_size, split_settings
-from floe.spark.bridge.partitioned_files import FilePart, url_of
-from floe.spark.scan.constants import constant_rows
+from floe.spark.bridge.partitioned_files import FileParts
+from floe.spark.scan.constants import constant_column
 from floe.spec.types import Field
-from floe.storage.locations import Location, parse
+from floe.storage.locations import Location, is_below, parse
 from floe.storage.prefix_map import PrefixMap
 from floe.storage.protocol import Storage
 
-__all__ = ["actual_location", "file_parts", "hadoop_path", "split_size"]
+__all__ = ["actual_location", "file_parts", "hadoop_path", "split_size", "urls_of"]
+
+_SAFE: Final = "/:@&=+$,;-_.!~*'()"
+"""What may stand in a URL of Hadoop's beside letters and digits."""
+
+_PLAIN: Final = r"^[A-Za-z0-9/:@&=+$,;_.!~*'()-]*$"
+_RELATIVE: Final = r"/\.{0,2}(/|$)"
+"""Names that are not there once a path is resolved."""
 
 
 def split_size(plan: ScanPlan, parallelism: int, asked: int | None = None) -> int:
@@ -33,21 +44,29 @@ def file_parts(
     constants: Sequence[Field],
     size: int,
     bits: Mapping[str, bytes] | None = None,
-) -> Iterator[FilePart]:
+) -> FileParts:
     """The parts of all files of a plan's table, with what their rows all have; `bits` are the deleted ones."""
-    columns = (files[name].to_pylist() for name in ("file_path", "file_size_in_bytes", "split_offsets"))
-    rows = constant_rows(files, constants, bits)
-    for path, length, places, same in zip(*columns, rows, strict=True):
-        url = url_of(hadoop_path(actual_location(storage, path)))
-        for begin, end in _cuts(length, places, size):
-            yield url, begin, end - begin, length, same
+    urls = urls_of(storage, files["file_path"].combine_chunks())
+    columns = [constant_column(files, field, bits) for field in constants]
+    sizes = np.asarray(files["file_size_in_bytes"].to_numpy())
+    big = np.flatnonzero(sizes > size)
+    if not big.size:
+        return FileParts(urls, np.zeros_like(sizes), sizes, sizes, columns)
+    offsets = files["split_offsets"].take(pa.array(big)).to_pylist()
+    cuts = [list(_cuts(length, places, size)) for length, places in zip(sizes[big].tolist(), offsets, strict=True)]
+    counts = np.ones_like(sizes)
+    counts[big] = [len(one) for one in cuts]
+    origin = np.repeat(np.arange(len(sizes)), counts)
+    begins, lengths = np.zeros_like(origin), sizes[origin]
+    cut = np.isin(origin, big)
+    found = np.array([place for one in cuts for place in one], np.int64)
+    begins[cut], lengths[cut] = found[:, 0], found[:, 1] - found[:, 0]
+    order = pa.array(origin)
+    return FileParts(urls.take(order), begins, lengths, sizes[origin], [column.take(order) for column in columns])
 
 
 def _cuts(length: int, offsets: Sequence[int] | None, size: int) -> Iterator[tuple[int, int]]:
     """From where to where the parts of a file go."""
-    if length <= size:
-        yield 0, length
-        return
     inside = [place for place in offsets or () if 0 < place < length]
     known = inside == sorted(set(inside)) and len(inside) > 0
     begin = last = 0
@@ -59,13 +78,49 @@ def _cuts(length: int, offsets: Sequence[int] | None, size: int) -> Iterator[tup
     yield begin, length
 
 
-def actual_location(storage: Storage, location: str) -> str:
-    """Where a file is, if it is recorded elsewhere."""
+def urls_of(storage: Storage, paths: pa.StringArray) -> pa.Array:
+    """The URLs of files, as Hadoop writes them.
+
+    Nearly all files of a table are below one folder and have plain names, so that only the folder has to be looked at.
+    """
+    if not len(paths):
+        return paths
+    ends = pc.min_max(paths)
+    shared = os.path.commonprefix([ends["min"].as_py(), ends["max"].as_py()])  # noqa: RUF071 (of texts is meant)
+    folder = shared.rpartition("/")[0]
+    names = pc.utf8_slice_codeunits(paths, len(folder))
+    plain = pc.and_(pc.match_substring_regex(names, _PLAIN), pc.invert(pc.match_substring_regex(names, _RELATIVE)))
+    if not folder or _maps_below(storage, folder):
+        plain = pa.array(np.zeros(len(paths), np.bool_))
+    start = _url(storage, folder) if pc.any(plain).as_py() else ""
+    found = pc.binary_join_element_wise(pa.scalar(start), names, pa.scalar(""))
+    if pc.all(plain).as_py():
+        return found
+    others = [_url(storage, path) for path in paths.filter(pc.invert(plain)).to_pylist()]
+    return pc.replace_with_mask(found, pc.invert(plain), pa.array(others, pa.string()))
+
+
+def _url(storage: Storage, location: str) -> str:
+    return quote(hadoop_path(actual_location(storage, location)), safe=_SAFE)
+
+
+def _maps_below(storage: Storage, folder: str) -> bool:
+    """Whether some files below a folder may be recorded elsewhere in their own way."""
+    return any(is_below(prefix, folder) for layer in _maps(storage) for prefix in layer.prefixes)
+
+
+def _maps(storage: Storage) -> Iterator[PrefixMap]:
     layer: Any = storage
     while layer is not None:
         if isinstance(layer, PrefixMap):
-            location = layer.actual(location)
+            yield layer
         layer = getattr(layer, "storage", None)
+
+
+def actual_location(storage: Storage, location: str) -> str:
+    """Where a file is, if it is recorded elsewhere."""
+    for layer in _maps(storage):
+        location = layer.actual(location)
     return location
 
 

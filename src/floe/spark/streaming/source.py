@@ -150,7 +150,7 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
 
     def _native_partitions(self, files: pa.Table, size: int) -> Any:
         columns = native_columns(self._table.metadata, self._wanted)
-        parts = list(file_parts(files, self._source.storage, columns.constants, size))
+        parts = file_parts(files, self._source.storage, columns.constants, size)
         found = partitioned_files(self.jvm, parts, columns.kinds)
         kind = "org.apache.spark.sql.execution.datasources.FilePartition"
         packed = self.jvm.named(kind).getFilePartitions(self.jvm.active_session(), found, size)

@@ -1,0 +1,67 @@
+"""Files cut into parts for Spark's own reader, and their URLs: no session is needed."""
+
+from urllib.parse import quote
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from floe.spark.scan.splits import actual_location, file_parts, hadoop_path, urls_of
+from floe.spec.schemas.metadata_columns import FILE
+from floe.storage.local import LocalStorage
+from floe.storage.prefix_map import PrefixMap
+from floe.storage.protocol import Storage
+
+LOCAL = LocalStorage()
+MOVED = PrefixMap(LOCAL, {"s3://b/wh": "/copy", "s3://b/wh/t/x=1": "/apart"})
+NAMES = ["a", "..", ".", "", "x=1", "day=2024-01-01", "b c", "100%", "ä", "x+y", "a:b"]
+
+
+def one_by_one(storage: Storage, path: str) -> str:
+    return quote(hadoop_path(actual_location(storage, path)), safe="/:@&=+$,;-_.!~*'()")
+
+
+@given(
+    storage=st.sampled_from([LOCAL, MOVED]),
+    root=st.sampled_from(["/wh/t", "file:///wh/t", "file:/wh/t", "s3://b/wh/t", "s3://other/t"]),
+    folders=st.lists(st.lists(st.sampled_from(NAMES), max_size=4), max_size=6),
+)
+def test_urls_together_are_those_of_each(storage: Storage, root: str, folders: list[list[str]]) -> None:
+    paths = ["/".join([root, *names, f"{n}.parquet"]) for n, names in enumerate(folders)]
+    assert urls_of(storage, pa.array(paths, pa.string())).to_pylist() == [one_by_one(storage, path) for path in paths]
+
+
+def test_files_without_a_common_folder() -> None:
+    paths = ["s3://b/a.parquet", "/wh/b.parquet", "file:/wh/ c.parquet"]
+    found = urls_of(LOCAL, pa.array(paths)).to_pylist()
+    assert found == ["s3://b/a.parquet", "file:/wh/b.parquet", "file:/wh/%20c.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "cuts"),
+    [
+        ([4, 40, 90, 120], [(0, 90), (90, 120), (120, 250)]),
+        ([300], [(0, 100), (100, 200), (200, 250)]),
+        ([90, 40], [(0, 100), (100, 200), (200, 250)]),
+        (None, [(0, 100), (100, 200), (200, 250)]),
+    ],
+)
+def test_big_files_are_cut_where_row_groups_begin(offsets: list[int] | None, cuts: list[tuple[int, int]]) -> None:
+    files = pa.table(
+        {
+            "file_path": ["/wh/a", "/wh/big", "/wh/b"],
+            "file_size_in_bytes": [100, 250, 7],
+            "split_offsets": pa.array([[4], offsets, None], pa.list_(pa.int64())),
+        }
+    )
+    parts = file_parts(files, LOCAL, [FILE], 100)
+    found = list(zip(parts.urls.to_pylist(), parts.begins, parts.begins + parts.lengths, strict=True))
+    assert found == [("file:/wh/a", 0, 100), *(("file:/wh/big", *cut) for cut in cuts), ("file:/wh/b", 0, 7)]
+    assert parts.constants[0].to_pylist() == ["/wh/a", *["/wh/big"] * len(cuts), "/wh/b"]
+    assert parts.sizes.tolist() == [100, *[250] * len(cuts), 7]
+    ordered = parts.largest_first()
+    assert sorted(ordered.lengths, reverse=True) == ordered.lengths.tolist()
+    assert set(zip(ordered.urls.to_pylist(), ordered.begins, strict=True)) == set(
+        zip(parts.urls.to_pylist(), parts.begins, strict=True)
+    )
