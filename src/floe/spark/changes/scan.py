@@ -13,16 +13,17 @@ from floe.plan.changelog import ChangeTask
 from floe.spark.bridge.interfaces.scans import Batch, Scan, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.plans import Expressions, Plans
+from floe.spark.bridge.predicates import read_conditions
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.changes.net import net_of_carried_over
 from floe.spark.changes.source import ChangeSource, Part
 from floe.spark.changes.worker import ReadChanges
 from floe.spark.columns import spark_schema
-from floe.spark.scan.predicates import translate
+from floe.spark.scan.predicates import filter_of
 from floe.spark.scan.projection import projected
 from floe.spark.scan.python_reader import python_partitions, python_reader_factory
 from floe.spark.shipping import shipped
-from floe.spec.expressions.nodes import TRUE, Expression, and_
+from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import StructType
 
@@ -47,8 +48,7 @@ class ChangeScanBuilder(SupportsPushDownRequiredColumns, SupportsPushDownV2Filte
 
     def pushPredicates(self, predicates: Any) -> Any:
         """Leave out files by those on the table's own columns; Spark checks the rows."""
-        own, sensitive = self._source.table.schema, self.jvm.is_case_sensitive
-        self._where = and_(*(translate(self.jvm, p, own, case_sensitive=sensitive).filter for p in predicates))
+        self._where = filter_of(read_conditions(self.jvm, predicates), self._source.table.schema)
         return predicates
 
     def build(self) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.predicates import read_conditions
 from floe.spark.row_level.statement import Statement
 from floe.spark.scan.builder import TableScanBuilder
 from floe.spark.scan.predicates import translate
@@ -93,15 +94,14 @@ class RowLevelScan(TableScan):
 
     def filter(self, predicates: Any) -> None:
         """Plan again with what the query has found out."""
+        conditions = read_conditions(self.jvm, predicates)
         if not self._statement.copies:
-            schema, sensitive = self._source.schema, self.jvm.is_case_sensitive
-            found = [translate(self.jvm, one, schema, case_sensitive=sensitive).filter for one in predicates]
-            self.told(and_(*map(_or_null, found)))
+            found = translate(conditions, self._source.schema)
+            self.told(and_(*(_or_null(one.filter) for one in found)))
             return
-        for predicate in predicates:
-            wanted = translate(self.jvm, predicate, Schema((FILE,)), case_sensitive=True).filter
-            if wanted != TRUE:
-                files = _files(wanted)
+        for wanted in translate(conditions, Schema((FILE,))):
+            if wanted.filter != TRUE:
+                files = _files(wanted.filter)
                 self._files = files if self._files is None else self._files & files
                 vars(self).pop("_plan", None)
 

@@ -12,11 +12,13 @@ from floe.spark.bridge.interfaces.scans import (
     SupportsPushDownV2Filters,
 )
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.predicates import read_conditions
 from floe.spark.scan.aggregates import AggregateScan, Answer, answers
-from floe.spark.scan.predicates import Translated, files_named, translate
+from floe.spark.scan.predicates import files_named, translate
 from floe.spark.scan.projection import projected
 from floe.spark.scan.scan import TableScan
 from floe.spark.scan.source import Source, selects_whole_files
+from floe.spark.scan.translated import Translated
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.partitioning.partition_spec import unified_partition_type
 from floe.spec.schemas.metadata_columns import FILE
@@ -57,14 +59,14 @@ class TableScanBuilder(
 
         That is all of them, unless metadata tells that all rows of the files that are left pass.
         """
-        sensitive = self.jvm.is_case_sensitive
-        found = [(p, translate(self.jvm, p, self._source.schema, case_sensitive=sensitive)) for p in predicates]
-        self._pushed = [(predicate, made) for predicate, made in found if made.filter != TRUE]
-        for predicate in (predicate for predicate, made in found if made.filter == TRUE):
-            paths = files_named(self.jvm, predicate)
+        conditions = read_conditions(self.jvm, predicates)
+        found = translate(conditions, self._source.schema)
+        self._pushed = [(predicates[place], made) for place, made in enumerate(found) if made.filter != TRUE]
+        for tree in (tree for tree, made in zip(conditions.trees, found, strict=True) if made.filter == TRUE):
+            paths = files_named(tree)
             if paths is not None and not self._source.schema.has((FILE.name,)):
                 self._paths = paths if self._paths is None else self._paths & paths
-        if self._pushed and all(made.exact for _, made in found):
+        if self._pushed and all(made.exact for made in found):
             self._plan = self._source.plan(self._where)
             if selects_whole_files(self._plan):
                 return self.jvm.array(_PREDICATE, [])

@@ -15,11 +15,12 @@ from floe.plan.scan_plan import ScanPlan
 from floe.plan.tasks import FileTask
 from floe.spark.bridge.interfaces.scans import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.predicates import read_conditions
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.columns import spark_schema
 from floe.spark.scan.files import PlannedFiles
 from floe.spark.scan.native import NativeColumns, native_columns, why_not_columns
-from floe.spark.scan.predicates import translate
+from floe.spark.scan.predicates import filter_of
 from floe.spark.scan.reach import why_not_reachable
 from floe.spark.scan.readers import arrow_factory, arrow_partitions, native_factory, native_partitions
 from floe.spark.scan.rewriting import rewritten_read
@@ -253,9 +254,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
 
     def filter(self, predicates: Any) -> None:
         """Plan again with what the query has found out."""
-        schema, sensitive = self._source.schema, self.jvm.is_case_sensitive
-        found = [translate(self.jvm, predicate, schema, case_sensitive=sensitive).filter for predicate in predicates]
-        self.told(and_(*found))
+        self.told(filter_of(read_conditions(self.jvm, predicates), self._source.schema))
 
     def told(self, added: Expression) -> None:
         """Plan again with one more filter."""

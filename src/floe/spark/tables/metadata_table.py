@@ -17,13 +17,14 @@ from floe.plan.snapshots import choose_snapshot
 from floe.spark.bridge.interfaces.scans import Batch, Scan, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters
 from floe.spark.bridge.interfaces.tables import SupportsRead
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.predicates import read_conditions
 from floe.spark.columns import spark_schema
 from floe.spark.names import AsOf, Selected
-from floe.spark.scan.predicates import translate
+from floe.spark.scan.predicates import filter_of
 from floe.spark.scan.projection import projected
 from floe.spark.scan.python_reader import python_partitions, python_reader_factory
 from floe.spark.scan.worker import for_spark
-from floe.spec.expressions.nodes import TRUE, Expression, and_
+from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_fields import walk_fields
@@ -125,9 +126,7 @@ class MetadataScanBuilder(SupportsPushDownRequiredColumns, SupportsPushDownV2Fil
 
     def pushPredicates(self, predicates: Any) -> Any:
         """Make fewer rows; Spark checks them too."""
-        sensitive = self.jvm.is_case_sensitive
-        found = [translate(self.jvm, p, self._source.schema, case_sensitive=sensitive).filter for p in predicates]
-        self._where = and_(*found)
+        self._where = filter_of(read_conditions(self.jvm, predicates), self._source.schema)
         return predicates
 
     def build(self) -> Any:

@@ -11,6 +11,7 @@ from floe.plan.snapshots import schema_for
 from floe.spark.bridge.interfaces.row_level import SupportsRowLevelOperations
 from floe.spark.bridge.interfaces.tables import SupportsDeleteV2, SupportsMetadataColumns, SupportsRead, SupportsWrite
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.predicates import read_conditions
 from floe.spark.columns import spark_schema
 from floe.spark.definitions import shown_properties
 from floe.spark.names import CHANGES, Selected
@@ -20,7 +21,7 @@ from floe.spark.row_level.statement import statement_on
 from floe.spark.scan.builder import TableScanBuilder
 from floe.spark.scan.metadata_columns import metadata_columns
 from floe.spark.scan.options import with_options
-from floe.spark.scan.predicates import Translated, translate
+from floe.spark.scan.predicates import filter_of, translate
 from floe.spark.scan.source import Source, selects_whole_files
 from floe.spark.tables.changes import ChangesTable
 from floe.spark.tables.metadata_table import MetadataTable
@@ -153,7 +154,7 @@ class SparkTable(
 
     def canDeleteWhere(self, predicates: Any) -> bool:
         """Whether whole files hold all of these rows, and nothing else."""
-        found = [self._translated(predicate) for predicate in predicates]
+        found = translate(read_conditions(self.jvm, predicates), self.floe_schema)
         if not self._can_be_written or not all(one.exact for one in found):
             return False
         if self._destination()[0]._head() != self._source.snapshot:
@@ -162,10 +163,7 @@ class SparkTable(
 
     def deleteWhere(self, predicates: Any, *options: Any) -> None:
         """Remove these files."""
-        self._remove(and_(*(self._translated(predicate).filter for predicate in predicates)))
-
-    def _translated(self, predicate: Any) -> Translated:
-        return translate(self.jvm, predicate, self.floe_schema, case_sensitive=self.jvm.is_case_sensitive)
+        self._remove(filter_of(read_conditions(self.jvm, predicates), self.floe_schema))
 
     def _remove(self, where: Expression) -> None:
         actions, options = self._destination()

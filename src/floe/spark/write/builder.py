@@ -20,9 +20,11 @@ from floe.spark.bridge.interfaces.writes import (
     Write,
 )
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.predicates import read_conditions
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.scan.own_reads import reads_of_plan
 from floe.spark.scan.predicates import translate
+from floe.spark.scan.translated import Translated
 from floe.spark.shipping import shipped
 from floe.spark.streaming.sink import TableStreamingWrite
 from floe.spark.write.any_columns import check_columns
@@ -62,11 +64,11 @@ class TableWriteBuilder(SupportsOverwriteV2, SupportsDynamicOverwrite):
 
     def canOverwrite(self, predicates: Any) -> bool:
         """Whether the rows to be replaced can be told exactly."""
-        return all(self._translated(predicate).exact for predicate in predicates)
+        return all(one.exact for one in self._translated(predicates))
 
     def overwrite(self, predicates: Any) -> Any:
         """Replace the rows that pass."""
-        found = [self._translated(predicate) for predicate in predicates]
+        found = self._translated(predicates)
         if not all(one.exact for one in found):
             raise UnsupportedFeature("rows cannot be replaced by this filter: it is not one of Iceberg's")
         self._intent = ReplaceWhere(and_(*(one.filter for one in found)))
@@ -87,9 +89,8 @@ class TableWriteBuilder(SupportsOverwriteV2, SupportsDynamicOverwrite):
         kind = TableBatchWrite if isinstance(self._intent, ReplaceDynamically) else TableWrite
         return kind(self.jvm, self._name, self._target, self._intent, self._options, self._schema, self._query_id)
 
-    def _translated(self, predicate: Any) -> Any:
-        schema = self._target.metadata.schema
-        return translate(self.jvm, predicate, schema, case_sensitive=self.jvm.is_case_sensitive)
+    def _translated(self, predicates: Any) -> list[Translated]:
+        return translate(read_conditions(self.jvm, predicates), self._target.metadata.schema)
 
 
 class _AnyWrite(Write):

@@ -165,8 +165,8 @@ class SupportsReportStatistics(Scan):
         return self.estimateStatistics().sizeInBytes()
 
     def reflectsFullyPushedDownFilters(self) -> bool:
-        """Whether the estimate is after filters that Spark does not check again: there are none."""
-        return False
+        """Whether the estimate is after filters that Spark need not check; else it checks them all the same."""
+        return True
 
 
 class Statistics(Proxy):
