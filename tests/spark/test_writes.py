@@ -300,12 +300,12 @@ def test_a_few_values_are_written_without_a_job(session: Spark, db: str) -> None
     name = f"{db}.few"
     session(f"CREATE TABLE {name} ({EVERYTHING}) PARTITIONED BY (bucket(4, c3), c10)")
     context = session.session.sparkContext
-    context.setJobGroup("few", "few")
+    context.setJobGroup(name, "few rows")
     try:
         session(f"INSERT INTO {name} VALUES ({ROW}), ({ROW})")
-        assert len(context.statusTracker().getJobIdsForGroup("few")) == 0
+        assert len(context.statusTracker().getJobIdsForGroup(name)) == 0
         session(f"INSERT INTO {name} SELECT * FROM {name} WHERE c2 = 1")
-        assert len(context.statusTracker().getJobIdsForGroup("few")) > 0
+        assert len(context.statusTracker().getJobIdsForGroup(name)) > 0
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
     assert loaded(session, name).scan().to_arrow().to_pylist() == [VALUES] * 4
