@@ -3,6 +3,8 @@
 A file counts without being read if all of its rows are known to pass the filter, and none of them is deleted (for
 counts of rows: or a deletion vector says how many are). Bounds are exact for numbers and times. Those of strings and
 bytes may be cut short, and Java orders UUIDs in its own way, so these are never taken for a minimum or maximum.
+
+For estimates `whole_files` asks about all rows of the files, also those that are deleted or do not pass.
 """
 
 from __future__ import annotations
@@ -78,19 +80,21 @@ def count_rows(plan: ScanPlan) -> KnownCount:
     return KnownCount(plan, tuple(unsettled), total)
 
 
-def count_values(plan: ScanPlan, field_id: int) -> KnownCount:
+def count_values(plan: ScanPlan, field_id: int, *, whole_files: bool = False) -> KnownCount:
     """How many values of a column, nulls left out, pass the filter; the plan must keep the column's metrics."""
     total, unsettled = 0, []
     for chunk, deleted in zip(plan.chunks, _deleted_rows(plan), strict=True):
         stats, rows = _stats(chunk, field_id), np.asarray(chunk.columns.record_count)
         nulls, values = (_known(counts, len(chunk)) for counts in (stats.null_count, stats.value_count))
-        settled = _settled(plan, chunk) & (deleted == 0) & (values == rows) & (nulls >= 0) & (nulls <= rows)
+        settled = (values == rows) & (nulls >= 0) & (nulls <= rows)
+        if not whole_files:
+            settled &= _settled(plan, chunk) & (deleted == 0)
         total += int((rows - nulls)[settled].sum())
         unsettled.append(np.flatnonzero(~settled))
     return KnownCount(plan, tuple(unsettled), total)
 
 
-def value_range(plan: ScanPlan, field_id: int) -> KnownRange:
+def value_range(plan: ScanPlan, field_id: int, *, whole_files: bool = False) -> KnownRange:
     """The least and greatest value of a column among rows that pass the filter; the plan must keep its metrics."""
     entry = plan.schema.entry(field_id)
     type_ = entry.field.type
@@ -102,7 +106,7 @@ def value_range(plan: ScanPlan, field_id: int) -> KnownRange:
             unsettled.append(np.arange(len(chunk)))
             continue
         found = _Extent(type_, _stats(chunk, field_id), np.asarray(chunk.columns.record_count))
-        settled = _settled(plan, chunk) & (deleted == 0) & found.is_exact
+        settled = found.is_exact if whole_files else _settled(plan, chunk) & (deleted == 0) & found.is_exact
         lowers += found.least(settled)
         uppers += found.greatest(settled)
         unsettled.append(np.flatnonzero(~settled))

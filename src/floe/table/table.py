@@ -21,6 +21,7 @@ from floe.errors import CommitStateUnknown, FloeError, NoSuchTable
 from floe.spec.expressions.nodes import Expression
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.statistics import StatisticsFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.schema import Schema
@@ -35,10 +36,12 @@ from floe.table.expiry import Expiration
 from floe.table.history import HistoryEntry, history_of
 from floe.table.inspect import Inspect
 from floe.table.layout_actions import LayoutActions
+from floe.table.lost_files import explaining_lost_files
 from floe.table.moments import Moment, duration_millis, to_millis
 from floe.table.ref_actions import RefActions
 from floe.table.row_changes import RowChanges
 from floe.table.scan import Scan
+from floe.table.statistics import counting, register_sketches, sketches_here
 from floe.table.transaction import Transaction
 
 __all__ = ["Table", "TableBranch"]
@@ -269,6 +272,31 @@ class Table(RowChanges, LayoutActions, RefActions):
             snapshots=snapshots,
             clean_metadata=clean_metadata,
         )
+
+    def compute_statistics(
+        self, columns: str | Sequence[str] | None = None, *, snapshot: int | None = None, case_sensitive: bool = True
+    ) -> StatisticsFile | None:
+        """Count the different values of columns, about, for engines that plan by it; None while nothing was written.
+
+        The rows of the current snapshot are read, or those of another. The counts go to a statistics file, as sketches
+        that other engines can read and merge; what it says of other columns stays. By default it is all columns that
+        have single values; with a dot also columns inside structs.
+
+        >>> import floe
+        >>> lake = floe.connect("memory:")
+        >>> lake.create_namespace("db")
+        >>> t = lake.create_table("db.orders", "id bigint, state string")
+        >>> _ = t.append([{"id": 1, "state": "new"}, {"id": 2, "state": "new"}])
+        >>> [blob.properties for blob in t.compute_statistics().blob_metadata]
+        [{'ndv': '2'}, {'ndv': '1'}]
+        """
+        self.refresh()
+        names = [columns] if isinstance(columns, str) else columns
+        with explaining_lost_files(self._state, self.name):
+            wanted = counting(self.scan(snapshot=snapshot), names, case_sensitive=case_sensitive)
+            if wanted is None:
+                return None
+            return register_sketches(self, wanted.snapshot, sketches_here(wanted, self.storage))
 
     @property
     def _published(self) -> TableMetadata:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["ARRAY_OF_TEXTS", "MAP_OF_TEXTS", "internal_rows_of", "value_at"]
+__all__ = ["ARRAY_OF_TEXTS", "MAP_OF_TEXTS", "internal_rows_of", "optional_value", "value_at"]
 
 ARRAY_OF_TEXTS: Final = {"type": "array", "elementType": "string", "containsNull": True}
 MAP_OF_TEXTS: Final = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
@@ -51,6 +51,13 @@ def internal_rows_of(jvm: Jvm, rows: Sequence[Sequence[Any]], types: Sequence[st
             _set(jvm, row, place, value, type_)
         made.append(row)
     return jvm.array("org.apache.spark.sql.catalyst.InternalRow", made)
+
+
+def optional_value(jvm: Jvm, value: Any, type_: str) -> Any:
+    """A `java.util.Optional` of a value as Spark's rows have it; py4j alone would make a small long an `Integer`."""
+    if value is None:
+        return jvm.named("java.util.Optional").empty()
+    return jvm.named("java.util.Arrays").stream(internal_rows_of(jvm, [[value]], [type_])[0].values()).findFirst()
 
 
 def _set(jvm: Jvm, row: Any, place: int, value: Any, type_: str) -> None:

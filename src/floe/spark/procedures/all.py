@@ -16,12 +16,14 @@ from floe.spark.procedures.history import (
 )
 from floe.spark.procedures.procedure import Procedure
 from floe.spark.procedures.registering import RegisterTable
+from floe.spark.procedures.statistics import ComputeTableStats
 
 __all__ = ["PROCEDURES"]
 
 _ALL: Final[tuple[type[Procedure], ...]] = (
     AncestorsOf,
     CherrypickSnapshot,
+    ComputeTableStats,
     CreateChangelogView,
     FastForward,
     PublishChanges,

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from floe.plan.counts import count_values
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.tasks import FileTask
 from floe.spark.bridge.interfaces.scans import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
@@ -26,7 +25,14 @@ from floe.spark.scan.readers import arrow_factory, arrow_partitions, native_fact
 from floe.spark.scan.rewriting import rewritten_read
 from floe.spark.scan.source import Source, selects_whole_files
 from floe.spark.scan.splits import split_size
-from floe.spark.scan.statistics import Counts, TableStatistics, distinct_counts, width
+from floe.spark.scan.statistics import (
+    ColumnFacts,
+    TableStatistics,
+    column_facts,
+    distinct_counts,
+    is_reported,
+    width,
+)
 from floe.spark.streaming.source import TableStream
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.schemas.schema import Schema
@@ -35,7 +41,6 @@ from floe.table.cards import snapshot_line
 
 __all__ = ["TableScan"]
 
-_COST_BASED: Final = ("spark.sql.cbo.enabled", "spark.sql.cbo.planStats.enabled")
 _REFERENCE: Final = "org.apache.spark.sql.connector.expressions.NamedReference"
 
 
@@ -176,21 +181,17 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         """How much some columns of some files are."""
         rows, fields = files.live_rows, list(columns)
         size = max(1, rows * (8 + sum(width(field.type) for field in fields)))
-        return TableStatistics(self.jvm, rows, size, self._counts(fields))
+        return TableStatistics(self.jvm, rows, size, self._facts(fields))
 
-    def _counts(self, fields: Sequence[Field]) -> dict[str, Counts]:
+    def _facts(self, fields: Sequence[Field]) -> list[ColumnFacts]:
         """What is known about columns, if Spark makes use of it."""
         found = distinct_counts(self._source.table.metadata, self._source.snapshot)
         known = [field for field in fields if field.id in found]
-        if not known or all(self.jvm.setting(name, "false") != "true" for name in _COST_BASED):
-            return {}
+        if not known or not is_reported(self.jvm, self._source.options):
+            return []
         plan = self._source.plan(and_(self._where, self._runtime), metrics=[field.id for field in known])
-        values = {field.id: count_values(plan, field.id) for field in known}
-        return {
-            field.name: (found[field.id], plan.record_count - one.count if one.is_complete else None)
-            for field in known
-            for one in (values[field.id],)
-        }
+        facts = (column_facts(plan, field, found[field.id]) for field in known)
+        return [one for one in facts if one is not None]
 
     def toBatch(self) -> Any:
         """The read itself."""

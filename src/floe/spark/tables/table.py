@@ -12,6 +12,7 @@ from floe.spark.bridge.interfaces.row_level import SupportsRowLevelOperations
 from floe.spark.bridge.interfaces.tables import SupportsDeleteV2, SupportsMetadataColumns, SupportsRead, SupportsWrite
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.predicates import read_conditions
+from floe.spark.bridge.rules import Rewritable
 from floe.spark.columns import spark_schema
 from floe.spark.definitions import shown_properties
 from floe.spark.names import CHANGES, Selected
@@ -23,6 +24,7 @@ from floe.spark.scan.metadata_columns import metadata_columns
 from floe.spark.scan.options import with_options
 from floe.spark.scan.predicates import filter_of, translate
 from floe.spark.scan.source import Source, selects_whole_files
+from floe.spark.tables.analyzing import analysis
 from floe.spark.tables.changes import ChangesTable
 from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.partitioning import spark_transforms
@@ -41,7 +43,13 @@ __all__ = ["SparkTable", "metadata_or_data_table"]
 
 
 class SparkTable(
-    SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsDeleteV2, SupportsRowLevelOperations, ListedPartitions
+    SupportsRead,
+    SupportsWrite,
+    SupportsMetadataColumns,
+    SupportsDeleteV2,
+    SupportsRowLevelOperations,
+    ListedPartitions,
+    Rewritable,
 ):
     """A table of a lake, as of some state.
 
@@ -174,6 +182,13 @@ class SparkTable(
         """Where deletes go, as the session and the name say."""
         options = write_options(self.jvm, {}, self.table.metadata, self.selected.branch)
         return actions_of(self.table, options), options
+
+    # statements that Spark leaves to others ----------------------------------------------------------------------
+
+    def rewritten(self, node: Any) -> Any:
+        """What carries out ANALYZE TABLE."""
+        found = None if self.selected.as_of.is_now else self._source.snapshot
+        return analysis(self.jvm, self.name(), self.table, None if found is None else found.snapshot_id, node)
 
     # columns that are not the table's own ------------------------------------------------------------------------
 

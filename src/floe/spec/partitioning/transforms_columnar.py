@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floe.errors import InvalidValue
+from floe.spec.codecs.decimal_width import fewest_bytes
 from floe.spec.partitioning.murmur3_columnar import hash_fixed_bytes, hash_longs, hash_var_bytes
 from floe.spec.partitioning.transforms import (
     Bucket,
@@ -117,28 +118,13 @@ def _hashes(source: Type, values: Column) -> NDArray[np.int32]:
 def _decimal_hashes(words: NDArray[Any]) -> NDArray[np.int32]:
     """The hashes of the fewest big-endian two's complement bytes of each number, those of one length together."""
     words = np.ascontiguousarray(words, "<i8")
-    lengths = _fewest_bytes(words)
+    lengths = fewest_bytes(words)
     rows = words.view(np.uint8).reshape(-1, 16)[:, ::-1]
     out = np.empty(len(words), np.int32)
     for length in np.unique(lengths):
         chosen = lengths == length
         out[chosen] = hash_fixed_bytes(rows[chosen, 16 - length :])
     return out
-
-
-def _fewest_bytes(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many bytes hold each number and its sign: one, and one more for every eight bits beyond seven."""
-    # the bits of a negative number, turned over, are as many as those of the number that they make
-    low, high = (words[:, n] ^ (words[:, 1] >> 63) for n in (0, 1))
-    lengths = np.ones(len(words), np.int64)
-    beyond_low = high > 0
-    unsigned = low.view(np.uint64)
-    for byte in range(1, 9):
-        lengths += beyond_low | (unsigned >= np.uint64(1 << (8 * byte - 1)))
-    if beyond_low.any():
-        for byte in range(1, 8):
-            lengths += high >= np.int64(1 << (8 * byte - 1))
-    return lengths
 
 
 # truncate ---------------------------------------------------------------------------------------------------------
