@@ -68,25 +68,37 @@ def test_what_is_settled_is_what_the_rows_say(seed, bound):
     assert deleted - vectors.keys() <= unread
     assert counted.count == sum(len(own) - vectors.get(path, 0) for path, own in rows.items() if path not in unread)
 
+    whole = {task.file.file_path: table.rows[task.file.file_path] for task in plan.tasks()}
     for i in (N, X, DECIMAL, TEXT):
-        values = count_values(plan, i)
-        unread = {task.file.file_path for task in values.tasks()}
+        unread = check_values(count_values(plan, i), rows, i)
         assert deleted <= unread
-        settled = [value_in(row, i) for path, own in rows.items() if path not in unread for row in own]
-        assert values.count == sum(value is not None for value in settled)
-
-        extent = value_range(plan, i)
-        unread = {task.file.file_path for task in extent.tasks()}
+        assert check_values(count_values(plan, i, whole_files=True), whole, i) <= unread
+        unread = check_range(value_range(plan, i), rows, i)
         assert deleted <= unread
-        settled = [value_in(row, i) for path, own in rows.items() if path not in unread for row in own]
-        order = [(value != value, 0 if value != value else value) for value in settled if value is not None]
-        lower, upper = (
-            None if value is None else (value != value, 0 if value != value else value)
-            for value in (extent.lower, extent.upper)
-        )
-        assert (lower, upper) == ((min(order), max(order)) if order else (None, None))
+        assert check_range(value_range(plan, i, whole_files=True), whole, i) <= unread
         if i == TEXT:
             assert len(unread) == len(plan)
+
+
+def check_values(found, rows, i):
+    """The count is right for the files that need not be read; gives those that do."""
+    unread = {task.file.file_path for task in found.tasks()}
+    settled = [value_in(row, i) for path, own in rows.items() if path not in unread for row in own]
+    assert found.count == sum(value is not None for value in settled)
+    return unread
+
+
+def check_range(found, rows, i):
+    """The extent is right for the files that need not be read; gives those that do."""
+    unread = {task.file.file_path for task in found.tasks()}
+    settled = [value_in(row, i) for path, own in rows.items() if path not in unread for row in own]
+    order = [(value != value, 0 if value != value else value) for value in settled if value is not None]
+    lower, upper = (
+        None if value is None else (value != value, 0 if value != value else value)
+        for value in (found.lower, found.upper)
+    )
+    assert (lower, upper) == ((min(order), max(order)) if order else (None, None))
+    return unread
 
 
 SCHEMA = Schema(
@@ -161,6 +173,8 @@ def test_a_vector_is_counted_and_other_deletes_are_not():
     assert (count_rows(plan).count, count_rows(plan).is_complete) == (7, True)
     assert not count_values(plan, 1).is_complete
     assert not value_range(plan, 1).is_complete
+    assert count_values(plan, 1, whole_files=True).is_complete
+    assert value_range(plan, 1, whole_files=True).is_complete
     positions = replace(
         vector, file_format="parquet", referenced_data_file=None, content_offset=None, content_size_in_bytes=None
     )

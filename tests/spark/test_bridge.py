@@ -16,6 +16,7 @@ from pyspark.errors import (
 from floe.errors import CommitConflict, InvalidInput, UnsupportedFeature
 from floe.spark.bridge.interfaces import (
     catalogs,
+    commands,
     functions,
     java_functions,
     procedures,
@@ -34,7 +35,7 @@ from helpers.spark import Spark
 
 INTERFACES = [
     value
-    for module in (catalogs, java_functions, procedures, functions, row_level, tables, scans, streams, writes)
+    for module in (catalogs, commands, java_functions, procedures, functions, row_level, tables, scans, streams, writes)
     for _, value in inspect.getmembers(module, inspect.isclass)
     if issubclass(value, Proxy) and "interface" in vars(value)
 ]

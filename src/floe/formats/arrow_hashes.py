@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from floe.formats.arrow_buffers import PLAIN_TYPES, canonical, column_of
-from floe.spec.codecs.decimal_width import fewest_bytes
+from floe.spec.codecs.decimal_columnar import fewest_bytes
 from floe.spec.codecs.murmur3_128 import Hashes, hash_fixed_bytes, hash_var_bytes
 from floe.spec.codecs.theta_sketches import SEED, value_hashes
 from floe.spec.types import Type

@@ -2,7 +2,7 @@
 
 Rules are classes, which a Python object cannot stand for; so one is compiled when a session starts, by the compiler
 that Spark has for its generated code. It runs at the end of the optimizer, for every query however it was made, and
-calls Python for the nodes whose scan, write or table is a Python object: never for queries of others.
+calls Python for the nodes whose scan, write, table or catalog is a Python object: never for queries of others.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _SOURCE: Final = """
 package floe;
 
 import java.util.function.UnaryOperator;
+import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.*;
@@ -60,6 +61,7 @@ public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
         return isOwn(((StreamingDataSourceV2ScanRelation) node).stream());
       if (node instanceof AnalyzeTable) return isOwnTable(((AnalyzeTable) node).child());
       if (node instanceof AnalyzeColumn) return isOwnTable(((AnalyzeColumn) node).child());
+      if (node instanceof AnalyzeTables) return isOwnNamespace(((AnalyzeTables) node).child());
       if (node instanceof WriteToDataSourceV2) return isOwnStream(((WriteToDataSourceV2) node).batchWrite());
       return false;
     }
@@ -74,6 +76,10 @@ public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
       return found instanceof ResolvedTable && isOwn(((ResolvedTable) found).table());
     }
 
+    private static boolean isOwnNamespace(LogicalPlan found) {
+      return found instanceof ResolvedNamespace && isOwn(((ResolvedNamespace) found).catalog());
+    }
+
     private static boolean isOwnStream(Object found) {
       return found instanceof MicroBatchWrite && isOwn(((MicroBatchWrite) found).writeSupport());
     }
@@ -85,7 +91,7 @@ public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
 
 
 class Rewritable:
-    """A scan, a write or a table of which something may be planned in another way than Spark would."""
+    """A scan, a write, a table or a catalog of which something may be planned in another way than Spark would."""
 
     def rewritten(self, node: Any) -> Any:
         """The node, or a plan in its place with the same output (of a command, that of what it gives).
@@ -96,10 +102,10 @@ class Rewritable:
 
 
 class OwnNodes(UnaryOperator):
-    """Rewrites the nodes whose scan, write or table is ours."""
+    """Rewrites the nodes whose scan, write, table or catalog is ours."""
 
     def apply(self, node: Any) -> Any:
-        """Ask the scan, the write or the table of a node."""
+        """Ask the owner of a node."""
         found = proxy_of(self._owner(node))
         return found.rewritten(node) if isinstance(found, Rewritable) else node
 
@@ -111,6 +117,8 @@ class OwnNodes(UnaryOperator):
                 return node.batchWrite().writeSupport()
             case "AnalyzeTable" | "AnalyzeColumn":
                 return node.child().table()
+            case "AnalyzeTables":
+                return node.child().catalog()
             case name:
                 return node.scan() if name.endswith("ScanRelation") else node.write().get()
 

@@ -14,6 +14,7 @@ from floe.spark.bridge.exceptions import declared_error
 from floe.spark.bridge.interfaces.catalogs import StagingTableCatalog, SupportsNamespaces
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.proxies import proxy_of
+from floe.spark.bridge.rules import Rewritable
 from floe.spark.bridge.views import HAS_VIEWS
 from floe.spark.catalog.alterations import alter
 from floe.spark.catalog.functions import LakeFunctions
@@ -21,6 +22,7 @@ from floe.spark.catalog.procedures import LakeProcedures
 from floe.spark.catalog.views import LakeViews
 from floe.spark.definitions import LOCATION, NewTable, new_table, table_like
 from floe.spark.names import AsOf, Selected, readings, version_as_of
+from floe.spark.tables.analyzing import analysis_of_all
 from floe.spark.tables.changes import ChangesTable
 from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.staged import StagedSparkTable
@@ -37,7 +39,7 @@ _SPARKS_OWN = frozenset({"owner"})
 """Properties that Spark gives to every new namespace."""
 
 
-class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog, SupportsNamespaces):
+class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog, SupportsNamespaces, Rewritable):
     """The catalog of a lake in Spark sessions."""
 
     def __init__(self, jvm: Jvm, name: str, lake: Lake) -> None:
@@ -105,6 +107,12 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
         with self._telling(name):
             self.lake.drop_namespace(name, cascade=cascade)
         return True
+
+    def rewritten(self, node: Any) -> Any:
+        """What carries out ANALYZE TABLES."""
+        name = self.jvm.read_seq(node.child().namespace())
+        self.lake.namespace_properties(name)  # so that one that is not there is told
+        return analysis_of_all(self.jvm, ".".join((self._name, *name)))
 
     # tables ------------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
-"""ANALYZE TABLE: different values are counted; rows and sizes need no counting, as metadata has them at all times."""
+"""ANALYZE: different values of columns are counted; rows and sizes are not, as metadata has them at all times."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from floe.errors import UnsupportedFeature
@@ -12,37 +12,38 @@ from floe.spark.bridge.jvm import Jvm
 from floe.spark.counting import compute_statistics
 from floe.table.table import Table
 
-__all__ = ["analysis"]
+__all__ = ["analysis", "analysis_of_all"]
 
 
-class ColumnCounter(ExternalCommandRunner):
-    """Counts the different values of columns; of none, if Spark asks only for what metadata has."""
+class Analysis(ExternalCommandRunner):
+    """Counts what has to be counted, when Spark executes the command."""
 
-    def __init__(
-        self, jvm: Jvm, table: Table, snapshot: int | None, columns: Sequence[str] | None, *, is_counted: bool
-    ) -> None:
+    def __init__(self, jvm: Jvm, count: Callable[[], object] | None = None) -> None:
         super().__init__(jvm)
-        self._table, self._snapshot, self._columns, self._is_counted = table, snapshot, columns, is_counted
+        self._count = count
 
     def executeCommand(self, command: str, options: Any) -> Any:
-        """Count them; there is nothing to be told."""
-        if self._is_counted:
-            compute_statistics(self.jvm, self._table, self._columns, snapshot=self._snapshot)
+        """Count it; there is nothing to be told."""
+        if self._count is not None:
+            self._count()
         return self.jvm.strings([])
 
 
 def analysis(jvm: Jvm, name: str, table: Table, snapshot: int | None, node: Any) -> Any:
-    """The command in the place of Spark's node, which Spark itself carries out only for tables of its own."""
-    columns: Sequence[str] | None = None
-    is_counted = jvm.simple_name(node) == "AnalyzeColumn"
-    if is_counted:
-        columns = None if node.allColumns() else jvm.read_seq(node.columnNames().get())
-    elif not node.partitionSpec().isEmpty():
-        raise UnsupportedFeature(
-            "ANALYZE TABLE does not take a PARTITION: rows and sizes of partitions are in the metadata at all times",
-            hint=f"leave it out, or SELECT * FROM {name}.partitions",
-            table=name,
-        )
-    what = "rows and size, as metadata has them" if not is_counted else ", ".join(columns or ["all columns"])
-    counter = ColumnCounter(jvm, table, snapshot, columns, is_counted=is_counted)
-    return own_command(jvm, counter, f"ANALYZE TABLE {name}: {what}")
+    """The command in the place of ANALYZE TABLE, which Spark itself carries out only for tables of its own."""
+    if jvm.simple_name(node) == "AnalyzeTable":
+        if not node.partitionSpec().isEmpty():
+            raise UnsupportedFeature(
+                "ANALYZE TABLE does not take a PARTITION: rows and sizes of partitions are in metadata at all times",
+                hint=f"leave it out, or SELECT * FROM {name}.partitions",
+                table=name,
+            )
+        return own_command(jvm, Analysis(jvm), f"ANALYZE TABLE {name}: rows and size, as metadata has them")
+    columns: Sequence[str] | None = None if node.allColumns() else jvm.read_seq(node.columnNames().get())
+    counter = Analysis(jvm, lambda: compute_statistics(jvm, table, columns, snapshot=snapshot))
+    return own_command(jvm, counter, f"ANALYZE TABLE {name}: {', '.join(columns or ['all columns'])}")
+
+
+def analysis_of_all(jvm: Jvm, namespace: str) -> Any:
+    """The command in the place of ANALYZE TABLES, which is about rows and sizes alone."""
+    return own_command(jvm, Analysis(jvm), f"ANALYZE TABLES IN {namespace}: rows and sizes, as metadata has them")

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floe.errors import InvalidValue
-from floe.spec.codecs.decimal_width import fewest_bytes
+from floe.spec.codecs.decimal_columnar import fewest_bytes
 from floe.spec.partitioning.murmur3_columnar import hash_fixed_bytes, hash_longs, hash_var_bytes
 from floe.spec.partitioning.transforms import (
     Bucket,
