@@ -220,8 +220,8 @@ def test_equality_deletes(spark: Spark) -> None:
     assert ids(spark, f"SELECT id FROM {DB}.equal WHERE p = 'b' AND v IS NULL") == [3]
     assert ids(spark, f"SELECT id FROM {DB}.equal WHERE _deleted") == [3, 4, 9]
     plan = spark.explained(f"SELECT id FROM {DB}.equal")
-    assert "Arrow reader, for equality deletes" in plan
-    assert "Spark's Parquet reader" in plan
+    assert "joined with equality deletes by (id) and equality deletes by (v)" in plan
+    assert "Arrow reader" not in plan
 
 
 MIXED = {
@@ -403,7 +403,7 @@ def test_filters_at_run_time_reach_all_parts(spark: Spark) -> None:
     plan = frame._jdf.queryExecution().executedPlan().toString()
     scans = {line.split("; files:")[1].split(";")[0] for line in plan.splitlines() if "runtime filter: p IN" in line}
     assert scans == {" 1 of 10"}
-    assert "Arrow reader, for equality deletes" in plan
+    assert "joined with equality deletes by (id)" in plan
 
 
 def test_the_same_read_is_done_once(spark: Spark, doors: str) -> None:

@@ -31,7 +31,7 @@ from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import Field, StructType, Type
 from floe.storage.protocol import Storage
 
-__all__ = ["EqualityDeletes", "KeyColumns", "KeySet"]
+__all__ = ["EqualityDeletes", "KeyColumns", "KeySet", "key_columns"]
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
@@ -60,6 +60,38 @@ class KeyColumns:
             array = column_at(schema, batch, entry.field.id)
             found.append(_widened(array, schema.entry(entry.field.id).field.type, entry.field))
         return found
+
+
+def key_columns(metadata: TableMetadata, ids: Iterable[int], file: str) -> KeyColumns:
+    """The columns that a delete file compares: the fields of the current schema, or of the newest one that has them.
+
+    >>> from floe.spec.metadata.creation import new_table_metadata
+    >>> from floe.spec.types import LONG
+    >>> schema = Schema((Field(1, "id", LONG), Field(2, "k", LONG)))
+    >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
+    >>> metadata = new_table_metadata(schema, location="memory:t", uuid=uuid, now_ms=0)
+    >>> [entry.name for entry in key_columns(metadata, (2, 1), "deletes.parquet").entries]
+    ['id', 'k']
+    """
+    ordered = sorted(set(ids))
+    if not ordered:
+        raise CorruptFile("an equality delete file that compares no columns", file=file)
+    return KeyColumns(tuple(_key_column(metadata, field_id, file) for field_id in ordered))
+
+
+def _key_column(metadata: TableMetadata, field_id: int, file: str) -> SchemaField:
+    older = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
+    for schema in (metadata.schema, *older):
+        entry = schema.by_id.get(field_id)
+        if entry is None:
+            continue
+        type_ = entry.field.type
+        if entry.in_collection or type_.is_nested or type_.kind in _INCOMPARABLE:
+            raise UnsupportedFeature(
+                f"equality deletes on {type_}{' in a list or map' * entry.in_collection}", column=entry.name, file=file
+            )
+        return entry
+    raise CorruptFile(f"equality deletes on field {field_id}, which no schema of the table has", file=file)
 
 
 def _widened(array: pa.Array, from_: Type, to: Field) -> pa.Array:
@@ -171,44 +203,21 @@ class EqualityDeletes:
                 groups[tuple(sorted(set(delete.equality_ids or ())))].append(delete)
         found = []
         for ids, files in groups.items():
-            columns = self._columns(ids, files[0])
+            columns = key_columns(self._metadata, ids, files[0].file_path)
             key = (ids, tuple(file.file_path for file in files))
             keys = self._sets.get(key, partial(self._key_set, columns, files))
             if keys.count:
                 found.append((columns, keys))
         return found
 
-    def _columns(self, ids: tuple[int, ...], file: DataFile) -> KeyColumns:
-        if not ids:
-            raise CorruptFile("an equality delete file that compares no columns", file=file.file_path)
-        return KeyColumns(tuple(self._column(field_id, file) for field_id in ids))
-
-    def _column(self, field_id: int, file: DataFile) -> SchemaField:
-        """The field of that id in the current schema, or in the newest one that has it."""
-        metadata = self._metadata
-        older = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
-        for schema in (metadata.schema, *older):
-            entry = schema.by_id.get(field_id)
-            if entry is None:
-                continue
-            type_ = entry.field.type
-            if entry.in_collection or type_.is_nested or type_.kind in _INCOMPARABLE:
-                raise UnsupportedFeature(
-                    f"equality deletes on {type_}{' in a list or map' * entry.in_collection}",
-                    column=entry.name,
-                    file=file.file_path,
-                )
-            return entry
-        raise CorruptFile(
-            f"equality deletes on field {field_id}, which no schema of the table has", file=file.file_path
-        )
+    def keys(self, columns: KeyColumns, file: DataFile) -> pa.Table:
+        """The keys in one delete file: a column for each that is compared, named by its field id."""
+        return self._files.get(file.file_path, partial(self._read, columns, file))
 
     def _key_set(self, columns: KeyColumns, files: Sequence[DataFile]) -> KeySet:
-        tables = [self._files.get(file.file_path, partial(self._read, columns, file)) for file in files]
-        return KeySet(pa.concat_tables(tables).columns)
+        return KeySet(pa.concat_tables([self.keys(columns, file) for file in files]).columns)
 
     def _read(self, columns: KeyColumns, file: DataFile) -> pa.Table:
-        """The keys in one file: a column for each that is compared."""
         stored = with_columns(Schema(()), columns.entries)
         names = [str(field_id) for field_id in columns.ids]
         schema = pa.schema(

@@ -6,6 +6,7 @@ generated code what they are in Java.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from floe.spark.bridge.jvm import Jvm
 __all__ = ["Expressions", "Plans", "murmur3_of_bytes"]
 
 _EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions."
+_JOINS: Final = "org.apache.spark.sql.catalyst.plans."
 _PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical."
 
 
@@ -72,6 +74,18 @@ class Expressions:
         children = [one for name, part in parts.items() for one in (self.text(name), part)]
         return self.made("CreateNamedStruct", self._jvm.seq(children))
 
+    def field(self, struct: Any, place: int) -> Any:
+        """A field of a struct; null where the struct is."""
+        return self.made("GetStructField", struct, place, self._jvm.none)
+
+    def all_of(self, first: Any, *others: Any) -> Any:
+        """That all conditions hold."""
+        return functools.reduce(lambda one, other: self.made("And", one, other), others, first)
+
+    def any_of(self, first: Any, *others: Any) -> Any:
+        """That one of the conditions holds."""
+        return functools.reduce(lambda one, other: self.made("Or", one, other), others, first)
+
 
 class Plans:
     """Makes Catalyst plans."""
@@ -105,9 +119,28 @@ class Plans:
         """The rows of a plan that pass."""
         return self._jvm.named(_PLANS + "Filter")(condition, child)
 
-    def union(self, one: Any, other: Any) -> Any:
-        """The rows of both; the columns are those of the first."""
-        return self._jvm.named(_PLANS + "Union")(self._jvm.seq([one, other]), False, False)
+    def union(self, *plans: Any) -> Any:
+        """The rows of all; the columns are those of the first."""
+        return plans[0] if len(plans) == 1 else self._jvm.named(_PLANS + "Union")(self._jvm.seq(plans), False, False)
+
+    def anti_join(self, left: Any, right: Any, condition: Any) -> Any:
+        """The rows of a plan for which no row of another passes."""
+        return self._join(left, right, self._jvm.module(_JOINS + "LeftAnti"), condition)
+
+    def existence_join(self, left: Any, right: Any, condition: Any, exists: Any) -> Any:
+        """The rows of a plan, and in an attribute whether a row of another passes."""
+        return self._join(left, right, self._jvm.named(_JOINS + "ExistenceJoin")(exists), condition)
+
+    def _join(self, left: Any, right: Any, how: Any, condition: Any) -> Any:
+        hint = self._jvm.module(_PLANS + "JoinHint").NONE()
+        return self._jvm.named(_PLANS + "Join")(left, right, how, self._jvm.some(condition), hint)
+
+    def greatest(self, groups: Sequence[Any], value: Any, greatest: Any, child: Any) -> Any:
+        """The groups of a plan's rows, each with the greatest of some values as another attribute."""
+        jvm, expressions = self._jvm, Expressions(self._jvm)
+        found = expressions.made("aggregate.Max", value).toAggregateExpression()
+        columns = jvm.seq([*groups, expressions.alias(found, greatest)])
+        return jvm.named(_PLANS + "Aggregate")(jvm.seq(groups), columns, child, jvm.none)
 
     def _copied(self, node: Any, changes: Mapping[int, Any]) -> Any:
         """A node with some of its parts changed; versions of Spark differ in how many there are."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from floe.spark.bridge.compiling import made_of_source
+from floe.spark.bridge.filters_below_joins import filters_below_joins
 from floe.spark.bridge.interfaces.java_functions import UnaryOperator
 from floe.spark.bridge.proxies import proxy_of
 
@@ -126,10 +127,10 @@ class OwnNodes(UnaryOperator):
 def install_rule(jvm: Jvm, java_session: Any) -> None:
     """Put the rule into a session's optimizer, unless it is there.
 
-    Behind it goes a rule of Spark's own, so that filters above a read (those that come at run time too) reach all parts
-    of it where it has become a union.
+    Behind it go a rule of Spark's own and one of ours, so that filters above a read (those that come at run time too)
+    reach all parts of it where it has become a union or a join.
     """
-    add_rules(jvm, java_session, _RULE, lambda: [_rule(jvm), jvm.module(_PUSH_DOWN)])
+    add_rules(jvm, java_session, _RULE, lambda: [_rule(jvm), jvm.module(_PUSH_DOWN), filters_below_joins(jvm)])
 
 
 def add_rules(jvm: Jvm, java_session: Any, name: str, rules: Callable[[], Sequence[Any]]) -> None:

@@ -77,10 +77,10 @@ class RowLevelScan(TableScan):
         """The files are planned now, by this read or a part of it; the last answer is what is read."""
         self._statement.plans[id(self)] = self._plan
 
-    def rewritten(self, node: Any) -> Any:
-        """As every read; but one that copies stays in one piece, for the choice of files has to reach all of it."""
-        made = super().rewritten(node)
-        return node if self._statement.copies and self.jvm.simple_name(made) == "Union" else made
+    @property
+    def in_one_piece(self) -> bool:
+        """Where files are copied, the choice of files has to reach all of them."""
+        return self._statement.copies
 
     def filterAttributes(self) -> Any:
         """Files that are not written anew had better not be read; else what helps a join."""

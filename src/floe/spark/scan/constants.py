@@ -19,6 +19,7 @@ from floe.spec.types import BINARY, INT, LONG, DecimalType, Field, Type
 __all__ = [
     "BITS",
     "FIRST_ROW_ID",
+    "SCOPE",
     "SEQUENCE_NUMBER",
     "constant_column",
     "constant_kind",
@@ -30,6 +31,8 @@ BITS: Final = Field(-1, "_deleted_rows", BINARY, required=True)
 
 FIRST_ROW_ID: Final = Field(-2, "_first_row_id", LONG, required=True)
 SEQUENCE_NUMBER: Final = Field(-3, "_sequence_number", LONG, required=True)
+SCOPE: Final = Field(-4, "_scope", INT, required=True)
+"""A number that the partition of a file has in one read: deletes apply to files with the same (`PlannedFiles`)."""
 
 _KINDS: Final[Mapping[int, Kind]] = {
     FILE.id: "text",
@@ -37,12 +40,14 @@ _KINDS: Final[Mapping[int, Kind]] = {
     BITS.id: "bytes",
     FIRST_ROW_ID.id: "long",
     SEQUENCE_NUMBER.id: "long",
+    SCOPE.id: "int",
 }
 _COLUMNS: Final = {
     FILE.id: "file_path",
     SPEC_ID.id: "spec_id",
     FIRST_ROW_ID.id: "first_row_id",
     SEQUENCE_NUMBER.id: "sequence_number",
+    SCOPE.id: "scope",
 }
 """The columns of a plan's table that constants are."""
 

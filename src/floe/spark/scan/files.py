@@ -60,6 +60,12 @@ class PlannedFiles:
         """How many rows each has; -1 where nobody counted."""
         return np.asarray(self.table["record_count"].to_numpy())
 
+    @property
+    def partition_numbers(self) -> Places:
+        """A number for the partition of each that deletes of the same partition have too; -1 if there are none."""
+        numbers = [matched.partition for matched in self.plan.matched]
+        return np.concatenate(numbers)[self._places] if numbers else np.full(len(self), -1)
+
     @cached_property
     def _deletes(self) -> tuple[Places, Places]:
         """Pairs of a file and the number of a delete that applies to it."""

@@ -131,6 +131,9 @@ class NativeColumns:
     own_names: frozenset[int]
     """The ids of the columns that have their own names in all files."""
 
+    all_stored: bool = False
+    """Whether a file that lacks one of the columns is corrupt, where others have null or a default instead."""
+
     @property
     def fields(self) -> tuple[Field, ...]:
         """All columns, in the order in which they come."""
@@ -153,8 +156,8 @@ class NativeColumns:
         if field.id == POS.id:
             return {"name": ROW_INDEX, "type": "long", "nullable": True, "metadata": {}}
         name = field.name if field.id in self.own_names else f"floe-{field.id}"
-        made = _with_ids(field, name)
-        if field.initial_default is not None:
+        made = _with_ids(field, name, nullable=not self.all_stored)
+        if field.initial_default is not None and not self.all_stored:
             made["metadata"][EXISTS_DEFAULT] = spark_literal(field.type, field.initial_default)
         return made
 
@@ -181,19 +184,20 @@ def _with_own_names(metadata: TableMetadata, fields: Sequence[Field]) -> Iterato
             yield field.id
 
 
-def _with_ids(field: Field, name: str) -> SparkField:
+def _with_ids(field: Field, name: str, *, nullable: bool = True) -> SparkField:
     return {
         "name": name,
-        "type": _type_with_ids(field.type),
-        "nullable": True,
+        "type": _type_with_ids(field.type, nullable=nullable),
+        "nullable": nullable,
         "metadata": {FIELD_ID: field.id},
     }
 
 
-def _type_with_ids(type_: Type) -> Any:
+def _type_with_ids(type_: Type, *, nullable: bool = True) -> Any:
     match type_:
         case StructType():
-            return {"type": "struct", "fields": [_with_ids(field, field.name) for field in type_.fields]}
+            fields = [_with_ids(field, field.name, nullable=nullable) for field in type_.fields]
+            return {"type": "struct", "fields": fields}
         case ListType():
             return {"type": "array", "elementType": _type_with_ids(type_.element), "containsNull": True}
         case MapType():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import pyarrow as pa
+
 from floe.plan.splits import pack_tasks, split_settings
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.partitioned_files import partitioned_files
@@ -26,7 +28,7 @@ _PARTITION: Final = "org.apache.spark.sql.execution.datasources.FilePartition"
 
 def native_partitions(
     jvm: Jvm,
-    files: PlannedFiles,
+    files: pa.Table,
     storage: Storage,
     columns: NativeColumns,
     size: int,
@@ -35,7 +37,7 @@ def native_partitions(
     """Files in parts for Spark's reader, packed into partitions; the largest first, as Spark packs them."""
     if not len(files):
         return jvm.array(_INPUT, [])
-    parts = file_parts(files.table, storage, columns.constants, size, bits)
+    parts = file_parts(files, storage, columns.constants, size, bits)
     found = partitioned_files(jvm, parts.largest_first(), columns.kinds)
     packed = jvm.named(_PARTITION).getFilePartitions(jvm.active_session(), found, size)
     return packed.toArray(jvm.module("scala.reflect.ClassTag").apply(jvm.reflected(_INPUT)))

@@ -91,6 +91,11 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         """The columns that the query asked for."""
         return self._wanted
 
+    @property
+    def in_one_piece(self) -> bool:
+        """Whether all files have to be read in one way, for what is found out about them has to reach them all."""
+        return False
+
     # planning ----------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -215,7 +220,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         self.began()
         files, size = self.files, self.split_size
         if self._obstacle is None:
-            return native_partitions(self.jvm, files, self._source.storage, self._columns, size)
+            return native_partitions(self.jvm, files.table, self._source.storage, self._columns, size)
         return arrow_partitions(self.jvm, files, size)
 
     def began(self) -> None:
