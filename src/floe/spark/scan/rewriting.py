@@ -17,13 +17,14 @@ from floe.errors import InvalidInput
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.plans import Plans
 from floe.spark.columns import spark_schema
-from floe.spark.scan.deleted_keys import deleted_keys
+from floe.spark.scan.deleted_keys import DeletedKeys, deleted_keys
 from floe.spark.scan.deleted_rows import within_budget
 from floe.spark.scan.files import Mask, PlannedFiles
 from floe.spark.scan.native import why_not_columns
 from floe.spark.scan.native_plan import NativePlan
 from floe.spark.scan.parts import ArrowPart, Share
 from floe.spec.schemas.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
+from floe.spec.schemas.schema import Schema
 
 if TYPE_CHECKING:
     from floe.spark.scan.scan import TableScan
@@ -46,8 +47,7 @@ def rewritten_read(scan: TableScan, node: Any) -> Any:
     reasons = _reasons(scan, files)
     keys = deleted_keys(files.keeping(~_any(files, reasons)))
     by_key = files.with_deletes(equality=True)
-    strange = [one for one in keys if why_not_columns(metadata, with_columns(asked, one.columns.entries), above=True)]
-    if strange:  # by types that Spark's reader does not know, or fields that it does not find in older files
+    if strange := [one for one in keys if not _can_join(scan, one)]:
         reasons[f"equality deletes by {' and '.join(map(str, strange))}"] = by_key
     others = _any(files, reasons)
     if others.all() or (scan.in_one_piece and others.any()):
@@ -65,6 +65,12 @@ def rewritten_read(scan: TableScan, node: Any) -> Any:
         part = ArrowPart(scan, Share(_paths(files, others)), why)
         made.append(plans.scan_relation(node, part, _new_columns(scan)))
     return plans.union(*made)
+
+
+def _can_join(scan: TableScan, keys: DeletedKeys) -> bool:
+    """Whether Spark's reader knows the types of keys, and finds them: beside what is asked for, and in delete files."""
+    wanted = (with_columns(schema, keys.columns.entries) for schema in (scan.asked, Schema(())))
+    return not any(why_not_columns(scan.source.table.metadata, one, above=True) for one in wanted)
 
 
 def _new_columns(scan: TableScan) -> list[Any]:
