@@ -96,15 +96,17 @@ def test_deleted_rows_are_not_counted(session: Spark, version: int) -> None:
     assert counts(session, full) == {"id": 100, "k": 1, "n": 7}
 
 
-def test_many_files_in_many_tasks_are_counted_together(session: Spark) -> None:
-    full = made(session, "many")
+@pytest.mark.parametrize("files", [5, 20])
+def test_many_files_in_many_tasks_are_counted_together(session: Spark, files: int) -> None:
+    full = made(session, f"many_{files}")
     table = table_of(session, full)
-    for begin in range(0, 40_000, 8_000):  # each has half of the next one's numbers
-        ids = range(begin, begin + 16_000)
-        table.append(pa.table({"id": ids, "k": [f"k{n % 50}" for n in ids], "n": pa.nulls(16_000, pa.int32())}))
+    step = 40_000 // files
+    for begin in range(0, 40_000, step):  # each has half of the next one's numbers
+        ids = range(begin, begin + 2 * step)
+        table.append(pa.table({"id": ids, "k": [f"k{n % 50}" for n in ids], "n": pa.nulls(2 * step, pa.int32())}))
     session(f"ALTER TABLE {full} SET TBLPROPERTIES ('read.split.open-file-cost' = '134217728')")  # a file for each task
     session(f"ANALYZE TABLE {full} COMPUTE STATISTICS FOR ALL COLUMNS")
-    expected = ThetaSketch.of(value_hashes_of(struct.pack("<q", n) for n in range(48_000)))
+    expected = ThetaSketch.of(value_hashes_of(struct.pack("<q", n) for n in range(40_000 + step)))
     assert counts(session, full) == {"id": expected.estimate, "k": 50, "n": 0}
 
 
@@ -247,6 +249,21 @@ def test_filters_and_groups_are_estimated(session: Spark, counted: str) -> None:
     assert expected_rows(session, f"SELECT k, n, count(*) FROM {counted} GROUP BY k, n") == 80  # null is a group
     told = session.one(f"EXPLAIN COST SELECT * FROM {counted} WHERE k = 'k3'")
     assert "rowCount=100" in told
+
+
+@pytest.mark.usefixtures("by_costs")
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_reads_with_deletes_are_estimated(session: Spark, file_format: str) -> None:
+    """Whether Spark's reader reads or the Arrow reader, or both."""
+    full = filled(session, f"estimated_{file_format}", rows=500)
+    properties = f"'write.delete.mode' = 'merge-on-read', 'write.format.default' = '{file_format}'"
+    session(f"ALTER TABLE {full} SET TBLPROPERTIES ({properties})")
+    session(f"INSERT INTO {full} SELECT id, concat('k', id % 10), CAST(id % 7 AS INT) FROM range(500, 1000)")
+    session(f"DELETE FROM {full} WHERE id % 100 = 7")
+    session(f"ANALYZE TABLE {full} COMPUTE STATISTICS FOR ALL COLUMNS")
+    assert counts(session, full) == {"id": 990, "k": 10, "n": 7}
+    assert expected_rows(session, f"SELECT k FROM {full} WHERE k = 'k3'") == pytest.approx(99, abs=10)
+    assert session.one(f"SELECT count(*) FROM {full} WHERE k = 'k3'") == 100
 
 
 @pytest.mark.usefixtures("by_costs")

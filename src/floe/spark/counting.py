@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from floe.arrow.reading.tasks import TaskReader
 from floe.arrow.sketching import ColumnSketches
@@ -24,6 +25,12 @@ from floe.table.table import Table
 
 __all__ = ["compute_statistics"]
 
+_FEW_TASKS: Final = 16
+"""Up to so many tasks the driver alone merges their sketches; those of more come merged, as each may be a megabyte."""
+
+Serialized = dict[int, bytes]
+"""Sketches by the ids of their columns."""
+
 
 @dataclass(frozen=True)
 class SketchTasks:
@@ -34,7 +41,7 @@ class SketchTasks:
     schema: Schema
     columns: tuple[SchemaField, ...]
 
-    def __call__(self, contents: Iterable[bytes]) -> Iterator[dict[int, bytes]]:
+    def __call__(self, contents: Iterable[bytes]) -> Iterator[Serialized]:
         """Read what one task of Spark's has to read, in a worker."""
         reader, sketches = TaskReader(self.metadata, self.storage), ColumnSketches(self.columns)
         for content in contents:
@@ -59,8 +66,16 @@ def _sketches(jvm: Jvm, table: Table, wanted: Counting) -> dict[int, ThetaSketch
     size = split_size(wanted.plan, jvm.context.defaultParallelism)
     parts = [pickled_tasks(tasks) for tasks in wanted.plan.combined(target_size=size)]
     work = SketchTasks(shipped(table.metadata), table.storage, wanted.schema, wanted.columns)
-    found = jvm.context.parallelize(parts, len(parts)).mapPartitions(Carried(work)).collect() if parts else []
+    if not parts:
+        return ColumnSketches(wanted.columns).found
+    made = jvm.context.parallelize(parts, len(parts)).mapPartitions(Carried(work))
+    found: Serialized = made.treeReduce(_merged, depth=1 if len(parts) <= _FEW_TASKS else 2)
+    return {field_id: ThetaSketch.deserialize(sketch) for field_id, sketch in found.items()}
+
+
+def _merged(one: Serialized, other: Serialized) -> Serialized:
+    """The sketches of what two tasks have read."""
+    pairs = {field_id: (sketch, other[field_id]) for field_id, sketch in one.items()}
     return {
-        entry.field.id: ThetaSketch.union(ThetaSketch.deserialize(one[entry.field.id]) for one in found)
-        for entry in wanted.columns
+        field_id: ThetaSketch.union(map(ThetaSketch.deserialize, pair)).serialize() for field_id, pair in pairs.items()
     }
