@@ -1,8 +1,8 @@
 """Streams written to a table: `df.writeStream.toTable("lake.db.t")`, every epoch once.
 
 The tasks of an epoch write files, and the driver commits them in a snapshot that tells query and epoch. When an epoch
-comes again, because the query failed between that commit and its checkpoint, the table has it already, and the files
-of the second time are thrown away.
+comes again, because the query failed between that commit and its checkpoint or because another driver of it is still
+at work, the table has it already, and the files of the second time are thrown away.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.shipping import shipped
 from floe.spark.streaming.columns import places_of
-from floe.spark.streaming.epochs import epoch_summary, last_epoch
+from floe.spark.streaming.epochs import EpochExists, OnlyOnce, epoch_summary
 from floe.spark.streaming.together import with_partitions_together
 from floe.spark.write.distribution import distribution_mode
 from floe.spark.write.options import WriteOptions
@@ -123,12 +123,7 @@ def publish_epoch(
     """Commit the files of an epoch; False if the table has it already, and the files are thrown away."""
     table.refresh()
     actions = table if options.branch is None else table.branch(options.branch, create=True)
-    last = last_epoch(table.metadata, branch_of(actions), query_id)
-    if last is not None and epoch <= last:
-        discard(table.storage, [file.file_path for file in files])
-        return False
-    summary = {**options.summary, **epoch_summary(query_id, epoch)}
-    own = change_options(actions, summary, Isolation(options.isolation))
+    own = change_options(actions, {**options.summary, **epoch_summary(query_id, epoch)}, Isolation(options.isolation))
     change: Change
     if replaces:
         change = Overwrite(added=files, where=TRUE, reads=BLIND, **own)
@@ -136,5 +131,9 @@ def publish_epoch(
         change = FastAppend(files, **own)
     else:
         return True
-    make_changes(actions, [change], [file.file_path for file in files])
+    once = OnlyOnce(branch_of(actions), query_id, epoch)
+    try:
+        make_changes(actions, [once, change], [file.file_path for file in files])
+    except EpochExists:
+        return False
     return True

@@ -1,0 +1,133 @@
+"""An epoch of a stream is committed once, however many drivers the query has: one may be thought to be gone."""
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import floe
+from floe import Table
+from floe.commit.change import Change
+from floe.errors import FloeError
+from floe.spark.streaming.sink import publish_epoch
+from floe.spark.write.options import WriteOptions
+from floe.spark.write.worker import WriteRows
+from floe.spec.manifests.entries import DataFile
+from floe.spec.metadata.snapshots import Snapshot
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def name(tmp_path: Path) -> str:
+    lake = floe.connect(tmp_path)
+    lake.create_namespace("db")
+    lake.create_table("db.t", "id bigint")
+    return str(tmp_path)
+
+
+def driver(where: str) -> Table:
+    """The table as one of the drivers has it."""
+    return floe.connect(where).table("db.t")
+
+
+def files_of(table: Table, *ids: int) -> list[DataFile]:
+    batch = pa.record_batch({"id": pa.array(ids, pa.int64())})
+    return WriteRows(table.metadata, table.storage, f"w{next(_numbers)}").write([batch])
+
+
+def rows(where: str) -> list[int]:
+    return sorted(driver(where).scan().to_arrow()["id"].to_pylist())
+
+
+class Between:
+    """Runs something once, between a driver's look at the table and its commit, or within the commit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._patch = monkeypatch
+
+    def look_and_commit(self, run: Callable[[], Any]) -> None:
+        before, todo = Table._do_all, [run]
+
+        def commit(table: Table, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+            if todo:
+                todo.pop()()
+            return before(table, changes, files)
+
+        self._patch.setattr(Table, "_do_all", commit)
+
+    def attempt_and_swap(self, pointer: Any, run: Callable[[], Any]) -> None:
+        before, todo = type(pointer).swap, [run]
+
+        def swap(self: Any, proposal: Any) -> None:
+            if todo:
+                todo.pop()()
+            before(self, proposal)
+
+        self._patch.setattr(type(pointer), "swap", swap)
+
+
+@pytest.fixture
+def between(monkeypatch: pytest.MonkeyPatch) -> Between:
+    return Between(monkeypatch)
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+@pytest.mark.parametrize("when", ["look_and_commit", "attempt_and_swap"])
+@pytest.mark.parametrize("branch", [None, "audit"])
+def test_of_two_drivers_one_commits(
+    name: str, between: Between, when: str, branch: str | None, *, replaces: bool
+) -> None:
+    mine, other = driver(name), driver(name)
+    options = WriteOptions(branch=branch)
+    mine.append([{"id": 0}])
+    written, others = files_of(mine, 1, 2), files_of(other, 1, 2)
+    said = []
+
+    def zombie() -> None:
+        said.append(publish_epoch(other, others, "q", 5, options, replaces=replaces))
+
+    if when == "look_and_commit":
+        between.look_and_commit(zombie)
+    else:
+        between.attempt_and_swap(mine._pointer, zombie)
+    assert publish_epoch(mine, written, "q", 5, options, replaces=replaces) is False
+    assert said == [True]
+    found = driver(name).scan(ref=branch).to_arrow()["id"].to_pylist()
+    assert sorted(found) == ([1, 2] if replaces else [0, 1, 2])
+    left = {str(path) for path in Path(name).rglob("*.parquet")}
+    assert not left & {file.file_path.removeprefix("file://").removeprefix("file:") for file in written}
+
+
+def test_older_epochs_are_not_written_and_newer_ones_are(name: str) -> None:
+    table = driver(name)
+    for epoch, told in ((0, True), (1, True), (0, False), (1, False), (2, True)):
+        files = files_of(table, epoch)
+        assert publish_epoch(table, files, "q", epoch, WriteOptions()) is told
+    assert rows(name) == [0, 1, 2]
+    assert publish_epoch(table, files_of(table, 9), "another query", 0, WriteOptions()) is True
+    assert rows(name) == [0, 1, 2, 9]
+
+
+def test_others_who_commit_meanwhile_are_built_upon(name: str, between: Between) -> None:
+    mine, other = driver(name), driver(name)
+    between.attempt_and_swap(mine._pointer, lambda: other.append([{"id": 7}]))
+    assert publish_epoch(mine, files_of(mine, 1), "q", 0, WriteOptions()) is True
+    assert rows(name) == [1, 7]
+
+
+def test_a_commit_that_fails_can_be_made_again(name: str, between: Between) -> None:
+    """What failed before the swap has not been committed, so the epoch is not taken for known."""
+    table = driver(name)
+
+    def fail() -> None:
+        raise FloeError("the network is gone")
+
+    between.attempt_and_swap(table._pointer, fail)
+    with pytest.raises(FloeError, match="network"):
+        publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions())
+    assert publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions()) is True
+    assert rows(name) == [1]
