@@ -17,7 +17,7 @@ from floe.spark.catalog.catalog import SparkCatalog
 from floe.spark.extended_sql.answering import answer
 from floe.spark.provider import found_table
 from floe.spark.requirements import check_catalog_names, check_session
-from floe.spark.row_level.retrying import again_after_conflicts
+from floe.spark.row_level.retrying import again_after_conflicts, merge_frames_again
 from floe.spark.shipping import ship_code
 from floe.table.connecting import connect
 from floe.table.lake import Lake
@@ -79,6 +79,7 @@ def _attached(session: SparkSession, lakes: Mapping[str, Lake], ship: bool = Fal
     install_function_rule(jvm, java_session)
     prepare_new_sessions(jvm, java_session, lambda new: _prepare(jvm, new))
     install_format(jvm, lambda options: found_table(jvm, application, options))
+    merge_frames_again()
     if ship:
         ship_code(session.sparkContext)
     session.__class__ = FloeSession

@@ -22,11 +22,13 @@ from floe.spark.catalog.procedures import LakeProcedures
 from floe.spark.catalog.views import LakeViews
 from floe.spark.definitions import LOCATION, NewTable, new_table, table_like
 from floe.spark.names import AsOf, Selected, readings, version_as_of
+from floe.spark.row_level.target import changes_rows
 from floe.spark.tables.analyzing import analysis_of_all
 from floe.spark.tables.changes import ChangesTable
 from floe.spark.tables.metadata_table import MetadataTable
 from floe.spark.tables.staged import StagedSparkTable
 from floe.spark.tables.table import SparkTable, metadata_or_data_table
+from floe.spark.tables.writing import takes_any_columns
 from floe.spec.types import Type
 from floe.spec.values.conversion import convert
 from floe.storage.locations import parse
@@ -149,7 +151,8 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
                     f"the name says {selected.as_of} already, so there can be no AS OF too", table=".".join(name)
                 )
             selected = Selected(selected.table, as_of, None, selected.metadata_table)
-        return metadata_or_data_table(self.jvm, (self._name, *name), table, selected)
+        changing = takes_any_columns(table.metadata) and changes_rows(self.jvm, how)
+        return metadata_or_data_table(self.jvm, (self._name, *name), table, selected, changes_rows=changing)
 
     def createTable(self, identifier: Any, *definition: Any) -> Any:
         """Make a table."""

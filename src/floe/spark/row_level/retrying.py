@@ -1,22 +1,26 @@
 """Statements run again after conflicts: as often as `write.conflict.retries` of their table says, by default never.
 
-What was refused has changed nothing, so the statement is analyzed and run anew on the table as it is then.
+What was refused has changed nothing, so the statement is analyzed and run anew on the table as it is then. That is done
+where statements come in, `session.sql` and `df.mergeInto(…).merge()`: further inside, plans hold the table as it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Final, TypeVar
 
 from pyspark.errors import IllegalArgumentException, SparkRuntimeException
+from pyspark.sql.merge import MergeIntoWriter
 
 from floe.errors import ConflictingChange, InvalidUpdate
-from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.jvm import Jvm, jvm_of
+from floe.spark.row_level.target import merging_a_frame
 from floe.table.row_changes import retries_of
 from floe.table.table import Table
 
-__all__ = ["again_after_conflicts", "noting_conflicts"]
+__all__ = ["again_after_conflicts", "merge_frames_again", "noting_conflicts"]
 
 T = TypeVar("T")
 
@@ -50,6 +54,25 @@ def again_after_conflicts(jvm: Jvm, run: Callable[[], T]) -> T:
             tries += 1
             if tries > _retries(jvm, str(error)):
                 raise
+
+
+def merge_frames_again() -> None:
+    """Have `df.mergeInto(…).merge()` run again after conflicts that say so, as `session.sql` does.
+
+    Data frames have no class of ours, so the method of PySpark's is wrapped, once. It makes its plan anew each time
+    that it is called. A conflict is known only if it is of a table of ours; for all others the method is what it was.
+    """
+    merge = MergeIntoWriter.merge
+    if hasattr(merge, "__wrapped__"):
+        return
+
+    @wraps(merge)
+    def again(writer: MergeIntoWriter) -> None:
+        jvm = jvm_of(writer._spark)
+        with merging_a_frame(jvm):
+            again_after_conflicts(jvm, lambda: merge(writer))
+
+    MergeIntoWriter.merge = again  # type: ignore[assignment, method-assign]
 
 
 def _retries(jvm: Jvm, message: str) -> int:

@@ -54,13 +54,21 @@ class SparkTable(
     """A table of a lake, as of some state.
 
     With `by_tasks` all writes are carried out by tasks of Spark's, and rows may have more than the table's columns.
+    With `changes_rows` it is for an UPDATE or MERGE, whose columns Spark has to find, whatever the table says.
     """
 
     def __init__(
-        self, jvm: Jvm, path: tuple[str, ...], table: Table, selected: Selected, *, by_tasks: bool = False
+        self,
+        jvm: Jvm,
+        path: tuple[str, ...],
+        table: Table,
+        selected: Selected,
+        *,
+        by_tasks: bool = False,
+        changes_rows: bool = False,
     ) -> None:
         super().__init__(jvm)
-        self._by_tasks = by_tasks
+        self._by_tasks, self._changes_rows = by_tasks, changes_rows
         self.path = path
         self.table = table
         self.selected = selected
@@ -128,7 +136,9 @@ class SparkTable(
 
     @property
     def _write_capabilities(self) -> list[str]:
-        return write_capabilities(self.jvm, self.table.metadata) if self._can_be_written else []
+        if not self._can_be_written:
+            return []
+        return write_capabilities(self.jvm, self.table.metadata, changes_rows=self._changes_rows)
 
     @property
     def _can_be_written(self) -> bool:
@@ -203,11 +213,11 @@ class SparkTable(
 
 
 def metadata_or_data_table(
-    jvm: Jvm, path: tuple[str, ...], table: Table, selected: Selected
+    jvm: Jvm, path: tuple[str, ...], table: Table, selected: Selected, *, changes_rows: bool = False
 ) -> SparkTable | MetadataTable | ChangesTable:
     """What Spark reads for a name."""
     if selected.metadata_table == CHANGES:
         return ChangesTable(jvm, path, table, selected)
     if selected.metadata_table is not None:
         return MetadataTable(jvm, path, table, selected)
-    return SparkTable(jvm, path, table, selected)
+    return SparkTable(jvm, path, table, selected, changes_rows=changes_rows)

@@ -14,7 +14,7 @@ from floe.spec.metadata.table_metadata import TableMetadata
 from floe.table.table import Table
 from floe.table.transaction import Transaction
 
-__all__ = ["WRITE_CAPABILITIES", "capability_set", "write_builder", "write_capabilities"]
+__all__ = ["WRITE_CAPABILITIES", "capability_set", "takes_any_columns", "write_builder", "write_capabilities"]
 
 _CAPABILITY: Final = "org.apache.spark.sql.connector.catalog.TableCapability"
 
@@ -23,10 +23,15 @@ WRITE_CAPABILITIES: Final = (
 )  # fmt: skip
 
 
-def write_capabilities(jvm: Jvm, metadata: TableMetadata) -> list[str]:
-    """What can be done to a table that is there."""
+def takes_any_columns(metadata: TableMetadata) -> bool:
+    """Whether a table finds the columns of rows itself."""
+    return boolean_property(metadata.properties, "write.spark.accept-any-schema", default=False)
+
+
+def write_capabilities(jvm: Jvm, metadata: TableMetadata, *, changes_rows: bool = False) -> list[str]:
+    """What can be done to a table that is there; for a statement that changes rows, Spark has to find its columns."""
     found = list(WRITE_CAPABILITIES)
-    if boolean_property(metadata.properties, "write.spark.accept-any-schema", default=False):
+    if takes_any_columns(metadata) and not changes_rows:
         found.append("ACCEPT_ANY_SCHEMA")
     if jvm.version >= (4, 1):
         found.append("AUTOMATIC_SCHEMA_EVOLUTION")  # Spark alters the table for statements WITH SCHEMA EVOLUTION

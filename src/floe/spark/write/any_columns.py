@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from floe.arrow.fitting import merged_schema
@@ -18,7 +19,7 @@ from floe.commit.operations.schema_update import schema_update_of
 from floe.errors import InvalidInput, UnsupportedFeature
 from floe.formats.arrow_types import arrow_schema
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.columns import spark_schema, table_schema
+from floe.spark.columns import CURRENT_DEFAULT, spark_schema, table_schema
 from floe.spark.write.options import WriteOptions
 from floe.spec.schemas.schema import Schema
 from floe.table.table import Table
@@ -47,6 +48,7 @@ def fitted(
     if options.check_ordering:
         _check_order([field["name"] for field in found["fields"]], target.metadata.schema, case_sensitive=sensitive)
     wanted: Any = spark_schema(target.metadata.schema.fields)
+    rows = _with_defaults(rows, wanted["fields"], case_sensitive=sensitive)
     if not options.check_nullability:  # the writer looks at the values
         wanted = json.loads(json.dumps(wanted).replace('"nullable": false', '"nullable": true'))
     return rows.to(StructType.fromJson(wanted)), target
@@ -57,6 +59,15 @@ def _named(rows: DataFrame, schema: Schema) -> DataFrame:
     numbered = [f"col{place}" for place in range(1, len(schema.fields) + 1)]
     names = [field.name for field in schema.fields]
     return rows.toDF(*names) if rows.columns == numbered and not set(names) & set(numbered) else rows
+
+
+def _with_defaults(rows: DataFrame, wanted: list[Any], *, case_sensitive: bool) -> DataFrame:
+    """The rows with those columns that are missing and have a default: `DataFrame.to` would make them null."""
+    fold = str if case_sensitive else str.lower
+    found = set(map(fold, rows.columns))
+    missing = [field for field in wanted if fold(field["name"]) not in found]
+    defaults = {field["name"]: field["metadata"].get(CURRENT_DEFAULT) for field in missing}
+    return rows.withColumns({name: F.expr(default) for name, default in defaults.items() if default is not None})
 
 
 def check_columns(names: list[str], schema: Schema, options: WriteOptions) -> None:
