@@ -4,71 +4,13 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
-from itertools import count
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from floe import Table
 from helpers.spark import Spark
-
-COW, MOR = "copy-on-write", "merge-on-read"
-_numbers = count(1)
-
-
-class Target:
-    """A table of its own for a test."""
-
-    def __init__(self, spark: Spark, name: str) -> None:
-        self.spark, self.name = spark, name
-
-    @property
-    def table(self) -> Table:
-        return self.spark.lake().table(self.name.removeprefix("lake."))
-
-    def rows(self, columns: str = "*", where: str = "true") -> list[tuple[Any, ...]]:
-        return self.spark.sorted(f"SELECT {columns} FROM {self.name} WHERE {where}")
-
-    def summary(self) -> dict[str, str]:
-        snapshot = self.table.current_snapshot
-        assert snapshot is not None
-        return dict(snapshot.summary)
-
-
-class Make:
-    def __init__(self, spark: Spark) -> None:
-        self._spark = spark
-
-    def __call__(
-        self,
-        columns: str = "id INT, v STRING",
-        *,
-        version: int = 3,
-        mode: str = MOR,
-        by: str = "",
-        rows: str = "",
-        **properties: Any,
-    ) -> Target:
-        name = f"lake.changes.t{next(_numbers)}"
-        given = {f"write.{kind}.mode": mode for kind in ("delete", "update", "merge")}
-        given |= {"format-version": str(version)} | {
-            key.replace("_", "."): str(value) for key, value in properties.items()
-        }
-        told = ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
-        partitions = f"PARTITIONED BY ({by})" if by else ""
-        self._spark(f"CREATE TABLE {name} ({columns}) {partitions} TBLPROPERTIES ({told})")
-        if rows:
-            self._spark(f"INSERT INTO {name} VALUES {rows}")
-        return Target(self._spark, name)
-
-
-@pytest.fixture(scope="module")
-def make(session: Spark) -> Make:
-    session("CREATE NAMESPACE IF NOT EXISTS lake.changes")
-    return Make(session)
-
+from helpers.spark_statements import COW, MOR, Make
 
 # files --------------------------------------------------------------------------------------------------------------
 
@@ -145,14 +87,33 @@ def test_a_small_merge_into_many_partitions_makes_one_file_for_each(session: Spa
 
 
 def test_files_of_several_formats_are_written_anew(session: Spark, make: Make) -> None:
-    """Spark's own reader cannot read ORC by field id, so both readers take part."""
-    t = make(mode=COW, rows="(1, 'a'), (2, 'b')")
-    t.table.append([{"id": 3, "v": "c"}, {"id": 4, "v": "d"}], options={"write.format.default": "orc"})
-    t.table.append([{"id": 5, "v": "e"}, {"id": 6, "v": "f"}], options={"write.format.default": "avro"})
-    session(f"DELETE FROM {t.name} WHERE concat(v, id) IN ('c3', 'a1')")
-    assert t.rows() == [(2, "b"), (4, "d"), (5, "e"), (6, "f")]
-    session(f"UPDATE {t.name} SET v = 'u' WHERE id IN (SELECT max(id) FROM {t.name})")
-    assert t.rows() == [(2, "b"), (4, "d"), (5, "e"), (6, "u")]
+    """Spark's own reader cannot read ORC by field id, so both readers take part; each is told which files change."""
+    t = make(mode=COW)
+    for start, file_format in enumerate(["parquet", "orc", "avro", "parquet", "orc"]):
+        rows = [{"id": 2 * start + n, "v": "abcdefghij"[2 * start + n]} for n in range(2)]
+        t.table.append(rows, options={"write.format.default": file_format})
+
+    def files() -> dict[str, str]:
+        return {task.file.file_path: task.file.file_format for task in t.table.scan().plan().tasks()}
+
+    for statement, changed in [
+        ("DELETE FROM {t} WHERE concat(v, id) IN ('c2', 'a0')", ["orc", "parquet"]),
+        ("UPDATE {t} SET v = 'u' WHERE id IN (SELECT max(id) FROM {t})", ["orc"]),
+        (
+            "MERGE INTO {t} t USING (SELECT explode(array(4, 6, 77)) AS id) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET v = 'm' WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
+            ["avro", "parquet"],
+        ),
+    ]:
+        before = files()
+        told = session.explained(statement.format(t=t.name))
+        assert "read by Spark's Parquet reader" in told
+        assert "read by Arrow reader, for avro files" in told
+        session(statement.format(t=t.name))
+        assert sorted(before[path] for path in before.keys() - files().keys()) == changed
+    assert t.rows() == [
+        (1, "b"), (3, "d"), (4, "m"), (5, "f"), (6, "m"), (7, "h"), (77, None), (8, "i"), (9, "u"),
+    ]  # fmt: skip
 
 
 def test_rows_of_older_partition_specs_are_changed(session: Spark, make: Make) -> None:
@@ -164,6 +125,51 @@ def test_rows_of_older_partition_specs_are_changed(session: Spark, make: Make) -
             session(f"UPDATE {t.name} SET p = 'z' WHERE id IN (1, 4)")
             session(f"DELETE FROM {t.name} WHERE id IN (2, 5)")
             assert t.rows() == [(1, "z"), (3, "x"), (4, "z")]
+
+
+# summaries ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_summaries_tell_how_many_rows_were_changed(session: Spark, make: Make, mode: str) -> None:
+    t = make(mode=mode)
+    session(f"INSERT INTO {t.name} SELECT id, 'a' FROM range(0, 10, 1, 1)")
+
+    def told(prefix: str = "floe.rows-") -> dict[str, int]:
+        found = {name.removeprefix(prefix): int(n) for name, n in t.summary().items() if name.startswith(prefix)}
+        return {name: n for name, n in found.items() if n}
+
+    copies = {"copied": 8} if mode == COW else {}
+    session(f"DELETE FROM {t.name} WHERE id % 5 = 1")
+    assert told() == {"deleted": 2, **copies}
+    copies = {"copied": 6} if mode == COW else {}
+    session(f"UPDATE {t.name} SET v = 'u' WHERE id % 5 = 2")
+    if mode == MOR or session.version >= (4, 2):  # before, updated rows look like copied ones
+        assert told() == {"updated": 2, **copies}
+    session(
+        f"MERGE INTO {t.name} t USING (SELECT explode(array(3, 4, 100)) AS id) s ON t.id = s.id "
+        "WHEN MATCHED AND s.id = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'm' "
+        "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id) WHEN NOT MATCHED BY SOURCE AND t.id = 8 THEN DELETE"
+    )
+    copies = {"copied": 5} if mode == COW else {}
+    if mode == MOR or session.version >= (4, 1):
+        assert told() == {"deleted": 2, "updated": 1, "inserted": 1, **copies}
+        java = told("spark.merge-into.num-target-rows-")
+        assert {name: java[name] for name in told()} == told()
+    if session.version == (4, 1):
+        details = {"matched-updated": 1, "matched-deleted": 1, "not-matched-by-source-deleted": 1}
+        assert {name: java.get(name) for name in details} == details
+
+
+def test_what_is_not_known_is_not_told(session: Spark, make: Make) -> None:
+    """A delete file of several data files does not tell how many rows it deletes of each."""
+    t = make(version=2, mode=COW, rows="(1, 'a'), (2, 'b'), (3, 'c')", **{"write.delete.mode": MOR})
+    session(f"DELETE FROM {t.name} WHERE id = 2")
+    session(f"ALTER TABLE {t.name} SET TBLPROPERTIES ('write.delete.mode' = '{COW}')")
+    session(f"DELETE FROM {t.name} WHERE concat(v, id) = 'c3'")
+    assert t.rows() == [(1, "a")]
+    assert t.summary()["floe.rows-copied"] == "1"
+    assert "floe.rows-deleted" not in t.summary()
 
 
 # row ids ------------------------------------------------------------------------------------------------------------
@@ -295,106 +301,6 @@ def test_writes_that_are_audited_first(session: Spark, make: Make) -> None:
         session.session.conf.unset("spark.wap.branch")
     assert t.rows() == [(1, "a"), (2, "b"), (3, "c")]
     assert session.sorted(f"SELECT * FROM {t.name}.branch_audit") == [(2, "u")]
-
-
-# others at the same time --------------------------------------------------------------------------------------------
-
-
-class Meanwhile:
-    """Runs something just before the next commit of a table."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.todo: list[Any] = []
-        before = Table._do_all
-
-        def commit(table: Table, *arguments: Any) -> Any:
-            if self.todo:
-                self.todo.pop()()
-            return before(table, *arguments)
-
-        monkeypatch.setattr(Table, "_do_all", commit)
-
-    def __call__(self, *todo: Any) -> None:
-        self.todo = list(reversed(todo))
-
-
-@pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    return Meanwhile(monkeypatch)
-
-
-def test_a_conflict_names_the_other_commit_and_the_files(session: Spark, make: Make, meanwhile: Meanwhile) -> None:
-    t = make(rows="(1, 'a'), (2, 'b')")
-    other = t.table
-    meanwhile(lambda: other.update({"v": "'theirs'"}, where="id = 1"))
-    with pytest.raises(PySparkException) as caught:
-        session(f"UPDATE {t.name} SET v = 'mine' WHERE id = 1")
-    told = str(caught.value)
-    snapshot = other.current_snapshot
-    assert snapshot is not None
-    assert str(snapshot.snapshot_id) in told
-    assert ".parquet" in told
-    assert "Traceback" not in told
-    assert t.rows() == [(1, "theirs"), (2, "b")]
-
-
-@pytest.mark.parametrize("mode", [COW, MOR])
-def test_conflicts_are_tried_again_if_the_table_says_so(
-    session: Spark, make: Make, meanwhile: Meanwhile, mode: str
-) -> None:
-    t = make(mode=mode, rows="(1, 'a'), (2, 'b')", **{"write.conflict.retries": "1"})
-    meanwhile(lambda: t.table.update({"v": "v || '+'"}, where="id = 1"))
-    session(f"UPDATE {t.name} SET v = concat(v, '!') WHERE id = 1")
-    assert t.rows() == [(1, "a+!"), (2, "b")]
-    meanwhile(
-        lambda: t.table.update({"v": "v || '+'"}, where="id = 1"),
-        lambda: None,
-        lambda: t.table.update({"v": "v || '+'"}, where="id = 1"),
-    )
-    with pytest.raises(PySparkException):
-        session(f"UPDATE {t.name} SET v = concat(v, '!') WHERE id = 1")
-    assert t.rows() == [(1, "a+!++"), (2, "b")]
-
-
-def test_a_delete_of_whole_files_meets_one_of_which_some_rows_go(
-    session: Spark, make: Make, meanwhile: Meanwhile
-) -> None:
-    t = make("id INT, v STRING", rows="(1, 'a'), (1, 'b')")
-    meanwhile(lambda: t.table.append([{"id": 1, "v": "c"}, {"id": 2, "v": "d"}]))
-    session(f"DELETE FROM {t.name} WHERE id = 1")
-    assert t.rows() == [(2, "d")]
-
-
-def test_what_a_statement_reads_of_its_own_table_counts(session: Spark, make: Make, meanwhile: Meanwhile) -> None:
-    """A DELETE by a subquery on the same table rests on more rows than it deletes."""
-    t = make(by="v", rows="(1, 'a'), (2, 'b'), (3, 'c')")
-    meanwhile(lambda: t.table.append([{"id": 9, "v": "b"}]))
-    with pytest.raises(PySparkException):
-        session(f"DELETE FROM {t.name} WHERE v = 'a' AND id < (SELECT max(id) FROM {t.name} WHERE v = 'b')")
-    meanwhile(lambda: t.table.append([{"id": 9, "v": "d"}]))
-    session(f"DELETE FROM {t.name} WHERE v = 'a' AND id < (SELECT max(id) FROM {t.name} WHERE v = 'b')")
-    assert t.rows() == [(2, "b"), (3, "c"), (9, "b"), (9, "d")]
-
-
-def test_inserts_from_the_same_table_rest_on_what_they_read(session: Spark, make: Make, meanwhile: Meanwhile) -> None:
-    """Also a MERGE that only inserts: two of them at once must not add the same row twice."""
-    t = make(by="v", rows="(1, 'a'), (2, 'b')")
-    statements = [
-        "MERGE INTO {t} t USING (SELECT 5 AS id, 'a' AS v) s ON t.id = s.id AND t.v = 'a' "
-        "WHEN NOT MATCHED THEN INSERT *",
-        "INSERT INTO {t} SELECT max(id) + 1, 'z' FROM {t} WHERE v = 'a'",
-        "INSERT OVERWRITE {t} SELECT id + 1, v FROM {t} WHERE v = 'a'",
-    ]
-    for statement in statements:
-        before = t.rows()
-        meanwhile(lambda: t.table.append([{"id": 5, "v": "a"}]))
-        with pytest.raises(PySparkException, match=r"rows appeared|added rows would be lost"):
-            session(statement.format(t=t.name))
-        assert t.rows() == sorted([*before, (5, "a")], key=repr)
-        session(f"DELETE FROM {t.name} WHERE id = 5")
-    meanwhile(lambda: t.table.append([{"id": 9, "v": "c"}]))
-    session(statements[1].format(t=t.name))
-    assert t.rows() == [(1, "a"), (2, "b"), (2, "z"), (9, "c")]
 
 
 def test_a_branch_merges_what_another_has(session: Spark, make: Make) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from pyroaring import BitMap64
@@ -14,11 +15,13 @@ from floe.arrow.changing.touched import Positions, Touched
 from floe.commit.change import Change
 from floe.commit.operations.overwrite import Overwrite
 from floe.commit.operations.row_delta import RowDelta
+from floe.commit.operations.snapshot_change import SnapshotOptions
 from floe.errors import InvalidMetadata
 from floe.plan.tasks import FileTask
+from floe.spark.row_level.counting import counts_of_copying, counts_of_deleting, merge_summary
 from floe.spark.row_level.reads import reads_of
 from floe.spark.row_level.statement import Statement
-from floe.spark.row_level.worker import DELETE, INSERT, UPDATE, TaskResult
+from floe.spark.row_level.worker import TaskResult
 from floe.spark.scan.own_reads import OwnReads
 from floe.spec.manifests.entries import DataFile
 from floe.table.committing import make_changes
@@ -26,8 +29,18 @@ from floe.table.committing import make_changes
 __all__ = ["commit"]
 
 
-def commit(statement: Statement, results: Iterable[TaskResult], others: OwnReads) -> None:
-    """Publish what tasks did; what they wrote is deleted if that fails for certain."""
+def commit(
+    statement: Statement,
+    results: Iterable[TaskResult],
+    others: OwnReads,
+    told: Mapping[str, int] = MappingProxyType({}),
+    *,
+    tells_copies: bool = True,
+) -> None:
+    """Publish what tasks did; what they wrote is deleted if that fails for certain.
+
+    `told` is what Spark has counted; `tells_copies` says that copied rows come with a number of their own.
+    """
     written: list[DataFile] = []
     deleted: dict[str, BitMap64] = {}
     numbers: Counter[int] = Counter()
@@ -38,43 +51,51 @@ def commit(statement: Statement, results: Iterable[TaskResult], others: OwnReads
             deleted[path] = deleted[path] | positions if path in deleted else positions
     with deleted_on_error(statement.table.storage, written):
         if statement.copies:
-            change = _replaced(statement, written, numbers, others)
+            tasks = {task.file.file_path: task for files in statement.files.values() for task in files.tasks()}
+            counts = counts_of_copying(statement.kind, numbers, tasks.values(), told, tells_copies=tells_copies)
+            change = _replaced(statement, written, tasks, others, _options(statement, counts, told))
         else:
-            change = _deleted(statement, written, deleted, numbers, others)
+            counts = counts_of_deleting(numbers)
+            change = _deleted(statement, written, deleted, others, _options(statement, counts, told))
     if change is not None:
         make_changes(statement.actions, [change], file_paths(written))
+
+
+def _options(statement: Statement, counts: Counts, told: Mapping[str, int]) -> SnapshotOptions:
+    options = statement.base.snapshot_options(statement.kind, counts)
+    if statement.kind == "merge":
+        options["summary"] = {**merge_summary(counts, told), **options.get("summary", {})}
+    return options
 
 
 def _deleted(
     statement: Statement,
     written: list[DataFile],
     deleted: Mapping[str, BitMap64],
-    numbers: Counter[int],
     others: OwnReads,
+    options: SnapshotOptions,
 ) -> Change | None:
     """Rows deleted where they are, and others added."""
     if not deleted and not written:
         return None
-    base = statement.base
-    counts = Counts(deleted=numbers[DELETE], updated=numbers[UPDATE], inserted=numbers[INSERT])
     files = [Touched(task, deleted=_positions(deleted[task.file.file_path])) for task in _tasks(statement, deleted)]
-    deletes, replaced = deletes_of(base, files)
+    deletes, replaced = deletes_of(statement.base, files)
     written += deletes
     return RowDelta(
         written,
         removed=replaced,
         referenced=deleted,
         positions=deleted,
-        reads=reads_of(statement, others),
-        **base.snapshot_options(statement.kind, counts),
+        reads=reads_of(statement, others, changed=deleted if statement.clauses.change_all_matched else None),
+        **options,
     )
 
 
 def _tasks(statement: Statement, deleted: Mapping[str, BitMap64]) -> list[FileTask]:
     """The files that rows are deleted of, with the deletes that they have already."""
     found: dict[str, FileTask] = {}
-    for plan in statement.plans.values():
-        for task in plan.only(deleted.keys() - found.keys()).tasks():
+    for files in statement.files.values():
+        for task in files.among(deleted.keys() - found.keys()).tasks():
             found[task.file.file_path] = task
     missing = deleted.keys() - found.keys()
     if missing:
@@ -83,18 +104,20 @@ def _tasks(statement: Statement, deleted: Mapping[str, BitMap64]) -> list[FileTa
 
 
 def _replaced(
-    statement: Statement, written: Sequence[DataFile], numbers: Counter[int], others: OwnReads
+    statement: Statement,
+    written: Sequence[DataFile],
+    removed: Mapping[str, FileTask],
+    others: OwnReads,
+    options: SnapshotOptions,
 ) -> Change | None:
     """Files written anew."""
-    base = statement.base
-    removed = {task.file.file_path: task.file for plan in statement.plans.values() for task in plan.tasks()}
     if not removed and not written:
         return None
     return Overwrite(
         added=written,
-        removed=removed.values(),
-        reads=reads_of(statement, others, removed),
-        **base.snapshot_options(statement.kind, Counts(updated=numbers[UPDATE], inserted=numbers[INSERT])),
+        removed=[task.file for task in removed.values()],
+        reads=reads_of(statement, others, copied=removed, changed={}),  # other files have no matched rows
+        **options,
     )
 
 

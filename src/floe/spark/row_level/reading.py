@@ -13,8 +13,10 @@ from typing import Any, Final
 from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.predicates import read_conditions
+from floe.spark.bridge.proxies import Proxy
 from floe.spark.row_level.statement import Statement
 from floe.spark.scan.builder import TableScanBuilder
+from floe.spark.scan.files import PlannedFiles
 from floe.spark.scan.predicates import translate
 from floe.spark.scan.scan import TableScan
 from floe.spec.expressions.binding import bind_predicate
@@ -73,14 +75,9 @@ class RowLevelScan(TableScan):
         plan = self._source.plan(and_(self._where, self._runtime))
         return plan if self._files is None else plan.only(self._files)
 
-    def began(self) -> None:
-        """The files are planned now, by this read or a part of it; the last answer is what is read."""
-        self._statement.plans[id(self)] = self._plan
-
-    @property
-    def in_one_piece(self) -> bool:
-        """Where files are copied, the choice of files has to reach all of them."""
-        return self._statement.copies
+    def began(self, part: Proxy, files: PlannedFiles) -> None:
+        """The statement has to know what is read; the last answer counts."""
+        self._statement.files[id(part)] = files
 
     def filterAttributes(self) -> Any:
         """Files that are not written anew had better not be read; else what helps a join."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from pyroaring import BitMap64
 
 from floe.commit.footprint import Reads
 from floe.spark.row_level.statement import Statement
@@ -12,15 +14,21 @@ from floe.spec.expressions.nodes import or_
 __all__ = ["reads_of"]
 
 
-def reads_of(statement: Statement, others: OwnReads, files: Iterable[str] = ()) -> Reads:
-    """All that a statement rests on; `files` are those whose rows it copied.
+def reads_of(
+    statement: Statement, others: OwnReads, *, copied: Iterable[str] = (), changed: Mapping[str, BitMap64] | None = None
+) -> Reads:
+    """All that a statement rests on.
 
-    What a MERGE does with a row depends on others; so it is if the table is read to decide upon its own rows.
+    `copied` are the files whose rows it copied. What a MERGE adds depends on the rows that its source matches;
+    `changed` are those besides the copied ones, by file, or None if they are not known. If the table is also read to
+    decide upon its own rows, what becomes of one depends on others.
     """
+    alone = not others.filters
     return Reads(
         others.oldest(statement.base.head),
         filter=or_(statement.where, *others.filters),
-        files=frozenset(files),
-        row_wise=statement.kind != "merge" and not others.filters,
+        files=frozenset(copied),
+        row_wise=alone and not statement.clauses.insert,
+        positions=changed if alone else None,
         schema_id=statement.base.schema_id,
     )

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from floe.arrow.changing.base import Base, Mode
-from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.names import AsOf
+from floe.spark.row_level.clauses import Clauses
 from floe.spark.row_level.source import RowLevelSource
+from floe.spark.scan.files import PlannedFiles
 from floe.spark.scan.source import Source
 from floe.spark.write.intent import actions_of
 from floe.spark.write.options import WriteOptions, write_options
@@ -42,8 +43,11 @@ class Statement:
     looked_at: dict[int, Expression] = field(default_factory=dict)
     """The filter of each read of the rows that may change."""
 
-    plans: dict[int, ScanPlan] = field(default_factory=dict)
-    """What each of these reads has read, once it is under way."""
+    files: dict[int, PlannedFiles] = field(default_factory=dict)
+    """What each part of these reads has read, once it is under way."""
+
+    clauses: Clauses = field(default_factory=Clauses)
+    """Of a MERGE, once it is planned."""
 
     reads_what_others_read: bool = True
     """Whether a plain read of the table finds the same state: not if the commit goes to another branch."""

@@ -25,10 +25,10 @@ from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.metadata_columns import with_row_lineage
 from floe.storage.protocol import Storage
 
-__all__ = ["DELETE", "INSERT", "UPDATE", "ChangeRows", "Layout", "TaskResult"]
+__all__ = ["COPY", "DELETE", "INSERT", "UPDATE", "ChangeRows", "Layout", "TaskResult"]
 
-DELETE, UPDATE, INSERT = 1, 2, 3
-"""What is done with a row, by Spark's numbers. There are others, for rows that are copied."""
+DELETE, UPDATE, INSERT, COPY = 1, 2, 3, 5
+"""What is done with a row, by Spark's numbers. Before 4.2, rows of files that are written anew have others."""
 
 
 @dataclass(frozen=True, slots=True)

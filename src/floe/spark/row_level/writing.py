@@ -20,7 +20,9 @@ from floe.spark.bridge.plans import Plans
 from floe.spark.bridge.proxies import Proxy
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.row_level.arranging import arranged
+from floe.spark.row_level.clauses import clauses_of
 from floe.spark.row_level.committing import commit
+from floe.spark.row_level.counting import told_by_spark
 from floe.spark.row_level.retrying import noting_conflicts
 from floe.spark.row_level.statement import Statement
 from floe.spark.row_level.worker import ChangeRows, Layout, TaskResult
@@ -54,7 +56,9 @@ class _Planned(Write, Rewritable):
         """The same with tasks of ours."""
         if self.jvm.simple_name(node) not in ("WriteDelta", "ReplaceData"):
             return node
-        self._statement.plans.clear()  # what is read counts from here on
+        self._statement.files.clear()  # what is read counts from here on
+        if self._statement.kind == "merge":
+            self._statement.clauses = clauses_of(self.jvm, node.query())
         query = self._needed(node.query())
         branch = branch_of(self._statement.actions)
         others = own_reads(self.jvm, query, self._statement.table, branch, [self._statement.source])
@@ -137,8 +141,10 @@ class ChangedRows(Write, BatchWrite):
     def commit(self, messages: Any, *summary: Any) -> None:
         """Make one change of what all tasks did."""
         self._committing = True
+        told = told_by_spark(self.jvm, summary)
         with noting_conflicts(self.jvm, self._statement.table):
-            commit(self._statement, self._results(messages), self._others)
+            results, tells_copies = self._results(messages), self.jvm.version >= (4, 2)
+            commit(self._statement, results, self._others, told, tells_copies=tells_copies)
 
     def abort(self, messages: Any) -> None:
         """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made."""

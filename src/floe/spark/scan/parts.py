@@ -128,8 +128,8 @@ class NativePart(ScanPart):
 
     def planInputPartitions(self) -> Any:
         """The files in parts, packed into partitions; each file takes along which of its rows are deleted."""
-        self._whole.began()
         files, source = self._files, self._whole.source
+        self._whole.began(self, files)
         bits = self._deleted(files) if BITS in self._columns.constants else None
         table = files.table if self._scopes is None else self._scopes.added_to(files.table)
         return native_partitions(self.jvm, table, source.storage, self._columns, self._whole.split_size, bits)
@@ -159,8 +159,9 @@ class ArrowPart(ScanPart):
 
     def planInputPartitions(self) -> Any:
         """The files in parts, packed into partitions."""
-        self._whole.began()
-        return arrow_partitions(self.jvm, self._files, self._whole.split_size)
+        files = self._files
+        self._whole.began(self, files)
+        return arrow_partitions(self.jvm, files, self._whole.split_size)
 
     @cached_property
     def _factory(self) -> Any:

@@ -50,9 +50,9 @@ def rewritten_read(scan: TableScan, node: Any) -> Any:
     if strange := [one for one in keys if not _can_join(scan, one)]:
         reasons[f"equality deletes by {' and '.join(map(str, strange))}"] = by_key
     others = _any(files, reasons)
-    if others.all() or (scan.in_one_piece and others.any()):
+    if others.all():
         return node
-    joined = ~others & (by_key | (scan.in_one_piece and by_key.any()))
+    joined = ~others & by_key
     plans, made = Plans(scan.jvm), []
     outputs = [plans.output(node)]  # the parts behind the first have columns of their own
     for chosen, own_keys in ((~others & ~joined, ()), (joined, keys)):

@@ -15,6 +15,7 @@ from floe.plan.tasks import FileTask
 from floe.spark.bridge.interfaces.scans import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.predicates import read_conditions
+from floe.spark.bridge.proxies import Proxy
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.columns import spark_schema
 from floe.spark.scan.files import PlannedFiles
@@ -90,11 +91,6 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
     def asked(self) -> Schema:
         """The columns that the query asked for."""
         return self._wanted
-
-    @property
-    def in_one_piece(self) -> bool:
-        """Whether all files have to be read in one way, for what is found out about them has to reach them all."""
-        return False
 
     # planning ----------------------------------------------------------------------------------------------------
 
@@ -217,14 +213,14 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
 
     def planInputPartitions(self) -> Any:
         """The files in parts, packed into partitions."""
-        self.began()
         files, size = self.files, self.split_size
+        self.began(self, files)
         if self._obstacle is None:
             return native_partitions(self.jvm, files.table, self._source.storage, self._columns, size)
         return arrow_partitions(self.jvm, files, size)
 
-    def began(self) -> None:
-        """What is planned now is about to be read."""
+    def began(self, part: Proxy, files: PlannedFiles) -> None:
+        """These files are about to be read, by this read or a part of it."""
 
     def createReaderFactory(self) -> Any:
         """Who reads the parts."""
