@@ -111,3 +111,6 @@ def test_inserts_go_on_taking_any_columns(session: Spark, any_columns: Callable[
     source.mergeInto(t.name, F.expr(f"{t.name}.id = s.id")).whenNotMatched().insert({"id": F.expr("s.id")}).merge()
     source.withColumnRenamed("id", "n").writeTo(t.name).append()
     assert t.rows("id, v, n") == [(7, "x", None), (8, "d", None), (None, "d", 8)]
+    if session.version >= (4, 2):
+        session(f"INSERT WITH SCHEMA EVOLUTION INTO {t.name} BY NAME SELECT 5 AS id, 'x' AS extra")
+        assert t.rows("id, v, n, extra", "id = 5") == [(5, "d", None, "x")]
