@@ -69,7 +69,7 @@ def _sketches(jvm: Jvm, table: Table, wanted: Counting) -> dict[int, ThetaSketch
     if not parts:
         return ColumnSketches(wanted.columns).found
     made = jvm.context.parallelize(parts, len(parts)).mapPartitions(Carried(work))
-    found: Serialized = made.treeReduce(_merged, depth=1 if len(parts) <= _FEW_TASKS else 2)
+    found: Serialized = made.treeReduce(Carried(_merged), depth=1 if len(parts) <= _FEW_TASKS else 2)
     return {field_id: ThetaSketch.deserialize(sketch) for field_id, sketch in found.items()}
 
 

@@ -27,9 +27,9 @@ class Carried:
         self._work = work
         self.__name__ = type(work).__name__  # which plans show
 
-    def __call__(self, batches: Any) -> Any:
+    def __call__(self, *given: Any) -> Any:
         """What the function gives."""
-        return self._work(batches)
+        return self._work(*given)
 
     def __reduce__(self) -> Any:
         return _opened, (pickle.dumps(self._work, protocol=pickle.HIGHEST_PROTOCOL), floe.__version__)

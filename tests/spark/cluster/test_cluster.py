@@ -10,7 +10,7 @@ from helpers.cluster import run_on, standalone
 from helpers.cluster_program import ROWS, TOTAL
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
-LATER = ("dynamic", "changed", "streamed", "failing", "worker_dies", "executor_dies", "is_overtaken")
+LATER = ("dynamic", "changed", "counted", "streamed", "failing", "worker_dies", "executor_dies", "is_overtaken")
 
 Found = dict[str, Any]
 
@@ -43,6 +43,11 @@ def test_partitions_are_replaced(found: Found) -> None:
     if "core" in found:
         check_core(found["core"])
     assert found["dynamic"] == {"rows": TOTAL, "files": 4}
+
+
+@pytest.mark.slow
+def test_different_values_are_counted(found: Found) -> None:
+    assert found["counted"] == {"counts": [str(ROWS), "7"]}
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from helpers.cluster import run_on
-from helpers.cluster_program import TOTAL
+from helpers.cluster_program import ROWS, TOTAL
 
 WITHOUT_FLOE = """
 import os, sys
@@ -27,12 +27,14 @@ def without_floe(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_what_is_missing_is_told(without_floe: dict[str, str], tmp_path: Path) -> None:
-    said = run_on("local[2]", tmp_path, "core", env=without_floe)["core"]["error"]
-    assert "an executor, has no package floe; send it along: floe.spark(…, ship=True), or pip install" in said
+    for found in run_on("local[2]", tmp_path, "core", "counted", env=without_floe).values():
+        told = "an executor, has no package floe; send it along: floe.spark(…, ship=True), or pip install"
+        assert told in found["error"]
 
 
 @pytest.mark.slow
 def test_floe_is_sent_along(without_floe: dict[str, str], tmp_path: Path) -> None:
     env = {**without_floe, "FLOE_TEST_SHIP": "yes"}
-    found = run_on("local-cluster[2,1,1024]", tmp_path, "core", "dynamic", env=env)
+    found = run_on("local-cluster[2,1,1024]", tmp_path, "core", "dynamic", "counted", env=env)
+    assert found["counted"] == {"counts": [str(ROWS), "7"]}
     assert found["core"]["made"] == found["core"]["other format"] == found["dynamic"]["rows"] == TOTAL
