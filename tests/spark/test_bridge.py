@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from py4j.clientserver import ClientServerConnection  # type: ignore[import-untyped]
 from pyspark.errors import (
     AnalysisException,
     IllegalArgumentException,
@@ -57,7 +58,7 @@ def test_a_class_has_every_method_of_its_interface(jvm: Jvm, kind: type[Proxy]) 
     assert {name for name in names if not callable(getattr(kind, name, None))} == set()
 
 
-class Answering(tables.MetadataColumn):
+class Answering(functions.UnboundFunction):
     """A proxy whose answer a test chooses."""
 
     def __init__(self, jvm: Jvm, answer: Any) -> None:
@@ -117,10 +118,11 @@ def test_many_files_are_what_the_jvm_would_have_made(jvm: Jvm) -> None:
     numbers = np.arange(3000)
     urls = urls_of(LocalStorage(), pa.array(names))
     parts = FileParts(urls, numbers, numbers + 1, numbers + 2, [texts, some, longs, raw])
-    made = partitioned_files(jvm, parts, ["text", "int", "long", "bytes"])
-    assert made.size() == len(parts)
+    (partition,) = partitioned_files(jvm, parts, ["text", "int", "long", "bytes"], 2**40)
+    made = partition.files()
+    assert len(made) == len(parts)
     for place in (0, 1, 63, 64, 2999):
-        file, name = made.apply(place), names[place]
+        file, name = made[place], names[place]
         row = file.partitionValues()
         assert [row.isNullAt(n) for n in range(4)] == [one[place].as_py() is None for one in parts.constants]
         assert row.isNullAt(0) or row.getUTF8String(0).toString() == name
@@ -136,3 +138,22 @@ def test_an_unknown_table_is_spark_s_own_error(session: Spark) -> None:
     with pytest.raises(AnalysisException) as caught:
         session("SELECT * FROM lake.nowhere.t")
     assert caught.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+def test_a_query_asks_the_jvm_few_times(session: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    session("CREATE NAMESPACE lake.calls_of_jvm")
+    session("CREATE TABLE lake.calls_of_jvm.t (id BIGINT, s STRING, x DOUBLE)")
+    session("INSERT INTO lake.calls_of_jvm.t VALUES (1, 'a', 1.5), (2, 'b', 2.5)")
+    query = "SELECT * FROM lake.calls_of_jvm.t WHERE id = 2 AND s LIKE 'b%'"
+    assert session(query) == [(2, "b", 2.5)]
+    commands: list[str] = []
+    send = ClientServerConnection.send_command
+
+    def counted(self: Any, command: str) -> Any:
+        if not command.startswith("m"):  # objects that are not needed any more
+            commands.append(command)
+        return send(self, command)
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", counted)
+    assert session(query) == [(2, "b", 2.5)]
+    assert len(commands) < 40, "\n".join(commands)

@@ -22,9 +22,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     before = OwnNodes.apply
 
-    def apply(self: OwnNodes, node: Any) -> Any:
+    def apply(self: OwnNodes, node: Any, owner: Any) -> Any:
         found.append(node.nodeName())
-        return before(self, node)
+        return before(self, node, owner)
 
     monkeypatch.setattr(OwnNodes, "apply", apply)
     return found

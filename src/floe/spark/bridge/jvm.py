@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 from py4j.java_collections import JavaArray  # type: ignore[import-untyped]
-from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
+from py4j.java_gateway import JavaClass, JavaMember  # type: ignore[import-untyped]
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 
+from floe.spark.bridge.compiling import made_of_source
 from floe.spark.bridge.proxies import Proxy
 
 __all__ = ["Jvm", "jvm_of"]
@@ -25,6 +26,41 @@ _SQL: Final = "org.apache.spark.sql."
 _CONVERTERS: Final = "scala.jdk.javaapi.CollectionConverters"
 _STRINGS: Final = "[Ljava.lang.String;"
 _STRINGS_OF_STRINGS: Final = "[[Ljava.lang.String;"
+_MOST_KEPT: Final = 200
+"""How many schemas are kept as objects of the JVM: those that queries ask for again and again."""
+
+_TEXTS: Final = """
+package floe;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.ArrayList;
+import java.util.Arrays;
+import org.apache.spark.sql.connector.catalog.Identifier;
+
+public class Texts {
+  private final ObjectMapper mapper = new ObjectMapper();
+
+  public Texts() {}
+
+  public String className(Object found) { return found.getClass().getName(); }
+
+  public String identifier(Identifier found) throws Exception {
+    ArrayList parts = new ArrayList(Arrays.asList(found.namespace()));
+    parts.add(found.name());
+    return mapper.writeValueAsString(parts);
+  }
+}
+"""
+
+
+class _Class(JavaClass):  # type: ignore[misc]
+    """A Java class whose methods are looked up once: py4j asks the JVM each time."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaMember):
+            setattr(self, name, found)
+        return found
 
 
 class Jvm:
@@ -39,6 +75,7 @@ class Jvm:
             if parameters is not None:
                 parameters.propagate_java_exceptions = True  # so that ours arrive as the exceptions that they are
         self._classes: dict[str, Any] = {}
+        self._made: dict[str, Any] = {}
         self.remembered: dict[Any, Any] = {}
         """What others keep for as long as the JVM lives."""
 
@@ -51,7 +88,7 @@ class Jvm:
         """A Java class, for its constructor and static methods; without a round trip."""
         found = self._classes.get(name)
         if found is None:
-            found = self._classes[name] = JavaClass(name, self.gateway._gateway_client)
+            found = self._classes[name] = _Class(name, self.gateway._gateway_client)
         return found
 
     def sql(self, name: str) -> Any:
@@ -110,8 +147,17 @@ class Jvm:
     def _mapper(self) -> Any:
         return self.named("com.fasterxml.jackson.databind.ObjectMapper")()
 
+    @cached_property
+    def _texts(self) -> Any:
+        return made_of_source(self, _TEXTS, "floe.Texts", [])
+
     def array(self, class_name: str, items: Sequence[Any]) -> Any:
-        """A Java array of a class."""
+        """A Java array of a class; there is one empty array of each."""
+        if not items:
+            key = f"no {class_name}"
+            if key not in self._classes:
+                self._classes[key] = self.gateway.new_array(self.named(class_name), 0)
+            return self._classes[key]
         found = self.gateway.new_array(self.named(class_name), len(items))
         for place, item in enumerate(items):
             if isinstance(item, Proxy):
@@ -139,6 +185,11 @@ class Jvm:
             found.add(item)
         return found
 
+    @cached_property
+    def nothing(self) -> Any:
+        """An empty `java.util.Set`."""
+        return self.named("java.util.Set").of()
+
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala sequence."""
         found = self.named("java.util.ArrayList")()
@@ -161,7 +212,17 @@ class Jvm:
 
     def data_type(self, spark_type: Any) -> Any:
         """A Spark type of its JSON; a struct is a schema."""
-        return self.sql("types.DataType").fromJson(json.dumps(spark_type))
+        text = json.dumps(spark_type)
+        return self._kept(text, lambda: self.sql("types.DataType").fromJson(text))
+
+    def _kept(self, key: str, make: Callable[[], Any]) -> Any:
+        """An object that nobody changes; where there are many, all are forgotten, and made again when asked for."""
+        found = self._made.get(key)
+        if found is None:
+            if len(self._made) >= _MOST_KEPT:
+                self._made.clear()
+            found = self._made[key] = make()
+        return found
 
     def identifier(self, name: Sequence[str]) -> Any:
         """An `Identifier` of namespace and name."""
@@ -173,8 +234,10 @@ class Jvm:
 
     def columns(self, spark_schema: Any) -> Any:
         """A `Column[]` of a schema's JSON."""
+        return self._kept(f"columns {json.dumps(spark_schema)}", lambda: self._columns(self.data_type(spark_schema)))
+
+    def _columns(self, schema: Any) -> Any:
         util = self.module(_SQL + "connector.catalog.CatalogV2Util")
-        schema = self.data_type(spark_schema)
         if "structTypeToV2Columns$default$2" in self._methods(util):  # newer ones can keep ids of columns
             return util.structTypeToV2Columns(schema, False)
         return util.structTypeToV2Columns(schema)
@@ -208,7 +271,7 @@ class Jvm:
 
     def read_identifier(self, identifier: Any) -> tuple[str, ...]:
         """Namespace and name of an `Identifier`."""
-        return (*self.read_strings(identifier.namespace()), identifier.name())
+        return tuple(json.loads(self._texts.identifier(identifier)))
 
     def read_columns(self, columns: Any) -> Any:
         """The JSON of the schema that a `Column[]` makes, with comments and defaults in its metadata."""
@@ -223,7 +286,7 @@ class Jvm:
 
     def simple_name(self, found: Any) -> str:
         """The name of an object's class without its package."""
-        name: str = found.getClass().getName()
+        name: str = self._texts.className(found)
         return name.rpartition(".")[2].rpartition("$")[2]
 
     def matching(self, names: Sequence[str], pattern: str) -> list[str]:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.parquet_readers import file_partitions
 
 __all__ = ["FileParts", "Kind", "partitioned_files"]
 
@@ -59,41 +60,14 @@ class FileParts:
         )
 
 
-def partitioned_files(jvm: Jvm, parts: FileParts, kinds: Sequence[Kind]) -> Any:
-    """The parts as a Scala sequence of `PartitionedFile`; `kinds` are the types of the constants of their rows."""
+def partitioned_files(jvm: Jvm, parts: FileParts, kinds: Sequence[Kind], size: int) -> Any:
+    """The parts in partitions of so many bytes, as an `InputPartition[]`; `kinds` are the types of their constants."""
     key = ("partitioned files", *kinds)
     template: _Template | None = jvm.remembered.get(key)
     if template is None:
         template = jvm.remembered[key] = _Template(jvm, kinds)
     # the first of the array is a sample, which brings the descriptions of the classes
-    compressed = pa.compress(template.filled(parts), "zstd", asbytes=True)  # py4j is slow with many bytes
-    source = jvm.named("java.io.ByteArrayInputStream")(bytearray(compressed))
-    inflated = jvm.named("com.github.luben.zstd.ZstdInputStreamNoFinalizer")(source)
-    found = jvm.named("java.io.ObjectInputStream")(jvm.named("java.io.BufferedInputStream")(inflated)).readObject()
-    files = jvm.module("scala.collection.immutable.ArraySeq").unsafeWrapArray(found).drop(1)
-    method, setter = _setting_places(jvm)
-    method.invoke(jvm.named("scala.jdk.javaapi.CollectionConverters").asJava(files), setter)
-    return files
-
-
-def _setting_places(jvm: Jvm) -> tuple[Any, Any]:
-    """How to give all files of a list no preferred places: serialization leaves them out, and Spark asks for them.
-
-    The function that does it to one file is made of a method handle, so that the loop over the files stays in the JVM.
-    """
-    made: tuple[Any, Any] | None = jvm.remembered.get("setting places")
-    if made is None:
-        field = jvm.reflected(_FILES).getDeclaredField("locations")
-        field.setAccessible(True)
-        handles = jvm.named("java.lang.invoke.MethodHandles")
-        one = handles.insertArguments(
-            handles.publicLookup().unreflectSetter(field), 1, jvm.array("java.lang.Object", [jvm.strings([])])
-        )
-        consumer = jvm.reflected("java.util.function.Consumer")
-        function = jvm.named("java.lang.invoke.MethodHandleProxies").asInterfaceInstance(consumer, one)
-        for_each = jvm.reflected("java.lang.Iterable").getMethod("forEach", jvm.array("java.lang.Class", [consumer]))
-        made = jvm.remembered["setting places"] = (for_each, jvm.array("java.lang.Object", [function]))
-    return made
+    return file_partitions(jvm, pa.compress(template.filled(parts), "zstd", asbytes=True), size)  # py4j is slow
 
 
 class _Step(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -16,7 +16,18 @@ from typing import Any, Final
 from floe.spark.bridge.compiling import made_of_source
 from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["Call", "Cast", "Column", "Conditions", "Node", "Value", "read_conditions"]
+__all__ = [
+    "Aggregates",
+    "Call",
+    "Cast",
+    "Column",
+    "Conditions",
+    "Node",
+    "Value",
+    "paths_in",
+    "read_aggregates",
+    "read_conditions",
+]
 
 _NAME: Final = "floe.Conditions"
 _SOURCE: Final = """
@@ -28,23 +39,28 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import org.apache.spark.sql.connector.expressions.*;
+import org.apache.spark.sql.connector.expressions.aggregate.*;
 import org.apache.spark.sql.internal.SQLConf;
 
-public class Conditions implements java.util.function.Function {
+public class Conditions {
   private final ObjectMapper mapper = new ObjectMapper();
 
   public Conditions() {}
 
-  public Object apply(Object predicates) {
+  public String conditions(Object predicates) throws Exception {
     HashMap made = new HashMap();
     made.put("case_sensitive", Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis()));
     made.put("time_zone", SQLConf.get().sessionLocalTimeZone());
     made.put("trees", trees((Object[]) predicates));
-    try {
-      return mapper.writeValueAsString(made);
-    } catch (Exception error) {
-      throw new RuntimeException(error);
-    }
+    return mapper.writeValueAsString(made);
+  }
+
+  public String aggregates(Aggregation found) throws Exception {
+    HashMap made = new HashMap();
+    made.put("case_sensitive", Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis()));
+    made.put("groups", trees(found.groupByExpressions()));
+    made.put("functions", trees(found.aggregateExpressions()));
+    return mapper.writeValueAsString(made);
   }
 
   private static List trees(Object[] expressions) {
@@ -68,6 +84,8 @@ public class Conditions implements java.util.function.Function {
       return node("cast", cast.dataType().typeName(), tree(cast.expression()));
     }
     String name = "?";
+    if (found instanceof AggregateFunc) name = found.getClass().getSimpleName();
+    if (found instanceof Count && ((Count) found).isDistinct()) name = "CountDistinct";
     if (found instanceof Extract) name = "EXTRACT " + ((Extract) found).field();
     if (found instanceof UserDefinedScalarFunc) name = ((UserDefinedScalarFunc) found).canonicalName();
     if (found instanceof GeneralScalarExpression) name = ((GeneralScalarExpression) found).name();
@@ -128,13 +146,48 @@ class Conditions:
     time_zone: str = "UTC"
 
 
+@dataclass(frozen=True, slots=True)
+class Aggregates:
+    """Some aggregates: calls by the names of Spark's classes, such as `Min`, `CountStar`, `CountDistinct`."""
+
+    functions: tuple[Node, ...]
+    is_grouped: bool
+    case_sensitive: bool
+
+
+def paths_in(tree: Node) -> Iterator[tuple[str, ...]]:
+    """The columns that a tree names.
+
+    >>> list(paths_in(Call("<", (Column(("a",)), Cast("long", Column(("s", "b")))))))
+    [('a',), ('s', 'b')]
+    """
+    match tree:
+        case Column(path):
+            yield path
+        case Cast(_, inner):
+            yield from paths_in(inner)
+        case Call(_, arguments):
+            for one in arguments:
+                yield from paths_in(one)
+
+
 def read_conditions(jvm: Jvm, predicates: Any) -> Conditions:
     """The trees of a `Predicate[]`."""
-    reader = jvm.remembered.get(_NAME)
-    if reader is None:
-        reader = jvm.remembered[_NAME] = made_of_source(jvm, _SOURCE, _NAME, [])
-    found: Mapping[str, Any] = json.loads(reader.apply(predicates))
+    found: Mapping[str, Any] = json.loads(_reader(jvm).conditions(predicates))
     return Conditions(tuple(map(_node, found["trees"])), found["case_sensitive"], found["time_zone"])
+
+
+def read_aggregates(jvm: Jvm, aggregation: Any) -> Aggregates:
+    """What an `Aggregation` asks for."""
+    found: Mapping[str, Any] = json.loads(_reader(jvm).aggregates(aggregation))
+    return Aggregates(tuple(map(_node, found["functions"])), bool(found["groups"]), found["case_sensitive"])
+
+
+def _reader(jvm: Jvm) -> Any:
+    found = jvm.remembered.get(_NAME)
+    if found is None:
+        found = jvm.remembered[_NAME] = made_of_source(jvm, _SOURCE, _NAME, [])
+    return found
 
 
 def _node(tree: Any) -> Node:

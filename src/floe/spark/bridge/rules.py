@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from floe.spark.bridge.compiling import made_of_source
 from floe.spark.bridge.filters_below_joins import filters_below_joins
-from floe.spark.bridge.interfaces.java_functions import UnaryOperator
+from floe.spark.bridge.interfaces.java_functions import BiFunction
 from floe.spark.bridge.proxies import proxy_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _PUSH_DOWN: Final = "org.apache.spark.sql.catalyst.optimizer.PushPredicateThroug
 _SOURCE: Final = """
 package floe;
 
-import java.util.function.UnaryOperator;
+import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
@@ -37,9 +37,9 @@ import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2;
 import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite;
 
 public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
-  private final UnaryOperator rewrite;
+  private final BiFunction rewrite;
 
-  public PlanRule(UnaryOperator rewrite) { this.rewrite = rewrite; }
+  public PlanRule(BiFunction rewrite) { this.rewrite = rewrite; }
 
   public TreeNode apply(TreeNode plan) {
     if (plan instanceof DeleteFromTable || plan instanceof DeleteFromTableWithFilters) return plan;  // nothing is read
@@ -47,45 +47,48 @@ public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   public static class OwnNodes extends scala.runtime.AbstractPartialFunction {
-    private final UnaryOperator rewrite;
+    private final BiFunction rewrite;
 
-    public OwnNodes(UnaryOperator rewrite) { this.rewrite = rewrite; }
+    public OwnNodes(BiFunction rewrite) { this.rewrite = rewrite; }
 
     public boolean isDefinedAt(Object node) {
-      if (node instanceof DataSourceV2ScanRelation) return isOwn(((DataSourceV2ScanRelation) node).scan());
-      if (node instanceof WriteDelta) return hasOwn(((WriteDelta) node).write());
-      if (node instanceof ReplaceData) return hasOwn(((ReplaceData) node).write());
-      if (node instanceof AppendData) return hasOwn(((AppendData) node).write());
-      if (node instanceof OverwriteByExpression) return hasOwn(((OverwriteByExpression) node).write());
-      if (node instanceof OverwritePartitionsDynamic) return hasOwn(((OverwritePartitionsDynamic) node).write());
-      if (node instanceof StreamingDataSourceV2ScanRelation)
-        return isOwn(((StreamingDataSourceV2ScanRelation) node).stream());
-      if (node instanceof AnalyzeTable) return isOwnTable(((AnalyzeTable) node).child());
-      if (node instanceof AnalyzeColumn) return isOwnTable(((AnalyzeColumn) node).child());
-      if (node instanceof AnalyzeTables) return isOwnNamespace(((AnalyzeTables) node).child());
-      if (node instanceof WriteToDataSourceV2) return isOwnStream(((WriteToDataSourceV2) node).batchWrite());
-      return false;
+      Object found = owner(node);
+      return found != null && java.lang.reflect.Proxy.isProxyClass(found.getClass());
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
-      return isDefinedAt(node) ? rewrite.apply(node) : otherwise.apply(node);
+      return isDefinedAt(node) ? rewrite.apply(node, owner(node)) : otherwise.apply(node);
     }
 
-    private static boolean isOwn(Object found) { return java.lang.reflect.Proxy.isProxyClass(found.getClass()); }
-
-    private static boolean isOwnTable(LogicalPlan found) {
-      return found instanceof ResolvedTable && isOwn(((ResolvedTable) found).table());
+    private static Object owner(Object node) {
+      if (node instanceof DataSourceV2ScanRelation) return ((DataSourceV2ScanRelation) node).scan();
+      if (node instanceof WriteDelta) return value(((WriteDelta) node).write());
+      if (node instanceof ReplaceData) return value(((ReplaceData) node).write());
+      if (node instanceof AppendData) return value(((AppendData) node).write());
+      if (node instanceof OverwriteByExpression) return value(((OverwriteByExpression) node).write());
+      if (node instanceof OverwritePartitionsDynamic) return value(((OverwritePartitionsDynamic) node).write());
+      if (node instanceof StreamingDataSourceV2ScanRelation)
+        return ((StreamingDataSourceV2ScanRelation) node).stream();
+      if (node instanceof AnalyzeTable) return table(((AnalyzeTable) node).child());
+      if (node instanceof AnalyzeColumn) return table(((AnalyzeColumn) node).child());
+      if (node instanceof AnalyzeTables) return catalog(((AnalyzeTables) node).child());
+      if (node instanceof WriteToDataSourceV2) return ofStream(((WriteToDataSourceV2) node).batchWrite());
+      return null;
     }
 
-    private static boolean isOwnNamespace(LogicalPlan found) {
-      return found instanceof ResolvedNamespace && isOwn(((ResolvedNamespace) found).catalog());
+    private static Object table(LogicalPlan found) {
+      return found instanceof ResolvedTable ? ((ResolvedTable) found).table() : null;
     }
 
-    private static boolean isOwnStream(Object found) {
-      return found instanceof MicroBatchWrite && isOwn(((MicroBatchWrite) found).writeSupport());
+    private static Object catalog(LogicalPlan found) {
+      return found instanceof ResolvedNamespace ? ((ResolvedNamespace) found).catalog() : null;
     }
 
-    private static boolean hasOwn(scala.Option found) { return found.isDefined() && isOwn(found.get()); }
+    private static Object ofStream(Object found) {
+      return found instanceof MicroBatchWrite ? ((MicroBatchWrite) found).writeSupport() : null;
+    }
+
+    private static Object value(scala.Option found) { return found.isDefined() ? found.get() : null; }
   }
 }
 """
@@ -102,26 +105,13 @@ class Rewritable:
         return node
 
 
-class OwnNodes(UnaryOperator):
+class OwnNodes(BiFunction):
     """Rewrites the nodes whose scan, write, table or catalog is ours."""
 
-    def apply(self, node: Any) -> Any:
+    def apply(self, node: Any, owner: Any) -> Any:
         """Ask the owner of a node."""
-        found = proxy_of(self._owner(node))
+        found = proxy_of(owner)
         return found.rewritten(node) if isinstance(found, Rewritable) else node
-
-    def _owner(self, node: Any) -> Any:
-        match self.jvm.simple_name(node):
-            case "StreamingDataSourceV2ScanRelation":
-                return node.stream()
-            case "WriteToDataSourceV2":
-                return node.batchWrite().writeSupport()
-            case "AnalyzeTable" | "AnalyzeColumn":
-                return node.child().table()
-            case "AnalyzeTables":
-                return node.child().catalog()
-            case name:
-                return node.scan() if name.endswith("ScanRelation") else node.write().get()
 
 
 def install_rule(jvm: Jvm, java_session: Any) -> None:

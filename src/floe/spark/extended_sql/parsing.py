@@ -13,6 +13,7 @@ floe.errors.InvalidExpression: expected DAYS, HOURS or MINUTES, found `WEEKS`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -40,6 +41,9 @@ __all__ = ["AlterTable", "CreateTableLike", "parse"]
 RefType = Literal["branch", "tag"]
 Item = TypeVar("Item")
 
+_ANOTHER: Final = re.compile(r"\s*(?!create\b|alter\b)\w", re.IGNORECASE)
+"""How statements begin that need no closer look."""
+
 _UNITS: Final = {"days": timedelta(days=1), "hours": timedelta(hours=1), "minutes": timedelta(minutes=1)}
 
 
@@ -63,6 +67,8 @@ class CreateTableLike:
 
 def parse(text: str) -> AlterTable | CreateTableLike | None:
     """The statement, or None if it is none of these; one that begins like these and goes wrong is an error."""
+    if _ANOTHER.match(text):
+        return None
     try:
         tokens = SqlTokens(text.strip().rstrip(";"))
     except InvalidExpression:

@@ -6,7 +6,6 @@ files that are: it runs the condition alone, and hands over the files' names (`_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from floe.spark.row_level.statement import Statement
 from floe.spark.scan.builder import TableScanBuilder
 from floe.spark.scan.files import PlannedFiles
 from floe.spark.scan.predicates import translate
+from floe.spark.scan.pushed import NOTHING_PUSHED, Pushed
 from floe.spark.scan.scan import TableScan
 from floe.spec.expressions.binding import bind_predicate
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, Expression, Op, and_, or_
@@ -51,20 +51,22 @@ class RowLevelScanBuilder(TableScanBuilder):
 
     def build(self) -> Any:
         """The read."""
-        predicates = [] if self._statement.copies else [predicate for predicate, _ in self._pushed]
-        return RowLevelScan(self.jvm, self._statement, self._wanted, self._where, predicates)
+        return RowLevelScan(self.jvm, self._statement, self._wanted, self._pushed)
 
 
 class RowLevelScan(TableScan):
     """The rows that a statement may change."""
 
-    def __init__(
-        self, jvm: Jvm, statement: Statement, wanted: Schema, where: Expression, predicates: Sequence[Any]
-    ) -> None:
-        super().__init__(jvm, statement.source, wanted, where, predicates=predicates)
+    def __init__(self, jvm: Jvm, statement: Statement, wanted: Schema, pushed: Pushed) -> None:
+        super().__init__(jvm, statement.source, wanted, pushed=pushed)
         self._statement = statement
         self._files: frozenset[str] | None = None
-        statement.looked_at[id(self)] = where
+        statement.looked_at[id(self)] = pushed.where
+
+    @property
+    def pushed(self) -> Pushed:
+        """A file that is written anew is read as a whole."""
+        return NOTHING_PUSHED if self._statement.copies else super().pushed
 
     def key(self) -> Any:
         """Never the same as another read: the statement has to know what this one reads."""
@@ -72,7 +74,7 @@ class RowLevelScan(TableScan):
 
     @cached_property
     def _plan(self) -> ScanPlan:
-        plan = self._source.plan(and_(self._where, self._runtime))
+        plan = self._source.plan(and_(self.looked_at, self._runtime))
         return plan if self._files is None else plan.only(self._files)
 
     def began(self, part: Proxy, files: PlannedFiles) -> None:

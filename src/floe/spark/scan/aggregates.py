@@ -9,6 +9,7 @@ from typing import Any
 from floe.plan.counts import count_rows, count_values, value_range
 from floe.spark.bridge.interfaces.scans import LocalScan
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.predicates import Aggregates, Call, Column, Node
 from floe.spark.bridge.values import internal_rows_of
 from floe.spark.columns import ONLY_READ, spark_type
 from floe.spark.scan.source import Source
@@ -35,15 +36,13 @@ class _Asked:
     field: Field | None
 
 
-def answers(
-    jvm: Jvm, aggregation: Any, source: Source, where: Expression, *, case_sensitive: bool
-) -> list[Answer] | None:
+def answers(aggregates: Aggregates, source: Source, where: Expression) -> list[Answer] | None:
     """What the aggregates are; None unless metadata tells all of them exactly."""
-    if len(aggregation.groupByExpressions()):
+    if aggregates.is_grouped:
         return None
     asked = []
-    for function in aggregation.aggregateExpressions():
-        one = _asked(jvm, function, source, case_sensitive)
+    for function in aggregates.functions:
+        one = _asked(function, source, aggregates.case_sensitive)
         if one is None:
             return None
         asked.append(one)
@@ -67,16 +66,14 @@ def answers(
     return found
 
 
-def _asked(jvm: Jvm, function: Any, source: Source, case_sensitive: bool) -> _Asked | None:
-    name = jvm.simple_name(function)
-    if name == "CountStar":
-        return _Asked(name, None)
-    if name not in ("Count", "Min", "Max") or (name == "Count" and function.isDistinct()):
-        return None
-    column = function.column()
-    if jvm.simple_name(column) != "FieldReference":
-        return None
-    path = jvm.read_strings(column.fieldNames())
+def _asked(function: Node, source: Source, case_sensitive: bool) -> _Asked | None:
+    match function:
+        case Call("CountStar"):
+            return _Asked("CountStar", None)
+        case Call("Count" | "Min" | "Max" as name, (Column(path),)):
+            pass
+        case _:
+            return None
     if not source.schema.has(path, case_sensitive=case_sensitive):
         return None
     entry = source.schema.resolve(path, case_sensitive=case_sensitive)

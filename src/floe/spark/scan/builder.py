@@ -12,14 +12,14 @@ from floe.spark.bridge.interfaces.scans import (
     SupportsPushDownV2Filters,
 )
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.predicates import read_conditions
+from floe.spark.bridge.predicates import read_aggregates, read_conditions
 from floe.spark.scan.aggregates import AggregateScan, Answer, answers
 from floe.spark.scan.predicates import files_named, translate
 from floe.spark.scan.projection import projected
+from floe.spark.scan.pushed import NOTHING_PUSHED, Pushed
 from floe.spark.scan.scan import TableScan
 from floe.spark.scan.source import Source, selects_whole_files
-from floe.spark.scan.translated import Translated
-from floe.spec.expressions.nodes import TRUE, Expression, and_
+from floe.spec.expressions.nodes import TRUE
 from floe.spec.partitioning.partition_spec import unified_partition_type
 from floe.spec.schemas.metadata_columns import FILE
 from floe.spec.schemas.schema import Schema
@@ -38,15 +38,11 @@ class TableScanBuilder(
         super().__init__(jvm)
         self._source = source
         self._wanted: Schema = source.schema
-        self._pushed: list[tuple[Any, Translated]] = []
+        self._pushed = NOTHING_PUSHED
         self._paths: frozenset[str] | None = None
         self._limit: int | None = None
         self._answers: list[Answer] | None = None
         self._plan: ScanPlan | None = None
-
-    @property
-    def _where(self) -> Expression:
-        return and_(*(made.filter for _, made in self._pushed))
 
     def pruneColumns(self, schema: Any) -> None:
         """Read these columns, and of structs these parts."""
@@ -60,21 +56,23 @@ class TableScanBuilder(
         That is all of them, unless metadata tells that all rows of the files that are left pass.
         """
         conditions = read_conditions(self.jvm, predicates)
-        found = translate(conditions, self._source.schema)
-        self._pushed = [(predicates[place], made) for place, made in enumerate(found) if made.filter != TRUE]
-        for tree in (tree for tree, made in zip(conditions.trees, found, strict=True) if made.filter == TRUE):
-            paths = files_named(tree)
+        self._pushed = Pushed(predicates, conditions.trees, translate(conditions, self._source.schema))
+        for tree, made in zip(conditions.trees, self._pushed.found, strict=True):
+            paths = files_named(tree) if made.filter == TRUE else None
             if paths is not None and not self._source.schema.has((FILE.name,)):
                 self._paths = paths if self._paths is None else self._paths & paths
-        if self._pushed and all(made.exact for made in found):
-            self._plan = self._source.plan(self._where)
+        if self._pushed.is_exact:
+            self._plan = self._source.plan(self._pushed.where)
             if selects_whole_files(self._plan):
                 return self.jvm.array(_PREDICATE, [])
         return predicates
 
     def pushedPredicates(self) -> Any:
         """Those that leave out files."""
-        return self.jvm.array(_PREDICATE, [predicate for predicate, _ in self._pushed])
+        array, places = self._pushed.array, self._pushed.places
+        if len(places) == len(self._pushed.trees) > 0:
+            return array
+        return self.jvm.array(_PREDICATE, [array[place] for place in places])
 
     def pushLimit(self, limit: int) -> bool:
         """So many rows are enough."""
@@ -88,20 +86,18 @@ class TableScanBuilder(
     def pushAggregation(self, aggregation: Any) -> bool:
         """Tell the answer from metadata, if that is exact."""
         if self._answers is None:
-            sensitive = self.jvm.is_case_sensitive
-            self._answers = answers(self.jvm, aggregation, self._source, self._where, case_sensitive=sensitive)
+            self._answers = answers(read_aggregates(self.jvm, aggregation), self._source, self._pushed.where)
         return self._answers is not None
 
     def build(self) -> Any:
         """The read."""
         if self._answers is not None:
-            return AggregateScan(self.jvm, self._source, self._answers, self._where)
+            return AggregateScan(self.jvm, self._source, self._answers, self._pushed.where)
         return TableScan(
             self.jvm,
             self._source,
             self._wanted,
-            self._where,
-            predicates=[predicate for predicate, _ in self._pushed],
+            pushed=self._pushed,
             limit=self._limit,
             plan=self._plan,
             paths=self._paths,

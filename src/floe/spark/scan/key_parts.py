@@ -19,6 +19,7 @@ from floe.spark.scan.constants import SCOPE, SEQUENCE_NUMBER
 from floe.spark.scan.deleted_keys import DeletedKeys
 from floe.spark.scan.native import NativeColumns, native_columns
 from floe.spark.scan.parts import ReadPart
+from floe.spark.scan.pushed import NOTHING_PUSHED
 from floe.spark.scan.python_reader import python_partitions, python_reader_factory
 from floe.spark.scan.readers import native_factory, native_partitions
 from floe.spark.scan.statistics import TableStatistics, width
@@ -96,7 +97,7 @@ class NativeKeys(KeysPart):
 
     @cached_property
     def _factory(self) -> Any:
-        return native_factory(self.jvm, self._columns, [])
+        return native_factory(self.jvm, self._columns, NOTHING_PUSHED)
 
 
 class ArrowKeys(KeysPart):

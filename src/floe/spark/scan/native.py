@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.parquet_readers import parquet_factory
 from floe.spark.bridge.partitioned_files import Kind
 from floe.spark.bridge.versions import READS_RENAMED_FIELDS
 from floe.spark.columns import EXISTS_DEFAULT, ONLY_READ, SparkField, spark_field, spark_type
@@ -214,38 +215,14 @@ def _type_with_ids(type_: Type, *, nullable: bool = True) -> Any:
 # the reader -------------------------------------------------------------------------------------------------------
 
 
-def reader_factory(jvm: Jvm, columns: NativeColumns, predicates: Sequence[Any]) -> Any:
-    """What makes Spark's Parquet readers in executors; the predicates are for leaving out row groups."""
-    session = jvm.active_session()
-    settings = session.sessionState().conf()
-    schema = jvm.data_type(columns.reader_schema())
-    hadoop = session.sessionState().newHadoopConf()
-    text = schema.json()
-    for name, value in {
-        **_SETTINGS,
-        "org.apache.spark.sql.parquet.row.requested_schema": text,
-        "org.apache.spark.sql.parquet.row.attributes": text,
-        "spark.sql.session.timeZone": jvm.setting("spark.sql.session.timeZone"),
-    }.items():
-        hadoop.set(name, value)
-    shipped = jvm.named("org.apache.spark.util.SerializableConfiguration")(hadoop)
-    options = jvm.named(_PACKAGE + "parquet.ParquetOptions")(
-        jvm.scala_map({"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}), settings
+def reader_factory(jvm: Jvm, columns: NativeColumns, predicates: Any = None, chosen: Sequence[int] = ()) -> Any:
+    """What makes Spark's Parquet readers in executors; the chosen predicates are for leaving out row groups."""
+    return parquet_factory(
+        jvm,
+        columns.reader_schema(),
+        columns.constants_schema(),
+        predicates,
+        chosen,
+        settings=_SETTINGS,
+        options={"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"},
     )
-    return jvm.named(_PACKAGE + "v2.parquet.ParquetPartitionReaderFactory")(
-        settings,
-        jvm.context._jsc.broadcast(shipped),
-        schema,
-        schema,
-        jvm.data_type(columns.constants_schema()),
-        _source_filters(jvm, predicates),
-        jvm.none,
-        options,
-    )
-
-
-def _source_filters(jvm: Jvm, predicates: Sequence[Any]) -> Any:
-    """The predicates as the older kind of filters, which the reader takes; those without such a form are left out."""
-    utils = jvm.module("org.apache.spark.sql.internal.connector.PredicateUtils")
-    made = [found.get() for found in map(utils.toV1, predicates) if found.isDefined()]
-    return jvm.array("org.apache.spark.sql.sources.Filter", made)

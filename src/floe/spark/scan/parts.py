@@ -13,7 +13,7 @@ from floe.spark.scan.deleted_keys import Scopes
 from floe.spark.scan.deleted_rows import bit_sets
 from floe.spark.scan.files import PlannedFiles
 from floe.spark.scan.native import NativeColumns
-from floe.spark.scan.readers import arrow_factory, arrow_partitions, native_factory, native_partitions
+from floe.spark.scan.readers import arrow_factory, arrow_partitions, columnar_mode, native_factory, native_partitions
 from floe.spark.scan.source import Source
 from floe.spec.expressions.nodes import Expression
 from floe.spec.schemas.schema import Schema
@@ -58,7 +58,11 @@ class ReadPart(SupportsReportStatistics, Batch):
 
     def columnarSupportMode(self) -> Any:
         """Whether rows come in columns."""
-        return self._whole.columnar(self._factory)
+        return self._columnar
+
+    @cached_property
+    def _columnar(self) -> Any:
+        return columnar_mode(self.jvm, self._factory)
 
     def createReaderFactory(self) -> Any:
         """Who reads the parts."""
@@ -143,7 +147,7 @@ class NativePart(ScanPart):
 
     @cached_property
     def _factory(self) -> Any:
-        return native_factory(self.jvm, self._columns, self._whole.predicates)
+        return native_factory(self.jvm, self._columns, self._whole.pushed)
 
 
 class ArrowPart(ScanPart):

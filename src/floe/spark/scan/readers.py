@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,9 +10,11 @@ import pyarrow as pa
 from floe.plan.splits import pack_tasks, split_settings
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.partitioned_files import partitioned_files
+from floe.spark.bridge.predicates import Call, Column, Node, paths_in
 from floe.spark.columns import spark_schema
 from floe.spark.scan.files import PlannedFiles
 from floe.spark.scan.native import NativeColumns, reader_factory
+from floe.spark.scan.pushed import Pushed
 from floe.spark.scan.python_reader import python_partitions, python_reader_factory
 from floe.spark.scan.source import Source
 from floe.spark.scan.splits import file_parts
@@ -20,10 +22,9 @@ from floe.spark.scan.worker import ReadTasks, pickled_tasks
 from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
 
-__all__ = ["arrow_factory", "arrow_partitions", "native_factory", "native_partitions"]
+__all__ = ["arrow_factory", "arrow_partitions", "columnar_mode", "native_factory", "native_partitions"]
 
 _INPUT: Final = "org.apache.spark.sql.connector.read.InputPartition"
-_PARTITION: Final = "org.apache.spark.sql.execution.datasources.FilePartition"
 
 
 def native_partitions(
@@ -38,30 +39,37 @@ def native_partitions(
     if not len(files):
         return jvm.array(_INPUT, [])
     parts = file_parts(files, storage, columns.constants, size, bits)
-    found = partitioned_files(jvm, parts.largest_first(), columns.kinds)
-    packed = jvm.named(_PARTITION).getFilePartitions(jvm.active_session(), found, size)
-    return packed.toArray(jvm.module("scala.reflect.ClassTag").apply(jvm.reflected(_INPUT)))
+    return partitioned_files(jvm, parts.largest_first(), columns.kinds, size)
 
 
-def native_factory(jvm: Jvm, columns: NativeColumns, predicates: Sequence[Any]) -> Any:
+def native_factory(jvm: Jvm, columns: NativeColumns, pushed: Pushed) -> Any:
     """What makes Spark's readers; predicates on columns that have their names in all files leave out row groups.
 
     But not those that NaN may pass: it is above all numbers to Spark, and not in the bounds that row groups have.
     """
     own = {field.name: field.type.kind for field in columns.data if field.id in columns.own_names}
-    found = []
-    for predicate in predicates:
-        paths = [jvm.read_strings(reference.fieldNames()) for reference in predicate.references()]
+    chosen = []
+    for place in pushed.places:
+        paths = list(paths_in(pushed.trees[place]))
         if paths and all(len(path) == 1 and path[0] in own for path in paths):
             floating = any(own[path[0]] in ("float", "double") for path in paths)
-            if not floating or _is_below(jvm, predicate):
-                found.append(predicate)
-    return reader_factory(jvm, columns, found)
+            if not floating or _is_below(pushed.trees[place]):
+                chosen.append(place)
+    return reader_factory(jvm, columns, pushed.array, chosen)
 
 
-def _is_below(jvm: Jvm, predicate: Any) -> bool:
+def _is_below(tree: Node) -> bool:
     """Whether a predicate says that a column is below some value."""
-    return predicate.name() in ("<", "<=") and jvm.simple_name(predicate.children()[0]) == "FieldReference"
+    match tree:
+        case Call("<" | "<=", (Column(), _)):
+            return True
+    return False
+
+
+def columnar_mode(jvm: Jvm, factory: Any) -> Any:
+    """Whether the rows of a reader come in columns."""
+    mode = "SUPPORTED" if factory.supportColumnarReads(None) else "UNSUPPORTED"
+    return jvm.constant("org.apache.spark.sql.connector.read.Scan$ColumnarSupportMode", mode)
 
 
 def arrow_partitions(jvm: Jvm, files: PlannedFiles, size: int) -> Any:

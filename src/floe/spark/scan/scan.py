@@ -21,8 +21,9 @@ from floe.spark.columns import spark_schema
 from floe.spark.scan.files import PlannedFiles
 from floe.spark.scan.native import NativeColumns, native_columns, why_not_columns
 from floe.spark.scan.predicates import filter_of
+from floe.spark.scan.pushed import NOTHING_PUSHED, Pushed
 from floe.spark.scan.reach import why_not_reachable
-from floe.spark.scan.readers import arrow_factory, arrow_partitions, native_factory, native_partitions
+from floe.spark.scan.readers import arrow_factory, arrow_partitions, columnar_mode, native_factory, native_partitions
 from floe.spark.scan.rewriting import rewritten_read
 from floe.spark.scan.source import Source, selects_whole_files
 from floe.spark.scan.splits import split_size
@@ -53,9 +54,8 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         jvm: Jvm,
         source: Source,
         wanted: Schema,
-        where: Expression,
         *,
-        predicates: Sequence[Any] = (),
+        pushed: Pushed = NOTHING_PUSHED,
         limit: int | None = None,
         plan: ScanPlan | None = None,
         paths: frozenset[str] | None = None,
@@ -65,8 +65,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
             self._plan = plan
         self._source = source
         self._wanted = wanted
-        self._where = where
-        self._predicates = predicates
+        self._pushed = pushed
         self._limit = limit
         self._paths = paths
         self._runtime: Expression = TRUE
@@ -75,7 +74,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
 
     def key(self) -> Any:
         """The same rows of the same state are the same to Spark."""
-        return (self._source.key, self._wanted, str(self._where), str(self._runtime), self._limit, self._paths)
+        return (self._source.key, self._wanted, str(self.looked_at), str(self._runtime), self._limit, self._paths)
 
     @property
     def source(self) -> Source:
@@ -85,7 +84,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
     @property
     def looked_at(self) -> Expression:
         """The rows that are looked at, at most."""
-        return self._where
+        return self._pushed.where
 
     @property
     def asked(self) -> Schema:
@@ -96,7 +95,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
 
     @cached_property
     def _plan(self) -> ScanPlan:
-        plan = self._source.plan(and_(self._where, self._runtime))
+        plan = self._source.plan(and_(self.looked_at, self._runtime))
         return plan if self._paths is None else plan.only(self._paths)
 
     @property
@@ -190,7 +189,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         known = [field for field in fields if field.id in found]
         if not known or not is_reported(self.jvm, self._source.options):
             return []
-        plan = self._source.plan(and_(self._where, self._runtime), metrics=[field.id for field in known])
+        plan = self._source.plan(and_(self.looked_at, self._runtime), metrics=[field.id for field in known])
         facts = (column_facts(plan, field, found[field.id]) for field in known)
         return [one for one in facts if one is not None]
 
@@ -204,12 +203,11 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
 
     def columnarSupportMode(self) -> Any:
         """Whether rows come in columns, which is known without planning the parts."""
-        return self.columnar(self._factory)
+        return self._columnar
 
-    def columnar(self, factory: Any) -> Any:
-        """Whether the rows of a reader come in columns."""
-        mode = "SUPPORTED" if factory.supportColumnarReads(None) else "UNSUPPORTED"
-        return self.jvm.constant("org.apache.spark.sql.connector.read.Scan$ColumnarSupportMode", mode)
+    @cached_property
+    def _columnar(self) -> Any:
+        return columnar_mode(self.jvm, self._factory)
 
     def planInputPartitions(self) -> Any:
         """The files in parts, packed into partitions."""
@@ -229,13 +227,13 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
     @cached_property
     def _factory(self) -> Any:
         if self._obstacle is None:
-            return native_factory(self.jvm, self._columns, self._predicates)
+            return native_factory(self.jvm, self._columns, self.pushed)
         return arrow_factory(self.jvm, self._source, self.columns)
 
     @property
-    def predicates(self) -> Sequence[Any]:
+    def pushed(self) -> Pushed:
         """What Spark's reader may leave out row groups by."""
-        return self._predicates
+        return self._pushed
 
     def rewritten(self, node: Any) -> Any:
         """The node, or a plan in its place that reads with Spark's reader what that can read."""

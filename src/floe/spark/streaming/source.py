@@ -133,7 +133,7 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
         """Who reads the parts of the batch that was planned last."""
         metadata = self._table.metadata
         if self._native:
-            return reader_factory(self.jvm, native_columns(metadata, self._wanted), [])
+            return reader_factory(self.jvm, native_columns(metadata, self._wanted))
         read = ReadTasks(shipped(metadata), self._source.storage, self._wanted)
         return python_reader_factory(self.jvm, read, spark_schema(self._wanted.fields))
 
@@ -151,10 +151,7 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
     def _native_partitions(self, files: pa.Table, size: int) -> Any:
         columns = native_columns(self._table.metadata, self._wanted)
         parts = file_parts(files, self._source.storage, columns.constants, size)
-        found = partitioned_files(self.jvm, parts, columns.kinds)
-        kind = "org.apache.spark.sql.execution.datasources.FilePartition"
-        packed = self.jvm.named(kind).getFilePartitions(self.jvm.active_session(), found, size)
-        return packed.toArray(self.jvm.module("scala.reflect.ClassTag").apply(self.jvm.reflected(_INPUT)))
+        return partitioned_files(self.jvm, parts, columns.kinds, size)
 
     def _split_size(self, total: int) -> int:
         settings = split_settings(self._table.metadata.properties, target_size=self._source.split_size)

@@ -126,8 +126,7 @@ class SparkTable(
 
     def newScanBuilder(self, options: Any) -> Any:
         """A read of the table."""
-        given = self.jvm.read_map(options.asCaseSensitiveMap())
-        source = with_options(self._source, {name.lower(): value for name, value in given.items()})
+        source = with_options(self._source, self.jvm.read_map(options))  # names come in small letters
         return TableScanBuilder(self.jvm, source)
 
     @cached_property

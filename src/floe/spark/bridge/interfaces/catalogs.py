@@ -56,11 +56,11 @@ class TableCatalog(CatalogPlugin):
 
     def tableStateOptionKeys(self) -> Any:
         """Options of reads that choose another state of the table."""
-        return self.jvm.set([])
+        return self.jvm.nothing
 
     def changelogStateOptionKeys(self) -> Any:
         """Options of reads that choose another state of the changes."""
-        return self.jvm.set([])
+        return self.jvm.nothing
 
     def invalidateTable(self, identifier: Any) -> None:
         """Nothing is cached."""

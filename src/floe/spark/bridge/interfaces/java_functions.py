@@ -7,7 +7,7 @@ from typing import Any
 from floe.spark.bridge.interfaces.missing import missing
 from floe.spark.bridge.proxies import Proxy
 
-__all__ = ["Consumer", "Function", "UnaryOperator"]
+__all__ = ["BiFunction", "Consumer", "Function", "UnaryOperator"]
 
 
 class Function(Proxy):
@@ -26,6 +26,20 @@ class Function(Proxy):
     def compose(self, other: Any) -> Any:
         """Spark does not ask for it."""
         return missing(self, "compose")
+
+
+class BiFunction(Proxy):
+    """Something for two things."""
+
+    interface = "java.util.function.BiFunction"
+
+    def apply(self, first: Any, second: Any) -> Any:
+        """What the function gives."""
+        return missing(self, "apply")
+
+    def andThen(self, other: Any) -> Any:
+        """Spark does not ask for it."""
+        return missing(self, "andThen")
 
 
 class UnaryOperator(Function):

@@ -8,7 +8,6 @@ from floe.spark.bridge.interfaces.missing import CONNECTOR, missing
 from floe.spark.bridge.proxies import Proxy
 
 __all__ = [
-    "MetadataColumn",
     "StagedTable",
     "SupportsDeleteV2",
     "SupportsMetadataColumns",
@@ -194,33 +193,3 @@ class StagedTable(Table):
     def reportDriverMetrics(self) -> Any:
         """None."""
         return self.jvm.array(CONNECTOR + "metric.CustomTaskMetric", [])
-
-
-class MetadataColumn(Proxy):
-    """A column that is there for those who name it."""
-
-    interface = CONNECTOR + "catalog.MetadataColumn"
-
-    def name(self) -> str:
-        """Its name."""
-        return str(missing(self, "name"))
-
-    def dataType(self) -> Any:
-        """Its type."""
-        return missing(self, "dataType")
-
-    def isNullable(self) -> bool:
-        """Whether it may be null."""
-        return True
-
-    def comment(self) -> str | None:
-        """What it is."""
-        return None
-
-    def transform(self) -> Any:
-        """None."""
-        return None
-
-    def metadataInJSON(self) -> str | None:
-        """None."""
-        return None
