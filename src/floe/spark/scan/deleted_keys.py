@@ -37,6 +37,11 @@ class DeletedKeys:
 
     files: tuple[DataFile, ...]
 
+    @property
+    def rows(self) -> int:
+        """How many rows the files have."""
+        return sum(max(0, file.record_count) for file in self.files)
+
     @cached_property
     def paths(self) -> tuple[str, ...]:
         """Where the files are."""

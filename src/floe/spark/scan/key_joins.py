@@ -25,6 +25,9 @@ _BITS: Final = {
 }
 """Floats are compared by their bits, for Spark takes `-0.0` for `0.0`; the bits of all NaNs are the same."""
 
+_FEW: Final = 10_000
+"""So many keys are not worth the shuffle that it takes to bring equal ones together: a row may meet each of them."""
+
 
 class KeyJoins:
     """Makes what a read is joined with."""
@@ -48,13 +51,13 @@ class KeyJoins:
         return plan, made.all_of(*conditions, made.made("LessThan", age, own[SEQUENCE_NUMBER.id]))
 
     def _newest(self, keys: DeletedKeys) -> tuple[Any, dict[int, Any]]:
-        """The keys, each once for a scope and with the newest of its ages; and the attributes that these have."""
+        """The keys, each with the newest of its ages if there are many; and the attributes that these have."""
         in_parquet, others = keys.in_parquet(True), keys.in_parquet(False)
         parts: list[KeysPart] = [NativeKeys(self._scan, in_parquet)] if in_parquet.files else []
         parts += [ArrowKeys(self._scan, others)] if others.files else []
         found = [self._flat(part, keys) for part in parts]
         plan, attributes = self._plans.union(*(one for one, _ in found)), found[0][1]
-        if len(keys.files) == 1:
+        if len(keys.files) == 1 or keys.rows <= _FEW:
             return plan, attributes
         age = attributes.pop(SEQUENCE_NUMBER.id)
         (newest,) = self._plans.attributes(spark_schema([SEQUENCE_NUMBER]))

@@ -54,10 +54,6 @@ class KeysPart(ReadPart):
         """The columns that come."""
         return self._fields
 
-    @property
-    def _rows(self) -> int:
-        return sum(max(0, file.record_count) for file in self._keys.files)
-
     def description(self) -> str:
         """The table, what is compared, the files and whom they reach, in words."""
         keys = self._keys
@@ -66,7 +62,7 @@ class KeysPart(ReadPart):
                 f"Floe table {self._whole.source.name}",
                 f"equality deletes by {keys}",
                 f"files: {len(keys.files)}",
-                f"rows: {self._rows}",
+                f"rows: {self._keys.rows}",
                 f"reach: older rows of {'all partitions' if keys.everywhere else 'the same partition'}",
                 f"read by {self.reader}",
             ]
@@ -74,8 +70,8 @@ class KeysPart(ReadPart):
 
     def estimateStatistics(self) -> Any:
         """Rows and bytes: what is small goes to all executors."""
-        size = self._rows * (8 + sum(width(field.type) for field in self._fields))
-        return TableStatistics(self.jvm, self._rows, max(1, size))
+        size = self._keys.rows * (8 + sum(width(field.type) for field in self._fields))
+        return TableStatistics(self.jvm, self._keys.rows, max(1, size))
 
 
 class NativeKeys(KeysPart):
