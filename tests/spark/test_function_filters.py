@@ -61,7 +61,7 @@ def spark(session: Spark) -> Iterator[Spark]:
     where = " UNION ALL ".join(f"SELECT '{name}' AS kept_in, _file AS file, * FROM {DB}.{name}" for name in PARTITIONS)
     session(f"CACHE TABLE kept AS {where}")
     yield session
-    session("UNCACHE TABLE kept")
+    session("DROP VIEW kept")
 
 
 DAY_OF_TIMES = "lake.system.days(TIMESTAMP '2024-01-02 03:00:00')"
