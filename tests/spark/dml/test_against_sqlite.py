@@ -155,10 +155,10 @@ class Life:
         self.ask(f"CREATE TEMP TABLE source AS SELECT *, row_number() OVER () AS number FROM {source} s")
         pairs = self.ask(f"SELECT t.rowid, s.number FROM {{t}} t JOIN source s ON {on}")
         once = len({row for row, _ in pairs}) == len(pairs)
-        # A row that is matched twice is refused by Spark; where files are copied and no clause is for matched rows it
-        # is not, and comes out twice. So such sources only insert here.
+        # A row that is matched twice is refused, unless no clause is for matched rows; then too where files are copied
+        # and rows inserted, if others are changed that nothing matches.
         matched = self.clauses(["s.k > 1", "s.w <=> t.p"], taken=True) if once else []
-        unmatched = self.clauses([]) if once else []
+        unmatched = self.clauses([])
         matched_rows, found = {row for row, _ in pairs}, dict[int, tuple[list[str] | None, tuple[Any, ...]]]()
         for clauses, rows, belongs in (
             (matched, f"{{t}} t JOIN source s ON {on}", True),
@@ -170,7 +170,7 @@ class Life:
                     if (row[0] in matched_rows) is belongs:
                         found.setdefault(row[0], (None if assigned is None else list(assigned), row))
         condition = self.chance.choice([None, "s.k > 1", "s.id IS NOT NULL"])
-        inserts = self.chance.random() < 0.7 or not matched + unmatched
+        inserts = (once and self.chance.random() < 0.7) or not matched + unmatched
         known = {number for _, number in pairs}
         new = [row[1:] for row in self.ask(f"SELECT number, id, w, k FROM source s WHERE {condition or 'true'}")
                if row[0] not in known] if inserts else []  # fmt: skip

@@ -274,6 +274,38 @@ def test_a_row_that_matches_twice_is_refused(session: Spark, make: Make) -> None
         assert t.table.current_snapshot == before
 
 
+def test_a_row_that_matches_twice_is_copied_once(session: Spark, make: Make) -> None:
+    source = "(SELECT * FROM VALUES (1, 'x'), (1, 'y'), (4, 'z') AS s(id, v))"
+    for mode in (COW, MOR):
+        t = make(mode=mode, rows="(1, 'a'), (2, 'b'), (3, NULL)")
+        session(
+            f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN DELETE"
+        )
+        assert t.rows() == [(1, "a"), (2, "b")]
+        session(
+            f"MERGE INTO {t.name} t USING {source} s ON t.id < s.id + 1 AND upper(t.v) > 'A'"
+            "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = concat(t.v, '!')"
+        )
+        assert t.rows() == [(1, "a!"), (2, "b")]
+        session(f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id WHEN NOT MATCHED BY SOURCE THEN DELETE")
+        assert t.rows() == [(1, "a!")]
+
+
+def test_a_row_that_matches_twice_is_not_doubled_by_a_merge_that_inserts(session: Spark, make: Make) -> None:
+    source = "(SELECT * FROM VALUES (1, 'x'), (1, 'y'), (4, 'z') AS s(id, v))"
+    rest = "WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    t = make(mode=COW, rows="(1, 'a'), (2, 'b')")
+    with pytest.raises(PySparkException) as caught:
+        session(f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id {rest}")
+    assert "MERGE_CARDINALITY_VIOLATION" in str(caught.value)
+    assert t.rows() == [(1, "a"), (2, "b")]
+    session(f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id AND s.v <> 'y' {rest}")
+    assert t.rows() == [(1, "a"), (1, "y"), (4, "z")]
+    t = make(mode=MOR, rows="(1, 'a'), (2, 'b')")
+    session(f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id {rest}")
+    assert t.rows() == [(1, "a"), (4, "z")]
+
+
 def test_branches_and_stages(session: Spark, make: Make) -> None:
     for mode in (COW, MOR):
         t = make(mode=mode, rows="(1, 'a'), (2, 'b'), (3, 'c')")

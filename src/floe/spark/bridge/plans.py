@@ -104,7 +104,7 @@ class Plans:
 
     def scan_relation(self, node: Any, scan: Any, output: Sequence[Any]) -> Any:
         """The same relation with another scan."""
-        return self._copied(node, {1: scan, 2: self._jvm.seq(output)})
+        return self.copied(node, {1: scan, 2: self._jvm.seq(output)})
 
     def local(self, attributes: Any) -> Any:
         """A relation with these columns, a Scala sequence, and no rows."""
@@ -135,6 +135,13 @@ class Plans:
         hint = self._jvm.module(_PLANS + "JoinHint").NONE()
         return self._jvm.named(_PLANS + "Join")(left, right, how, self._jvm.some(condition), hint)
 
+    def join_in_place(self, join: Any, left: Any) -> Any:
+        """The same join with another left side, of which no row goes to several tasks."""
+        jvm = self._jvm
+        how = jvm.module(_PLANS + "NO_BROADCAST_AND_REPLICATION")
+        hint = jvm.named(_PLANS + "JoinHint")(jvm.some(jvm.named(_PLANS + "HintInfo")(jvm.some(how))), jvm.none)
+        return self.copied(join, {0: left, 4: hint})
+
     def greatest(self, groups: Sequence[Any], value: Any, greatest: Any, child: Any) -> Any:
         """The groups of a plan's rows, each with the greatest of some values as another attribute."""
         jvm, expressions = self._jvm, Expressions(self._jvm)
@@ -142,7 +149,7 @@ class Plans:
         columns = jvm.seq([*groups, expressions.alias(found, greatest)])
         return jvm.named(_PLANS + "Aggregate")(jvm.seq(groups), columns, child, jvm.none)
 
-    def _copied(self, node: Any, changes: Mapping[int, Any]) -> Any:
+    def copied(self, node: Any, changes: Mapping[int, Any]) -> Any:
         """A node with some of its parts changed; versions of Spark differ in how many there are."""
         parts = [changes.get(place, None) for place in range(node.productArity())]
         arguments = [part if part is not None else node.productElement(place) for place, part in enumerate(parts)]

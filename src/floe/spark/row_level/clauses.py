@@ -12,7 +12,7 @@ from typing import Any
 
 from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["Clauses", "clauses_of"]
+__all__ = ["Clauses", "clauses_of", "down_to"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,22 @@ class Clauses:
 
 def clauses_of(jvm: Jvm, query: Any) -> Clauses:
     """The clauses of a MERGE whose rows a plan makes; if it is not to be seen there, what is the worst."""
-    node = query
-    while jvm.simple_name(node) != "MergeRows":
-        children = jvm.read_seq(node.children())
-        if len(children) != 1:
-            return Clauses(insert=True)
-        (node,) = children
-    matched = jvm.read_seq(node.matchedInstructions())
+    found = down_to(jvm, "MergeRows", query)
+    if not found:
+        return Clauses(insert=True)
+    matched = jvm.read_seq(found[-1].matchedInstructions())
     return Clauses(
-        insert=not node.notMatchedInstructions().isEmpty(),
+        insert=not found[-1].notMatchedInstructions().isEmpty(),
         change_all_matched=any(str(one.condition().sql()) == "true" for one in matched[-1:]),
     )
+
+
+def down_to(jvm: Jvm, kind: str, plan: Any) -> list[Any]:
+    """The nodes from the top of a plan down to one of a kind; none if there is no such node, or more than one way."""
+    path = [plan]
+    while jvm.simple_name(path[-1]) != kind:
+        children = jvm.read_seq(path[-1].children())
+        if len(children) != 1:
+            return []
+        path += children
+    return path

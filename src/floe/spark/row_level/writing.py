@@ -22,6 +22,7 @@ from floe.spark.bridge.rules import Rewritable
 from floe.spark.row_level.arranging import arranged
 from floe.spark.row_level.clauses import clauses_of
 from floe.spark.row_level.committing import commit
+from floe.spark.row_level.copied_once import copied_once
 from floe.spark.row_level.counting import told_by_spark
 from floe.spark.row_level.retrying import noting_conflicts
 from floe.spark.row_level.statement import Statement
@@ -71,6 +72,7 @@ class _Planned(Write, Rewritable):
         if not self._statement.copies:
             return query
         plans, columns = Plans(self.jvm), len(self._statement.base.schema.fields)
+        query = copied_once(self.jvm, query)
         output = plans.output(query)
         kept = [one for place, one in enumerate(output) if place <= columns or one.name() != FILE.name]
         return plans.project(kept, query)
