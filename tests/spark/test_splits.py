@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from floe.spark.scan.splits import actual_location, file_parts, hadoop_path, urls_of
+from floe.spark.scan.splits import actual_location, even_turns, file_parts, hadoop_path, urls_of
 from floe.spec.schemas.metadata_columns import FILE
 from floe.storage.local import LocalStorage
 from floe.storage.prefix_map import PrefixMap
@@ -36,6 +36,15 @@ def test_files_without_a_common_folder() -> None:
     paths = ["s3://b/a.parquet", "/wh/b.parquet", "file:/wh/ c.parquet"]
     found = urls_of(LOCAL, pa.array(paths)).to_pylist()
     assert found == ["s3://b/a.parquet", "file:/wh/b.parquet", "file:/wh/%20c.parquet"]
+
+
+@given(total=st.integers(1, 10**12), parallelism=st.integers(1, 500), size=st.integers(1, 2**30))
+def test_parts_are_as_many_as_fill_all_turns(total: int, parallelism: int, size: int) -> None:
+    found = even_turns(total, parallelism, size)
+    turns = -(-total // (parallelism * size))
+    assert found <= size
+    assert found * parallelism * turns >= total, "no turn more than before"
+    assert found == size if turns == 1 else found > size // 2
 
 
 @pytest.mark.parametrize(
