@@ -227,6 +227,28 @@ def test_files_are_cut_where_row_groups_begin(spark: Spark) -> None:
     assert read.selectExpr("count(*)", "sum(id)", "max(_pos)").collect() == [(50_000, sum(range(50_000)), 49_999)]
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_small_files_share_tasks_as_their_cost_says(spark: Spark, file_format: str) -> None:
+    table = made(spark, f"small_{file_format}", "id int", properties={"write.format.default": file_format})
+    for n in range(10):
+        table.append([{"id": n}])
+
+    def tasks(**options: int) -> int:
+        told = {name.replace("_", "-"): str(value) for name, value in options.items()}
+        read = spark.session.read.options(**told).table(f"{DB}.small_{file_format}")
+        assert sorted(row[0] for row in read.collect()) == list(range(10))
+        return read.rdd.getNumPartitions()
+
+    assert tasks() == 3, "of 16 MB each, in which a file weighs 4 MB"
+    assert tasks(split_size=8 * 2**20) == 5
+    assert tasks(file_open_cost=16 * 2**20) == 10
+    assert tasks(file_open_cost=0) == 1
+    with table.transaction() as changes:
+        changes.set_properties({"read.split.open-file-cost": str(8 * 2**20)})
+    spark(f"REFRESH TABLE {DB}.small_{file_format}")
+    assert tasks() == 5
+
+
 def test_structs_of_which_old_files_have_nothing(spark: Spark) -> None:
     table = made(spark, "emptied", "id int, s struct<a: int>", format_version=3)
     table.append([{"id": 1, "s": {"a": 1}}, {"id": 2, "s": None}])

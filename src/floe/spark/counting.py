@@ -9,9 +9,10 @@ from typing import Final
 
 from floe.arrow.reading.tasks import TaskReader
 from floe.arrow.sketching import ColumnSketches
+from floe.plan.splits import pack_tasks
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.executors import Carried
-from floe.spark.scan.splits import split_size
+from floe.spark.scan.splits import splits_for
 from floe.spark.scan.worker import pickled_tasks
 from floe.spark.shipping import shipped
 from floe.spark.workers import settle
@@ -63,8 +64,8 @@ def compute_statistics(
 
 
 def _sketches(jvm: Jvm, table: Table, wanted: Counting) -> dict[int, ThetaSketch]:
-    size = split_size(wanted.plan, jvm.context.defaultParallelism)
-    parts = [pickled_tasks(tasks) for tasks in wanted.plan.combined(target_size=size)]
+    splits = splits_for(table.metadata.properties, wanted.plan.size, jvm.context.defaultParallelism)
+    parts = [pickled_tasks(tasks) for tasks in pack_tasks(wanted.plan.tasks(), splits)]
     work = SketchTasks(shipped(table.metadata), table.storage, wanted.schema, wanted.columns)
     if not parts:
         return ColumnSketches(wanted.columns).found

@@ -128,7 +128,7 @@ class _Reader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The files in parts."""
-        bins = self._source.plan(self._where).combined(target_size=self._source.split_size)
+        bins = self._source.plan(self._where).combined(**self._source.splits)
         found = [InputPartition(pickled_tasks(tasks)) for tasks in bins]
         return found or [InputPartition(pickled_tasks(()))]  # without one, Spark would call `read` with None
 

@@ -86,18 +86,27 @@ public class ParquetReaders {
     return (Filter[]) made.toArray(new Filter[0]);
   }
 
-  public InputPartition[] partitions(byte[] written, long size) throws Exception {
+  public InputPartition[] partitions(byte[] written, long size, long cost) throws Exception {
     ObjectInputStream source = new ObjectInputStream(
         new BufferedInputStream(new ZstdInputStreamNoFinalizer(new ByteArrayInputStream(written))));
     PartitionedFile[] all = (PartitionedFile[]) source.readObject();
-    ArrayList files = new ArrayList(Arrays.asList(all).subList(1, all.length));
     String[] nowhere = new String[0];
-    for (int place = 0; place < files.size(); place++) places.set(files.get(place), nowhere);
-    scala.collection.immutable.Seq packed =
-        FilePartition.getFilePartitions((SparkSession) SparkSession.active(), PythonUtils.toSeq(files), size);
-    InputPartition[] made = new InputPartition[packed.size()];
-    for (int place = 0; place < made.length; place++) made[place] = (InputPartition) packed.apply(place);
-    return made;
+    ArrayList made = new ArrayList();
+    long held = 0;
+    int begin = 1;
+    for (int place = 1; place < all.length; place++) {
+      places.set(all[place], nowhere);
+      long weight = Math.max(all[place].length(), cost);
+      if (place > begin && held + weight > size) {
+        made.add(new FilePartition(made.size(), (PartitionedFile[]) Arrays.copyOfRange(all, begin, place)));
+        begin = place;
+        held = 0;
+      }
+      held += weight;
+    }
+    if (begin < all.length)
+      made.add(new FilePartition(made.size(), (PartitionedFile[]) Arrays.copyOfRange(all, begin, all.length)));
+    return (InputPartition[]) made.toArray(new InputPartition[0]);
   }
 }
 """
@@ -121,13 +130,13 @@ def parquet_factory(
     return _readers(jvm).factory(json.dumps(columns), json.dumps(constants), predicates, json.dumps(how))
 
 
-def file_partitions(jvm: Jvm, written: bytes, size: int) -> Any:
+def file_partitions(jvm: Jvm, written: bytes, size: int, cost: int) -> Any:
     """An `InputPartition[]` of so many bytes each, of a serialized and compressed `PartitionedFile[]`.
 
-    The first of the array is left out. Serialization leaves out preferred places, and Spark asks for them, so that
-    each file is given none.
+    A file counts as many bytes at least as it costs to open one. The first of the array is left out. Serialization
+    leaves out preferred places, and Spark asks for them, so that each file is given none.
     """
-    return _readers(jvm).partitions(bytearray(written), size)
+    return _readers(jvm).partitions(bytearray(written), size, cost)
 
 
 def _readers(jvm: Jvm) -> Any:

@@ -60,14 +60,17 @@ class FileParts:
         )
 
 
-def partitioned_files(jvm: Jvm, parts: FileParts, kinds: Sequence[Kind], size: int) -> Any:
-    """The parts in partitions of so many bytes, as an `InputPartition[]`; `kinds` are the types of their constants."""
+def partitioned_files(jvm: Jvm, parts: FileParts, kinds: Sequence[Kind], size: int, cost: int) -> Any:
+    """The parts in partitions of so many bytes, as an `InputPartition[]`, in their order; each weighs `cost` at least.
+
+    `kinds` are the types of their constants.
+    """
     key = ("partitioned files", *kinds)
     template: _Template | None = jvm.remembered.get(key)
     if template is None:
         template = jvm.remembered[key] = _Template(jvm, kinds)
     # the first of the array is a sample, which brings the descriptions of the classes
-    return file_partitions(jvm, pa.compress(template.filled(parts), "zstd", asbytes=True), size)  # py4j is slow
+    return file_partitions(jvm, pa.compress(template.filled(parts), "zstd", asbytes=True), size, cost)  # py4j is slow
 
 
 class _Step(NamedTuple):

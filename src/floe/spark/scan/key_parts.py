@@ -13,7 +13,7 @@ import pyarrow as pa
 from floe.arrow.reading.equality_deletes import EqualityDeletes, KeyColumns
 from floe.arrow.reading.extra_columns import with_columns
 from floe.formats.registry import default_registry
-from floe.plan.splits import pack, split_settings
+from floe.plan.splits import pack
 from floe.spark.columns import spark_schema
 from floe.spark.scan.constants import SCOPE, SEQUENCE_NUMBER
 from floe.spark.scan.deleted_keys import DeletedKeys
@@ -89,7 +89,7 @@ class NativeKeys(KeysPart):
     def planInputPartitions(self) -> Any:
         """The files in parts, packed into partitions."""
         storage = self._whole.source.storage
-        return native_partitions(self.jvm, self._keys.table, storage, self._columns, self._whole.split_size)
+        return native_partitions(self.jvm, self._keys.table, storage, self._columns, self._whole.splits)
 
     @cached_property
     def _factory(self) -> Any:
@@ -107,10 +107,10 @@ class ArrowKeys(KeysPart):
 
     def planInputPartitions(self) -> Any:
         """The files packed into partitions."""
-        settings = split_settings(self._whole.source.table.metadata.properties, target_size=self._whole.split_size)
+        splits = self._whole.splits
         ages, scopes = (self._keys.table[name].to_pylist() for name in ("sequence_number", "scope"))
         tasks = zip(self._keys.files, ages, scopes, strict=True)
-        bins = pack(tasks, lambda task: task[0].file_size_in_bytes, settings.target_size, settings.lookback)
+        bins = pack(tasks, lambda task: task[0].file_size_in_bytes, splits.target_size, splits.lookback)
         return python_partitions(self.jvm, map(pickle.dumps, bins))
 
     @cached_property

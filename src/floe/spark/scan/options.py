@@ -5,6 +5,7 @@
 | `snapshot-id`, `branch`, `tag`, `as-of-timestamp` (milliseconds) | the state; only one of them |
 | `start-snapshot-id` (exclusive), `end-snapshot-id` (inclusive) | what was appended in between |
 | `split-size` | how many bytes a task reads |
+| `file-open-cost`, `lookback` | how many bytes a file weighs at least; among how many tasks one is chosen for it |
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from floe.spark.scan.source import Source
 
 __all__ = ["with_options"]
 
+_SPLITS = {"split-size": "target_size", "file-open-cost": "open_file_cost", "lookback": "lookback"}
 _STATES = ("snapshot-id", "branch", "tag", "as-of-timestamp", "end-snapshot-id")
 
 
@@ -33,9 +35,8 @@ def with_options(source: Source, given: Mapping[str, str]) -> Source:
         source = replace(source, since=_number("start-snapshot-id", given["start-snapshot-id"]))
     elif "end-snapshot-id" in given:
         raise InvalidInput("end-snapshot-id is the end of a range, of which start-snapshot-id is the beginning")
-    if "split-size" in given:
-        source = replace(source, split_size=_number("split-size", given["split-size"]))
-    return source
+    splits = {setting: _number(name, given[name]) for name, setting in _SPLITS.items() if name in given}
+    return replace(source, splits=splits)
 
 
 def _state(name: str, value: str) -> AsOf:

@@ -136,7 +136,7 @@ class NativePart(ScanPart):
         self._whole.began(self, files)
         bits = self._deleted(files) if BITS in self._columns.constants else None
         table = files.table if self._scopes is None else self._scopes.added_to(files.table)
-        return native_partitions(self.jvm, table, source.storage, self._columns, self._whole.split_size, bits)
+        return native_partitions(self.jvm, table, source.storage, self._columns, self._whole.splits, bits)
 
     def _deleted(self, files: PlannedFiles) -> dict[str, bytes]:
         """The deleted rows; filters at run time only leave out files, so what has been read is kept."""
@@ -165,7 +165,7 @@ class ArrowPart(ScanPart):
         """The files in parts, packed into partitions."""
         files = self._files
         self._whole.began(self, files)
-        return arrow_partitions(self.jvm, files, self._whole.split_size)
+        return arrow_partitions(self.jvm, files, self._whole.splits)
 
     @cached_property
     def _factory(self) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from floe.plan.splits import pack_tasks, split_settings
+from floe.plan.splits import SplitSettings, pack_tasks
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.partitioned_files import partitioned_files
 from floe.spark.bridge.predicates import Call, Column, Node, paths_in
@@ -32,14 +32,14 @@ def native_partitions(
     files: pa.Table,
     storage: Storage,
     columns: NativeColumns,
-    size: int,
+    splits: SplitSettings,
     bits: Mapping[str, bytes] | None = None,
 ) -> Any:
-    """Files in parts for Spark's reader, packed into partitions; the largest first, as Spark packs them."""
+    """Files in parts for Spark's reader, packed into partitions, the largest first."""
     if not len(files):
         return jvm.array(_INPUT, [])
-    parts = file_parts(files, storage, columns.constants, size, bits)
-    return partitioned_files(jvm, parts.largest_first(), columns.kinds, size)
+    parts = file_parts(files, storage, columns.constants, splits.target_size, bits)
+    return partitioned_files(jvm, parts.largest_first(), columns.kinds, splits.target_size, splits.open_file_cost)
 
 
 def native_factory(jvm: Jvm, columns: NativeColumns, pushed: Pushed) -> Any:
@@ -72,10 +72,9 @@ def columnar_mode(jvm: Jvm, factory: Any) -> Any:
     return jvm.constant("org.apache.spark.sql.connector.read.Scan$ColumnarSupportMode", mode)
 
 
-def arrow_partitions(jvm: Jvm, files: PlannedFiles, size: int) -> Any:
+def arrow_partitions(jvm: Jvm, files: PlannedFiles, splits: SplitSettings) -> Any:
     """Files in parts for the Arrow reader, packed into partitions."""
-    settings = split_settings(files.plan.metadata.properties, target_size=size)
-    return python_partitions(jvm, map(pickled_tasks, pack_tasks(files.tasks(), settings)))
+    return python_partitions(jvm, map(pickled_tasks, pack_tasks(files.tasks(), splits)))
 
 
 def arrow_factory(jvm: Jvm, source: Source, columns: Schema) -> Any:

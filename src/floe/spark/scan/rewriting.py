@@ -84,7 +84,7 @@ def _reasons(scan: TableScan, files: PlannedFiles) -> dict[str, Mask]:
     reasons["very many rows"] = files.record_counts > _MOST_ROWS
     if _LINEAGE & {field.id for field in scan.asked.fields}:
         reasons["rows without ids"] = files.table["first_row_id"].is_null().to_numpy()
-    reasons["very many deletes"] = ~within_budget(files, _budget(scan.jvm), scan.split_size)
+    reasons["very many deletes"] = ~within_budget(files, _budget(scan.jvm), scan.splits.target_size)
     return reasons
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from floe.plan.scan_plan import ScanPlan
+from floe.plan.splits import SplitSettings
 from floe.plan.tasks import FileTask
 from floe.spark.bridge.interfaces.scans import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
 from floe.spark.bridge.jvm import Jvm
@@ -26,7 +27,7 @@ from floe.spark.scan.reach import why_not_reachable
 from floe.spark.scan.readers import arrow_factory, arrow_partitions, columnar_mode, native_factory, native_partitions
 from floe.spark.scan.rewriting import rewritten_read
 from floe.spark.scan.source import Source, selects_whole_files
-from floe.spark.scan.splits import split_size
+from floe.spark.scan.splits import splits_for
 from floe.spark.scan.statistics import (
     ColumnFacts,
     TableStatistics,
@@ -113,9 +114,10 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         return self._limit
 
     @property
-    def split_size(self) -> int:
+    def splits(self) -> SplitSettings:
         """How many bytes of files a task reads."""
-        return split_size(self._plan, self.jvm.context.defaultParallelism, self._source.split_size)
+        parallelism = self.jvm.context.defaultParallelism
+        return splits_for(self._plan.metadata.properties, self._plan.size, parallelism, self._source.splits)
 
     @cached_property
     def _obstacle(self) -> str | None:
@@ -211,11 +213,11 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
 
     def planInputPartitions(self) -> Any:
         """The files in parts, packed into partitions."""
-        files, size = self.files, self.split_size
+        files, splits = self.files, self.splits
         self.began(self, files)
         if self._obstacle is None:
-            return native_partitions(self.jvm, files.table, self._source.storage, self._columns, size)
-        return arrow_partitions(self.jvm, files, size)
+            return native_partitions(self.jvm, files.table, self._source.storage, self._columns, splits)
+        return arrow_partitions(self.jvm, files, splits)
 
     def began(self, part: Proxy, files: PlannedFiles) -> None:
         """These files are about to be read, by this read or a part of it."""

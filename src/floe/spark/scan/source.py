@@ -31,7 +31,9 @@ class Source:
     table: Table
     as_of: AsOf
     schema: Schema
-    split_size: int | None = None
+    splits: Mapping[str, int] = field(default_factory=dict)
+    """Of the settings of `floe.plan.splits`, those that the read has itself."""
+
     since: int | None = None
     """Only what was appended after this snapshot is read, if there is one."""
 

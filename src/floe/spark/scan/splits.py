@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -11,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.plan.scan_plan import ScanPlan
-from floe.plan.splits import adjusted_split_size, split_settings
+from floe.plan.splits import SplitSettings, adjusted_split_size, split_settings
 from floe.spark.bridge.partitioned_files import FileParts
 from floe.spark.scan.constants import constant_column
 from floe.spec.types import Field
@@ -20,7 +21,7 @@ from floe.storage.locations import Location, is_below, parse
 from floe.storage.prefix_map import PrefixMap
 from floe.storage.protocol import Storage
 
-__all__ = ["actual_location", "even_turns", "file_parts", "hadoop_path", "split_size", "urls_of"]
+__all__ = ["actual_location", "even_turns", "file_parts", "hadoop_path", "splits_for", "urls_of"]
 
 _SAFE: Final = "/:@&=+$,;-_.!~*'()"
 """What may stand in a URL of Hadoop's beside letters and digits."""
@@ -30,12 +31,18 @@ _RELATIVE: Final = r"/\.{0,2}(/|$)"
 """Names that are not there once a path is resolved."""
 
 
-def split_size(plan: ScanPlan, parallelism: int, asked: int | None = None) -> int:
-    """How many bytes a part has at most: as the table says, and less where that keeps more executors busy."""
-    settings = split_settings(plan.metadata.properties, target_size=asked)
-    if asked is not None or plan.metadata.properties.get("read.split.adaptive-size.enabled", "true") == "false":
-        return settings.target_size
-    return even_turns(plan.size, parallelism, adjusted_split_size(plan.size, parallelism, settings.target_size))
+def splits_for(
+    properties: Mapping[str, str], total: int, parallelism: int, given: Mapping[str, int] = MappingProxyType({})
+) -> SplitSettings:
+    """How files of so many bytes in all are read by tasks: as a table's properties say, or as is given.
+
+    The size of parts becomes less where that keeps more executors busy, unless it is given.
+    """
+    settings = split_settings(properties, **given)
+    if "target_size" in given or properties.get("read.split.adaptive-size.enabled", "true") == "false":
+        return settings
+    size = adjusted_split_size(total, parallelism, settings.target_size)
+    return replace(settings, target_size=even_turns(total, parallelism, size))
 
 
 def even_turns(total: int, parallelism: int, size: int) -> int:

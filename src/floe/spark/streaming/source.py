@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from floe.errors import InvalidInput
-from floe.plan.splits import adjusted_split_size, pack_tasks, split_settings
+from floe.plan.splits import SplitSettings, pack_tasks
 from floe.spark.bridge.interfaces.streams import MicroBatchStream, SupportsTriggerAvailableNow
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.partitioned_files import partitioned_files
@@ -23,7 +24,7 @@ from floe.spark.scan.projection import projected
 from floe.spark.scan.python_reader import python_partitions, python_reader_factory
 from floe.spark.scan.reach import why_not_reachable
 from floe.spark.scan.source import Source
-from floe.spark.scan.splits import file_parts
+from floe.spark.scan.splits import file_parts, splits_for
 from floe.spark.scan.worker import ReadTasks, pickled_tasks
 from floe.spark.shipping import shipped
 from floe.spark.streaming.offsets import BEGINNING, offset_of
@@ -120,14 +121,14 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
         parts = list(self._steps.parts(self._table.metadata, begin, stop))
         files = pa.concat_tables([part.files().select(_COLUMNS) for part in parts]) if parts else None
         self._native = files is not None and self._reads_natively(parts, files)
-        size = self._split_size(0 if files is None else sum(files["file_size_in_bytes"].to_pylist()))
         if files is None:
             return self.jvm.array(_INPUT, [])
+        total, parallelism = pc.sum(files["file_size_in_bytes"]).as_py(), self.jvm.context.defaultParallelism
+        splits = splits_for(self._table.metadata.properties, total, parallelism, self._source.splits)
         if self._native:
-            return self._native_partitions(files, size)
+            return self._native_partitions(files, splits)
         tasks = (task for part in parts for task in part.tasks())
-        bins = pack_tasks(tasks, split_settings(self._table.metadata.properties, target_size=size))
-        return python_partitions(self.jvm, map(pickled_tasks, bins))
+        return python_partitions(self.jvm, map(pickled_tasks, pack_tasks(tasks, splits)))
 
     def createReaderFactory(self) -> Any:
         """Who reads the parts of the batch that was planned last."""
@@ -148,13 +149,7 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
             and why_not_reachable(self.jvm, self._source) is None
         )
 
-    def _native_partitions(self, files: pa.Table, size: int) -> Any:
+    def _native_partitions(self, files: pa.Table, splits: SplitSettings) -> Any:
         columns = native_columns(self._table.metadata, self._wanted)
-        parts = file_parts(files, self._source.storage, columns.constants, size)
-        return partitioned_files(self.jvm, parts, columns.kinds, size)
-
-    def _split_size(self, total: int) -> int:
-        settings = split_settings(self._table.metadata.properties, target_size=self._source.split_size)
-        if self._source.split_size is not None:
-            return settings.target_size
-        return adjusted_split_size(total, self.jvm.context.defaultParallelism, settings.target_size)
+        parts = file_parts(files, self._source.storage, columns.constants, splits.target_size)
+        return partitioned_files(self.jvm, parts, columns.kinds, splits.target_size, splits.open_file_cost)
