@@ -34,7 +34,7 @@ from floe.spec.pruning.columnar_rows import Column
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import BINARY, LONG, STRING, StructType
 
-__all__ = ["deletes_table", "files_table"]
+__all__ = ["deletes_column", "deletes_table", "files_table"]
 
 Places = NDArray[np.int64]
 
@@ -48,13 +48,12 @@ def files_table(
     schema: Schema,
     chunks: Sequence[FileChunk],
     residuals: Sequence[Expression],
-    deletes: Iterable[tuple[Places, Places]],
 ) -> pa.Table:
-    """The data files of some chunks; `deletes` are the offsets and numbers of each chunk's deletes."""
+    """The data files of some chunks, without their deletes."""
     type_ = _partition_type(metadata, schema)
     texts = pa.array([str(residual) for residual in residuals], pa.string())
     batches = []
-    for chunk, (offsets, numbers) in zip(chunks, deletes, strict=True):
+    for chunk in chunks:
         columns = chunk.columns
         codes = np.zeros(len(chunk), np.int32) if chunk.residuals is None else chunk.residuals
         arrays = {
@@ -64,10 +63,15 @@ def files_table(
             "key_metadata": to_array(BINARY, Column(columns.key_metadata)),
             "split_offsets": _lists(columns, "split_offsets", pa.int64()),
             "residual": pa.DictionaryArray.from_arrays(pa.array(codes), texts),
-            "deletes": pa.LargeListArray.from_arrays(offsets, pa.array(numbers, pa.int64())),
         }
         batches.append(pa.table(arrays, _FILES(type_)))
     return pa.concat_tables(batches) if batches else _FILES(type_).empty_table()
+
+
+def deletes_column(deletes: Iterable[tuple[Places, Places]]) -> pa.ChunkedArray:
+    """The deletes of the files of some chunks, each as offsets and numbers."""
+    arrays = [pa.LargeListArray.from_arrays(offsets, pa.array(numbers, pa.int64())) for offsets, numbers in deletes]
+    return pa.chunked_array(arrays, pa.large_list(pa.int64()))
 
 
 def deletes_table(metadata: TableMetadata, schema: Schema, chunks: Sequence[ManifestColumns]) -> pa.Table:
@@ -128,7 +132,6 @@ _FILES = _schema(
         ("key_metadata", pa.binary()),
         ("split_offsets", pa.list_(pa.int64())),
         ("residual", pa.dictionary(pa.int32(), pa.string())),
-        ("deletes", pa.large_list(pa.int64())),
     ]
 )
 _DELETES = _schema(

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from floe.plan.arrow_columns import text_array
-from floe.plan.arrow_tables import deletes_table, files_table
+from floe.plan.arrow_tables import deletes_column, deletes_table, files_table
 from floe.plan.delete_index import DeleteIndex, Matched
 from floe.plan.file_chunks import FileChunk
 from floe.plan.report import ScanReport
@@ -157,7 +157,11 @@ class ScanPlan:
     def to_arrow(self) -> pa.Table:
         """The data files as a table: a row for each, with the numbers of its deletes in `deletes_to_arrow`."""
         deletes = map(self._all_deletes, range(len(self.chunks)))
-        return files_table(self.metadata, self.schema, self.chunks, self.residuals, deletes)
+        return self.files_to_arrow().append_column("deletes", deletes_column(deletes))
+
+    def files_to_arrow(self) -> pa.Table:
+        """The same without the numbers of deletes, which may be very many: where all deletes apply to all files."""
+        return files_table(self.metadata, self.schema, self.chunks, self.residuals)
 
     def deletes_to_arrow(self) -> pa.Table:
         """The delete files and deletion vectors that files of the plan may have, in the order of their numbers."""

@@ -112,7 +112,7 @@ class Scan(RowSource):
 
     def files(self) -> list[str]:
         """The locations of the data files to be read."""
-        paths: list[str] = self.plan().to_arrow()["file_path"].to_pylist()
+        paths: list[str] = self.plan().files_to_arrow()["file_path"].to_pylist()
         return paths
 
     def _read(

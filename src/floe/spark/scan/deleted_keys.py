@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -77,7 +76,7 @@ class Scopes:
 def deleted_keys(files: PlannedFiles) -> list[DeletedKeys]:
     """The equality deletes of some files."""
     index = files.plan.deletes
-    numbers = np.unique(files.deletes(equality=True)[1])
+    numbers = files.equality_deletes
     if index is None or not numbers.size:
         return []
     table = files.plan.deletes_to_arrow().take(pa.array(numbers))

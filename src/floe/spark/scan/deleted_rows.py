@@ -36,7 +36,7 @@ def within_budget(files: PlannedFiles, budget: int, split_size: int) -> NDArray[
     """
     kept = np.ones(len(files), np.bool_)
     index = files.plan.deletes
-    owners, deletes = files.deletes(equality=False)
+    owners, deletes = files.position_deletes
     if index is None or not owners.size:
         return kept
     parts = np.asarray(files.table["file_size_in_bytes"].to_numpy()) // max(1, split_size) + 1
@@ -58,7 +58,7 @@ def within_budget(files: PlannedFiles, budget: int, split_size: int) -> NDArray[
 
 def bit_sets(files: PlannedFiles, metadata: TableMetadata, storage: Storage) -> Mapping[str, bytes]:
     """The deleted rows of those files that have position deletes or deletion vectors, by path."""
-    chosen = files.with_deletes(equality=False)
+    chosen = files.with_positions
     if not chosen.any():
         return {}
     reader = TaskReader(metadata, storage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +21,27 @@ Places = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
+_NOTHING = np.zeros(0, np.int64)
+
+
+class _Deletes(NamedTuple):
+    """What is known of the deletes of some files."""
+
+    positions: tuple[Places, Places]
+    compared: Mask
+    """Which of the files have deletes that compare columns."""
+
+    comparing: Mask
+    """Which of the plan's deletes these are."""
+
+
 class PlannedFiles:
     """Some files of a plan, in its order, as columns and as tasks."""
 
     def __init__(self, plan: ScanPlan, table: pa.Table | None = None, places: Places | None = None) -> None:
         self.plan = plan
-        self.table: pa.Table = plan.to_arrow() if table is None else table
-        """The files as `ScanPlan.to_arrow` gives them."""
+        self.table: pa.Table = plan.files_to_arrow() if table is None else table
+        """The files as `ScanPlan.files_to_arrow` gives them."""
 
         self._places = np.arange(self.table.num_rows) if places is None else places
 
@@ -67,31 +82,50 @@ class PlannedFiles:
         return np.concatenate(numbers)[self._places] if numbers else np.full(len(self), -1)
 
     @cached_property
-    def _deletes(self) -> tuple[Places, Places]:
-        """Pairs of a file and the number of a delete that applies to it."""
-        lists = self.table["deletes"].combine_chunks()
-        counts = np.diff(np.asarray(lists.offsets))
-        return np.repeat(np.arange(len(self)), counts), np.asarray(lists.flatten())
+    def position_deletes(self) -> tuple[Places, Places]:
+        """Pairs of a file and the number of a delete that names positions in it."""
+        return self._deletes.positions
 
-    def deletes(self, *, equality: bool) -> tuple[Places, Places]:
-        """Pairs of a file and a delete of it, either those that compare columns or those that name positions."""
-        files, deletes = self._deletes
-        if self.plan.deletes is None:
-            return files, deletes
-        chosen = (self.plan.deletes.deletes.kind[deletes] >= DeleteKind.EQUALITY) == equality
-        return files[chosen], deletes[chosen]
+    @cached_property
+    def equality_deletes(self) -> Places:
+        """The numbers of the deletes that compare columns of one of the files at least."""
+        return np.flatnonzero(self._deletes.comparing)
 
-    def with_deletes(self, *, equality: bool) -> Mask:
-        """Which of them have such deletes."""
+    @cached_property
+    def with_positions(self) -> Mask:
+        """Which files have deletes that name positions."""
         found = np.zeros(len(self), np.bool_)
-        found[self.deletes(equality=equality)[0]] = True
+        found[self.position_deletes[0]] = True
         return found
+
+    @cached_property
+    def with_keys(self) -> Mask:
+        """Which files have deletes that compare columns."""
+        return self._deletes.compared
+
+    @cached_property
+    def _deletes(self) -> _Deletes:
+        """Looked at some files at a time: deletes that compare columns may all apply to all files."""
+        compared, index = np.zeros(len(self), np.bool_), self.plan.deletes
+        if index is None:
+            return _Deletes((_NOTHING, _NOTHING), compared, np.zeros(0, np.bool_))
+        comparing = np.zeros(len(index), np.bool_)
+        files, numbers = [_NOTHING], [_NOTHING]
+        for first, number, rows in self._blocks(self._places):
+            offsets, deletes = self.plan.deletes_of(number, rows)
+            owners = np.repeat(np.arange(first, first + len(rows)), np.diff(offsets))
+            by_key = index.deletes.kind[deletes] >= DeleteKind.EQUALITY
+            compared[owners[by_key]] = True
+            comparing[deletes[by_key]] = True
+            files.append(owners[~by_key])
+            numbers.append(deletes[~by_key])
+        return _Deletes((np.concatenate(files), np.concatenate(numbers)), compared, comparing)
 
     @cached_property
     def live_rows(self) -> int:
         """About how many rows are left of them; what equality deletes delete is not known."""
         rows = int(np.maximum(self.record_counts, 0).sum())
-        numbers = np.unique(self.deletes(equality=False)[1])
+        numbers = np.unique(self.position_deletes[1])
         if self.plan.deletes is None or not numbers.size:
             return rows
         return max(0, rows - int(self.plan.deletes.deletes.record_count[numbers].sum()))
@@ -100,11 +134,15 @@ class PlannedFiles:
 
     def tasks(self, chosen: Mask | None = None) -> Iterator[FileTask]:
         """A task for each of them, or for some."""
-        places = self._places if chosen is None else self._places[chosen]
+        for _, number, rows in self._blocks(self._places if chosen is None else self._places[chosen]):
+            yield from self.plan.some_tasks(number, rows)
+
+    def _blocks(self, places: Places) -> Iterator[tuple[int, int, Places]]:
+        """Some files after others: how many were before, the number of their chunk, and their places in it."""
         begin = 0
         for number, chunk in enumerate(self.plan.chunks):
             low, high = np.searchsorted(places, [begin, begin + len(chunk)])
             own, size = places[low:high] - begin, self.plan.block(number)
             for start in range(0, len(own), size):
-                yield from self.plan.some_tasks(number, own[start : start + size])
+                yield int(low) + start, number, own[start : start + size]
             begin += len(chunk)

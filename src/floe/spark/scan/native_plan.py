@@ -40,7 +40,7 @@ class NativePlan:
         self, scan: TableScan, node: Any, files: PlannedFiles, share: Share, keys: Sequence[DeletedKeys]
     ) -> None:
         self._scan, self._node, self._share, self._keys = scan, node, share, keys
-        self._has_bits = bool(files.with_deletes(equality=False).any())
+        self._has_bits = bool(files.with_positions.any())
         self._scopes = None if all(one.everywhere for one in keys) else Scopes(files)
         self._jvm: Jvm = scan.jvm
         self._plans, self._expressions = Plans(scan.jvm), Expressions(scan.jvm)

@@ -124,7 +124,7 @@ class NativePart(ScanPart):
     def description(self) -> str:
         """The table, its state, the files, and how deletes are applied, in words."""
         files = self._files
-        deletes = int(files.with_deletes(equality=False).sum()) if BITS in self._columns.constants else 0
+        deletes = int(files.with_positions.sum()) if BITS in self._columns.constants else 0
         how = [f"files with deleted rows: {deletes}, tested in generated code"] if deletes else []
         if self._joined:
             how.append(f"joined with {self._joined}")

@@ -46,7 +46,7 @@ def rewritten_read(scan: TableScan, node: Any) -> Any:
         return node
     reasons = _reasons(scan, files)
     keys = deleted_keys(files.keeping(~_any(files, reasons)))
-    by_key = files.with_deletes(equality=True)
+    by_key = files.with_keys
     if strange := [one for one in keys if not _can_join(scan, one)]:
         reasons[f"equality deletes by {' and '.join(map(str, strange))}"] = by_key
     others = _any(files, reasons)

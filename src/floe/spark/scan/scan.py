@@ -125,7 +125,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         files = self.files
         if other := sorted(set(files.table["file_format"].unique().to_pylist()) - {"parquet"}):
             return f"{' and '.join(other)} files"
-        if files.with_deletes(equality=False).any() or files.with_deletes(equality=True).any():
+        if files.with_positions.any() or files.with_keys.any():
             return "row-level deletes"
         return why_not_columns(self._plan.metadata, self._wanted) or self.unreachable
 

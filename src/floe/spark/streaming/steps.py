@@ -43,8 +43,8 @@ class Part:
     end: int
 
     def files(self) -> pa.Table:
-        """The files, as `ScanPlan.to_arrow` has them."""
-        return self.plan.to_arrow().slice(self.begin, self.end - self.begin)
+        """The files, as `ScanPlan.files_to_arrow` has them."""
+        return self.plan.files_to_arrow().slice(self.begin, self.end - self.begin)
 
     def tasks(self) -> Iterator[FileTask]:
         """The files as tasks."""
@@ -80,7 +80,7 @@ class StreamSteps:
             if max_files is None and max_rows is None:
                 reached = StreamOffset(snapshot.snapshot_id, len(plan), all_files)
                 continue
-            for place, count in enumerate(plan.to_arrow()["record_count"].to_pylist()[begin:], begin):
+            for place, count in enumerate(plan.files_to_arrow()["record_count"].to_pylist()[begin:], begin):
                 full = (max_files is not None and files + 1 > max_files) or (
                     max_rows is not None and rows + count > max_rows
                 )
