@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import date
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from floe.formats.writers.equality_deletes import write_equality_deletes
+from floe.formats.writers.target import WriteTarget
 from helpers.spark import Spark
 from helpers.spark_statements import COW, MOR, Make
 
@@ -289,6 +292,18 @@ def test_a_row_that_matches_twice_is_copied_once(session: Spark, make: Make) -> 
         assert t.rows() == [(1, "a!"), (2, "b")]
         session(f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id WHEN NOT MATCHED BY SOURCE THEN DELETE")
         assert t.rows() == [(1, "a!")]
+        session(f"MERGE INTO {t.name} t USING {source} s ON true WHEN NOT MATCHED BY SOURCE THEN DELETE")
+        assert t.rows() == [(1, "a!")]
+
+
+def test_deletes_of_others_stay_where_the_source_has_no_rows(session: Spark, make: Make) -> None:
+    t = make(mode=COW, rows="(1, 'a'), (2, 'b'), (3, 'c')")
+    target = WriteTarget.of(t.table.metadata, t.table.storage)
+    t.table.row_delta((), write_equality_deletes(target, [pa.table({"id": pa.array([2], pa.int32())})], ["id"]))
+    nothing = "(SELECT 1 AS id, 'x' AS v WHERE false)"
+    rest = "WHEN NOT MATCHED BY SOURCE AND concat(t.v, t.id) = 'c3' THEN DELETE"
+    session(f"MERGE INTO {t.name} t USING {nothing} s ON t.id = s.id {rest}")
+    assert t.rows() == [(1, "a")]
 
 
 def test_a_row_that_matches_twice_is_not_doubled_by_a_merge_that_inserts(session: Spark, make: Make) -> None:

@@ -29,8 +29,8 @@ def copied_once(jvm: Jvm, query: Any) -> Any:
         return query
     rows = above.pop()
     below = down_to(jvm, "Join", rows.child())
-    if not below:
-        return query  # the source has no rows
+    if not below or str(below[-1].joinType().sql()) not in ("LEFT OUTER", "FULL OUTER"):
+        return query  # the source has no rows, so that nothing is joined, but perhaps with deletes
     join = below.pop()
     if rows.notMatchedInstructions().isEmpty():
         rows = _above(jvm, [rows, *below], _asked_for_a_match(jvm, rows, join))
@@ -61,7 +61,8 @@ def _asked_for_a_match(jvm: Jvm, rows: Any, join: Any) -> Any:
         if told.contains(one):
             value = expressions.made("If", exists, expressions.literal("true"), value)
         columns.append(expressions.alias(value, one))
-    asked = plans.existence_join(join.left(), join.right(), join.condition().get(), exists)
+    condition = join.condition().get() if join.condition().isDefined() else expressions.literal("true")
+    asked = plans.existence_join(join.left(), join.right(), condition, exists)
     return plans.project(columns, asked)
 
 
