@@ -118,7 +118,7 @@ def test_many_files_are_what_the_jvm_would_have_made(jvm: Jvm) -> None:
     numbers = np.arange(3000)
     urls = urls_of(LocalStorage(), pa.array(names))
     parts = FileParts(urls, numbers, numbers + 1, numbers + 2, [texts, some, longs, raw])
-    (partition,) = partitioned_files(jvm, parts, ["text", "int", "long", "bytes"], 2**40)
+    (partition,) = partitioned_files(jvm, parts, ["text", "int", "long", "bytes"], 2**40, 0)
     made = partition.files()
     assert len(made) == len(parts)
     for place in (0, 1, 63, 64, 2999):
@@ -132,6 +132,19 @@ def test_many_files_are_what_the_jvm_would_have_made(jvm: Jvm) -> None:
         assert file.toPath().toString() == f"file:{name}"
         assert (file.start(), file.length(), file.fileSize()) == (place, place + 1, place + 2)
         assert list(file.locations()) == []
+
+
+def test_files_fill_partitions_and_weigh_what_it_costs_to_open_them(jvm: Jvm) -> None:
+    lengths = np.array([90, 60, 40, 5, 5, 5])
+    urls, nothing = pa.array([f"file:/wh/{n}" for n in range(6)]), np.zeros(6, np.int64)
+    for cost, expected in (
+        (0, [[90], [60, 40], [5, 5, 5]]),
+        (30, [[90], [60, 40], [5, 5, 5]]),
+        (50, [[90], [60], [40, 5], [5, 5]]),
+    ):
+        made = partitioned_files(jvm, FileParts(urls, nothing, lengths, lengths, []), [], 100, cost)
+        assert [[file.length() for file in partition.files()] for partition in made] == expected
+        assert [partition.index() for partition in made] == list(range(len(expected)))
 
 
 def test_an_unknown_table_is_spark_s_own_error(session: Spark) -> None:
