@@ -1,10 +1,9 @@
 """The arrows of docs/architecture.md: who may import whom, and who may touch the outside world."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 SRC = Path(__file__).parent.parent / "src" / "floe"
 
@@ -37,10 +36,15 @@ def dotted(path: Path) -> str:
     return ".".join(("floe", *path.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__")
 
 
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file's syntax tree, the module first."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, module) of every import of a file; relative ones are spelled out."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
+    """(line, module) of every import of a file; relative ones are refused."""
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -61,17 +65,24 @@ def broken_arrows(package: str, module: str) -> bool:
     return target not in RANK or RANK[target] >= RANK[package]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=dotted)
-def test_imports_follow_the_arrows(path: Path) -> None:
-    package = package_of(path)
-    if package == "__init__":
-        return  # the front door opens onto everything, lazily (test_front_door.py)
-    if package in SHARED:
-        assert [m for _, m in imports(path) if m.split(".")[0] == "floe"] == []
-        return
-    assert package in RANK or package in FREE, f"{package} has no place in the architecture"
-    wrong = [f"line {line}: {module}" for line, module in imports(path) if broken_arrows(package, module)]
-    assert not wrong
+def test_every_package_has_its_rank() -> None:
+    assert {package_of(path) for path in MODULES} <= RANK.keys() | FREE | SHARED | {"__init__"}
+
+
+def test_imports_follow_the_arrows() -> None:
+    # the front door opens onto everything, lazily (test_front_door.py)
+    inner = [path for path in MODULES if package_of(path) not in ("__init__", *SHARED)]
+    assert not [
+        f"{dotted(path)}, line {line}: {module}"
+        for path in inner
+        for line, module in imports(path)
+        if broken_arrows(package_of(path), module)
+    ]
+
+
+def test_errors_import_nothing_of_floe() -> None:
+    shared = [path for path in MODULES if package_of(path) in SHARED]
+    assert not [module for path in shared for _, module in imports(path) if module.split(".")[0] == "floe"]
 
 
 def test_a_wrong_arrow_is_noticed() -> None:
@@ -91,42 +102,60 @@ ONLY_IN = {
 NEVER_IN_SPEC = {"pyarrow", "pyspark", "pandas", "polars", "fsspec", "obstore", "sqlite3", "socket", "requests"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=dotted)
-def test_outside_libraries_stay_where_they_belong(path: Path) -> None:
-    name = dotted(path)
-    for line, module in imports(path):
-        library = module.split(".")[0]
-        homes = ONLY_IN.get(library)
-        if homes is not None:
-            assert name.startswith(homes), f"line {line}: {library} belongs to {homes}"
-        if name.startswith("floe.spec"):
-            assert library not in NEVER_IN_SPEC, f"line {line}: the spec is pure, so no {library}"
+def test_outside_libraries_stay_where_they_belong() -> None:
+    assert not [
+        f"{dotted(path)}, line {line}: {module}"
+        for path in MODULES
+        for line, module in imports(path)
+        if not dotted(path).startswith(ONLY_IN.get(module.split(".")[0], "floe"))
+    ]
+
+
+def test_the_spec_is_pure() -> None:
+    assert not [
+        f"{dotted(path)}, line {line}: {module}"
+        for path in MODULES
+        if package_of(path) == "spec"
+        for line, module in imports(path)
+        if module.split(".")[0] in NEVER_IN_SPEC
+    ]
 
 
 FILE_CALLS = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "unlink", "mkdir", "urlopen", "rename"}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if package_of(p) not in ("storage", "testing", "cli")], ids=dotted)
-def test_only_storage_opens_files(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call):
-            function = node.func
-            called = function.id if isinstance(function, ast.Name) else getattr(function, "attr", None)
-            assert called not in FILE_CALLS, f"line {node.lineno}: {called}() belongs to storage/"
+def called(node: ast.Call) -> str | None:
+    """The name of what is called, without the object that it belongs to."""
+    return node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", None)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=dotted)
-def test_imports_stand_at_the_top(path: Path) -> None:
+def test_only_storage_opens_files() -> None:
+    assert not [
+        f"{dotted(path)}, line {node.lineno}: {called(node)}() belongs to storage/"
+        for path in MODULES
+        if package_of(path) not in ("storage", "testing", "cli")
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and called(node) in FILE_CALLS
+    ]
+
+
+def test_imports_stand_at_the_top() -> None:
     """An import hidden in a function usually dodges a cycle that the design should not have."""
-    tree = ast.parse(path.read_text())
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            hidden = [n.lineno for n in ast.walk(function) if isinstance(n, ast.Import | ast.ImportFrom)]
-            assert not hidden, f"{function.name} imports at line {hidden}"
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    assert not [
+        f"{dotted(path)}, line {inner.lineno}: {function.name} imports"
+        for path in MODULES
+        for function in nodes(path)
+        if isinstance(function, functions)
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    ]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=dotted)
-def test_every_module_says_what_it_is_for(path: Path) -> None:
-    text = path.read_text()
-    if text.strip():
-        assert ast.get_docstring(ast.parse(text)), "no docstring"
+def test_every_module_says_what_it_is_for() -> None:
+    modules = {dotted(path): nodes(path)[0] for path in MODULES}
+    assert not [
+        name
+        for name, tree in modules.items()
+        if isinstance(tree, ast.Module) and tree.body and not ast.get_docstring(tree)
+    ]
