@@ -12,7 +12,12 @@ from floe.storage.environment import Environment, ManualClock, deterministic_env
 from floe.storage.memory import MemoryStorage
 from helpers.postgres import postgres_database
 
-CATALOGS = ("files", "sqlite", "postgres", "memory")
+CATALOGS = [  # the quick two in every run, the others in the slow tier
+    "memory",
+    "sqlite",
+    pytest.param("files", marks=pytest.mark.slow),
+    pytest.param("postgres", marks=pytest.mark.slow),
+]
 COLUMNS = "id bigint not null, day date, amount decimal(9, 2), note string"
 
 _numbers = itertools.count()
