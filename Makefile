@@ -61,7 +61,7 @@ interop: ## Java Iceberg reads what Floe wrote, and agrees on every rule asked
 	@command -v mvn >/dev/null || { echo "missing: Maven, which brings Java Iceberg (for example: apt-get install maven)"; exit 1; }
 	@scripts/setup.sh .venv-interop requirements/dev.txt requirements/interop.txt
 	@echo "interop: Java Iceberg on Spark as oracle"
-	@.venv-interop/bin/python -m pytest -q -m interop tests/interop
+	@.venv-interop/bin/python -m pytest -q $(SPARKS) -m interop tests/interop
 
 docs: ## the documentation site, into site/
 	@scripts/setup.sh .venv-docs requirements/dev.txt requirements/docs.txt

@@ -1,4 +1,4 @@
-"""Java Iceberg as oracle: one JVM (a small local Spark) for all tests here, with the jar that Maven brings."""
+"""Java Iceberg as oracle: one JVM (a small local Spark) for all tests of a process, with the jar that Maven brings."""
 
 import json
 import os
@@ -25,6 +25,13 @@ def jar_of(group: str, artifact: str, version: str) -> Path:
         coordinates = f"-Dartifact={group}:{artifact}:{version}"
         subprocess.run(["mvn", "-q", "dependency:get", coordinates, "-Dtransitive=false"], check=True)
     return jar
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Fetch the jars once, before several processes ask Maven for the same files at the same time."""
+    if not hasattr(session.config, "workerinput"):
+        for coordinates in (ICEBERG, *DRIVERS):
+            jar_of(*coordinates)
 
 
 def compiled_bridge(target: Path, jar: Path) -> Path:
