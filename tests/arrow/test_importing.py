@@ -3,6 +3,7 @@
 import datetime as dt
 import io
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from floe.spec.codecs.single_value import decode
 from floe.spec.schemas.name_mapping import format_name_mapping
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DATE, DOUBLE, LONG, STRING, TIMESTAMP, DecimalType, Field, StructType
+from floe.storage.local import LocalStorage
 from helpers.written_rows import target_of
 
 SCHEMA = Schema(
@@ -253,6 +255,20 @@ def test_locations() -> None:
         data_files_at(target, ["memory:out"])
     with pytest.raises(InvalidInput, match="a location is text, found 7"):
         data_files_at(target, [7])  # type: ignore[list-item]
+    assert data_files_at(target, ["memory:in/day=2/b.orc", "memory:/in/day=2/b.orc", "memory://in"]) == [
+        "memory:in/day=2/b.orc",
+        "memory://in/day=1/a.parquet",
+    ], "a file is there once, however it is spelled"
+
+
+def test_folders_above_the_one_that_is_named_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / ".cache" / "in"
+    folder.mkdir(parents=True)
+    (folder / "a.parquet").write_bytes(b"")
+    monkeypatch.chdir(folder.parent)
+    target = WriteTarget(None, LocalStorage(), None, None)  # type: ignore[arg-type]
+    assert data_files_at(target, ["in"]) == [f"{folder}/a.parquet"]
+    assert data_files_at(target, [f"{tmp_path}/x/../.cache/in"]) == [f"{folder}/a.parquet"]
 
 
 def test_bounds_that_lie_about_zeros_and_nan() -> None:

@@ -14,7 +14,7 @@ from floe.storage.prefix_map import PrefixMap
 from floe.storage.protocol import Storage
 
 LOCAL = LocalStorage()
-MOVED = PrefixMap(LOCAL, {"s3://b/wh": "/copy", "s3://b/wh/t/x=1": "/apart"})
+MOVED = PrefixMap(LOCAL, {"s3://b/wh": "/copy", "s3://b/wh/t/x=1": "/apart", "local:///": "/trino"})
 NAMES = ["a", "..", ".", "", "x=1", "day=2024-01-01", "b c", "100%", "ä", "x+y", "a:b"]
 
 
@@ -30,6 +30,43 @@ def one_by_one(storage: Storage, path: str) -> str:
 def test_urls_together_are_those_of_each(storage: Storage, root: str, folders: list[list[str]]) -> None:
     paths = ["/".join([root, *names, f"{n}.parquet"]) for n, names in enumerate(folders)]
     assert urls_of(storage, pa.array(paths, pa.string())).to_pylist() == [one_by_one(storage, path) for path in paths]
+
+
+ROOTS = [
+    *("", "/", "/wh", "file:", "file:/wh/t", "file://", "file:///wh/t", "file://localhost/wh", "local://", "local:/wh"),
+    *("s3://b", "s3://b/wh/t", "s3a://b/wh/t", "s3n://b2/wh/t", "s3://b2", "gs://b", "hdfs://nn", "hdfs://", "hdfs:"),
+    *(
+        "viewfs://",
+        "viewfs://cluster/wh",
+        "abfss://c@acct.dfs.core.windows.net",
+        "wasbs://c@acct.blob.core.windows.net",
+    ),
+]
+
+
+@given(
+    storage=st.sampled_from([LOCAL, MOVED]),
+    places=st.lists(st.tuples(st.sampled_from(ROOTS), st.lists(st.sampled_from(NAMES), max_size=2)), max_size=8),
+)
+def test_urls_of_mixed_spellings_schemes_and_buckets(storage: Storage, places: list[tuple[str, list[str]]]) -> None:
+    paths = ["/".join([root, f"w{n % 2}", *names, f"{n}.parquet"]) for n, (root, names) in enumerate(places)]
+    assert urls_of(storage, pa.array(paths, pa.string())).to_pylist() == [one_by_one(storage, path) for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("paths", "urls"),
+    [
+        (["file:/wh/t/a", "file:///wh/t/b"], ["file:/wh/t/a", "file:/wh/t/b"]),
+        (["file:///one/a", "file:///two/b"], ["file:/one/a", "file:/two/b"]),
+        (["s3://b1/t/a", "s3://b2/t/b"], ["s3://b1/t/a", "s3://b2/t/b"]),
+        (["s3://b/t/a", "s3a://b/t/b"], ["s3://b/t/a", "s3a://b/t/b"]),
+        (["hdfs://nn/one/a", "hdfs://nn/two/b"], ["hdfs://nn/one/a", "hdfs://nn/two/b"]),
+        (["viewfs:///one/a", "viewfs:///two/b"], ["viewfs:///one/a", "viewfs:///two/b"]),
+        (["local:///one/a", "local:///two/b"], ["file:/trino/one/a", "file:/trino/two/b"]),
+    ],
+)
+def test_urls_of_files_that_have_less_than_a_folder_in_common(paths: list[str], urls: list[str]) -> None:
+    assert urls_of(MOVED, pa.array(paths)).to_pylist() == urls
 
 
 def test_files_without_a_common_folder() -> None:

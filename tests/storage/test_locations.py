@@ -31,6 +31,9 @@ SAME = [
     ("hdfs://nn/wh/a", "hdfs://nn:8020/wh/a"),
     ("hdfs://nn/wh/a", "hdfs://NN/wh//x/../a"),
     ("hdfs:///wh/a", "hdfs:/wh/a"),
+    ("viewfs:///wh/a", "viewfs:/wh/x/../a"),
+    ("viewfs://cluster/wh/a", "viewfs://cluster/wh//a"),
+    ("local:///wh/a", "local:/wh//a"),
     ("memory:a/b", "memory:/a/b"),
     ("memory:a/b", "memory://a/b"),
     ("memory:a/b", "memory:///a/b"),
@@ -52,6 +55,9 @@ DIFFERENT = [
     ("/wh/a#b", "/wh/a"),
     ("abfs://c@one.dfs.core.windows.net/k", "abfs://c@two.dfs.core.windows.net/k"),
     ("hdfs:///wh/a", "hdfs://nn/wh/a"),
+    ("viewfs:///wh/a", "viewfs://cluster/wh/a"),
+    ("viewfs:///wh/a", "hdfs:///wh/a"),
+    ("local:///wh/a", "/wh/a"),
     ("hdfs://nn:9000/a", "hdfs://nn/a"),
     ("/memory/a", "memory:a"),
 ]
@@ -85,6 +91,7 @@ def test_different_files(one: str, other: str) -> None:
         "s3:///key",
         "s3://",
         "hdfs:wh",
+        "local:wh",
         "/wh/\0",
         "s3://b/\0",
         "a:b",
@@ -104,7 +111,15 @@ def test_relative_paths_are_taken_from_the_working_folder(tmp_path: Path, monkey
 
 
 def test_names_below_keep_the_spelling_of_the_folder() -> None:
-    for folder in ("/wh", "file:/wh", "file:///wh", "file://localhost/wh", "hdfs://nn:8020/wh", "hdfs:/wh"):
+    for folder in (
+        "/wh",
+        "file:/wh",
+        "file:///wh",
+        "file://localhost/wh",
+        "hdfs://nn:8020/wh",
+        "hdfs:/wh",
+        "local:///wh",
+    ):
         location = parse(folder)
         assert location.spelled(location.folder + "t/a") == f"{folder}/t/a"
     for folder in ("s3a://b/wh", "wasbs://c@acct.blob.core.windows.net/wh", "memory:wh", "memory://wh"):

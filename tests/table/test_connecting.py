@@ -62,6 +62,24 @@ def test_sqlite_is_a_database_with_a_warehouse(tmp_path: Path) -> None:
     assert (tmp_path / "lake.db").exists()
 
 
+def test_what_trino_calls_local_is_where_the_prefixes_say(tmp_path: Path) -> None:
+    """Trino records `local:///x` for files below a folder that its own settings name."""
+    options = {"warehouse": "local:///wh", "prefixes": {"local:///": f"{tmp_path}/trino"}}
+    with floe.connect(f"sqlite:///{tmp_path}/lake.db", **options) as lake:
+        lake.create_namespace("db")
+        table = lake.create_table("db.t", "id bigint")
+        table.append([{"id": 1}, {"id": 2}])
+        assert table.location == "local:///wh/db/t"
+        assert (tmp_path / "trino/wh/db/t/metadata").is_dir()
+    with floe.connect(f"sqlite:///{tmp_path}/lake.db", warehouse=str(tmp_path), prefixes=options["prefixes"]) as lake:
+        assert lake.table("db.t").scan().to_arrow().num_rows == 2
+    with floe.connect(f"sqlite:///{tmp_path}/lake.db", warehouse=str(tmp_path)) as lake:  # noqa: SIM117
+        with pytest.raises(errors.InvalidLocation, match=r"local: .*prefixes=\{'local:///'"):
+            lake.table("db.t")
+    with pytest.raises(errors.InvalidInput, match=r"does not tell where its files are.*prefixes="):
+        floe.connect(f"sqlite:///{tmp_path}/lake.db", warehouse="local:///wh")
+
+
 def test_postgres_is_a_database() -> None:
     lake = floe.connect(
         "postgresql://me:hunter2@nowhere/db", warehouse="s3://b/wh", user="you", storage=MemoryStorage()

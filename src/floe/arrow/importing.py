@@ -42,6 +42,7 @@ from floe.spec.schemas.name_mapping import (
 )
 from floe.spec.schemas.schema import Schema
 from floe.spec.values import convert
+from floe.storage.locations import Location, canonical, parse
 
 __all__ = ["ImportedFiles", "data_files_at", "import_files"]
 
@@ -72,24 +73,26 @@ def data_files_at(target: WriteTarget, locations: Iterable[str]) -> list[str]:
     >>> data_files_at(WriteTarget(None, storage, None, None), ["memory:in"])
     ['memory:in/a.parquet', 'memory:in/day=1/b.parquet']
     """
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}  # each file once, however often and in however many spellings it is named
     for location in locations:
         if not isinstance(location, str):
             raise InvalidInput(f"a location is text, found {location!r:.80}")
         if not location.endswith("/") and target.storage.exists(location):
-            found[location] = None
+            found.setdefault(canonical(location), location)
             continue
-        below = [info.location for info in target.storage.list(location) if _is_data_file(info.location, location)]
+        folder = parse(location)
+        below = [info.location for info in target.storage.list(location) if _is_data_file(parse(info.location), folder)]
         if not below:
             raise InvalidInput("there is no data file at this location", location=location)
-        found.update(dict.fromkeys(below))
-    return list(found)
+        for file in below:
+            found.setdefault(canonical(file), file)
+    return list(found.values())
 
 
-def _is_data_file(location: str, folder: str) -> bool:
-    inside = location.removeprefix(folder.rstrip("/")).strip("/").split("/")
+def _is_data_file(file: Location, folder: Location) -> bool:
+    inside = file.path[len(folder.folder) :].split("/")
     hidden = any(part.startswith((".", "_")) and "=" not in part for part in inside)
-    return not hidden and any(location.endswith(ending) for ending in _FORMATS)
+    return not hidden and file.path.endswith(tuple(_FORMATS))
 
 
 def import_files(

@@ -38,8 +38,12 @@ from floe.storage.protocol import Data, Deletion, FileInfo, FileWriter
 from floe.storage.range_checks import check_range
 from floe.storage.system_errors import translated, translating
 
-__all__ = ["TEMPORARY_PREFIX", "LocalStorage"]
+__all__ = ["TEMPORARY_PREFIX", "WHERE_LOCAL_IS", "LocalStorage"]
 
+WHERE_LOCAL_IS = (
+    "local: is below a folder that only Trino's setting local.location tells: "
+    "name it with prefixes={'local:///': '/that/folder'}"
+)
 TEMPORARY_PREFIX = ".floe-tmp-"
 _WRITE_BUFFER = 1024 * 1024
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
@@ -283,7 +287,11 @@ def parse_local(location: str) -> Location:
     """A location of the local disk; others are refused."""
     parsed = parse(location)
     if parsed.scheme != "file":
-        raise InvalidLocation(f"not a file of the local disk: {parsed.scheme}:", location=location)
+        raise InvalidLocation(
+            f"not a file of the local disk: {parsed.scheme}:",
+            hint=WHERE_LOCAL_IS if parsed.scheme == "local" else None,
+            location=location,
+        )
     return parsed
 
 

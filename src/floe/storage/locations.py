@@ -12,8 +12,11 @@ access has them where it has one answer:
 - **Object stores**: `s3`, `s3a` and `s3n` are one scheme, `gs` and `gcs`, and `abfs`, `abfss`, `wasb` and `wasbs` (with
   `.dfs.` and `.blob.` hosts the same). The key is what follows the bucket's slash, to the letter: `a//b` and `a/../b`
   are names of their own.
-- **HDFS**: paths are resolved like local ones; port 8020 is the default. `hdfs:///x` names the default cluster, so it
-  is never known to be the same as `hdfs://name/x`.
+- **HDFS** and `viewfs`: paths are resolved like local ones; port 8020 is the default. `hdfs:///x` names the default
+  cluster, so it is never known to be the same as `hdfs://name/x`.
+- **`local:`** is what Trino writes for files below a folder that only its own setting (`local.location`) tells. Paths
+  are resolved like those of HDFS, and `local:///x` is never known to be the same as `/x`: a prefix map tells where the
+  folder is (`prefixes={"local:///": "/folder"}`).
 - **memory:** `memory:a`, `memory:/a` and `memory://a` are one file.
 
 >>> same_file("file:///wh/t/data/../a.parquet", "/wh/t//a.parquet")
@@ -46,9 +49,9 @@ _AZURE_HOST = re.compile(r"([^.]+)\.(?:dfs|blob)\.(.+)")
 class Location:
     """One file or folder: canonical scheme, authority (bucket, host; may be empty) and path.
 
-    Two locations are equal when they name the same file. `path` starts with a slash for `file` and `hdfs`; for object
-    stores it is the key. `root` is how the text before the path was spelled, so that names found below can be spelled
-    the same way.
+    Two locations are equal when they name the same file. `path` starts with a slash where names are paths in
+    a tree; for object stores it is the key. `root` is how the text before the path was spelled, so that names found
+    below can be spelled the same way.
 
     >>> location = parse("s3a://bucket/wh/t/")
     >>> str(location), location.authority, location.path
@@ -210,7 +213,7 @@ def _parse_azure(scheme: str, written: str, rest: str) -> Location:
     return Location(scheme, container + at + host, location.path, location.root)
 
 
-def _parse_hdfs(scheme: str, written: str, rest: str) -> Location:
+def _parse_tree(scheme: str, written: str, rest: str) -> Location:
     authority, path = _authority(written, rest)
     if not path.startswith("/"):
         raise InvalidLocation(f"a {scheme}: location without an absolute path", location=written + rest)
@@ -241,10 +244,12 @@ _CANONICAL = {
     "wasbs": "abfs",
     "az": "abfs",
 }
-_TREES = frozenset({"file", "hdfs"})
+_TREES = frozenset({"file", "hdfs", "viewfs", "local"})
 _PARSERS: dict[str, Callable[[str, str, str], Location]] = {
     "file": _parse_file,
     "abfs": _parse_azure,
-    "hdfs": _parse_hdfs,
+    "hdfs": _parse_tree,
+    "viewfs": _parse_tree,
+    "local": _parse_tree,
     "memory": _parse_memory,
 }

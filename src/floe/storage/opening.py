@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from floe.errors import InvalidInput
 from floe.storage.fsspec_files import FsspecStorage
-from floe.storage.local import LocalStorage
+from floe.storage.local import WHERE_LOCAL_IS, LocalStorage
 from floe.storage.locations import parse
 from floe.storage.memory import MemoryStorage
 from floe.storage.object_stores import OBJECT_SCHEMES, ObjectStorage
@@ -32,6 +32,11 @@ def _open_memory(scheme: str, options: Mapping[str, Any]) -> Storage:
     return MemoryStorage(**_only(scheme, options, "clock"))
 
 
+def _open_trinos_local(scheme: str, options: Mapping[str, Any]) -> Storage:
+    # fsspec would take local:///x for /x: another file than the one that was written, unless the folder is /.
+    raise InvalidInput(f"{scheme}: does not tell where its files are", hint=WHERE_LOCAL_IS)
+
+
 def _open_objects(scheme: str, options: Mapping[str, Any]) -> Storage:
     return Retrying(ObjectStorage(scheme, options))
 
@@ -41,7 +46,12 @@ def _open_fsspec(scheme: str, options: Mapping[str, Any]) -> Storage:
 
 
 OPENERS: Mapping[str, Opener] = MappingProxyType(
-    {"file": _open_local, "memory": _open_memory, **dict.fromkeys(OBJECT_SCHEMES, _open_objects)}
+    {
+        "file": _open_local,
+        "memory": _open_memory,
+        "local": _open_trinos_local,
+        **dict.fromkeys(OBJECT_SCHEMES, _open_objects),
+    }
 )
 """Who opens what; schemes that are not here are left to fsspec."""
 

@@ -2,7 +2,7 @@
 
 | option | meaning |
 |---|---|
-| `prefixes` | `{"/old/root/": "/new/root/"}`: files recorded below one folder are found below another (a moved or copied table) |
+| `prefixes` | `{"/old/root/": "/new/root/"}`: files recorded below one folder are found below another (a moved or copied table, or Trino's `local:///`) |
 | `roots` | folders that may be touched, and no others; by default everything in the store of the warehouse |
 | `max_read_bytes` | the most that one read takes into memory (1 GiB) |
 | `storage` | a storage of your own, in place of all this |
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from floe.errors import InvalidSettings
 from floe.storage.access import DEFAULT_MAX_READ_BYTES, Access
-from floe.storage.locations import parse
+from floe.storage.locations import is_below, parse
 from floe.storage.opening import open_storage
 from floe.storage.prefix_map import PrefixMap
 from floe.storage.protocol import Storage
@@ -42,7 +42,9 @@ def storage_for(location: str, options: Mapping[str, Any]) -> Storage:
     roots = _roots(own.get("roots"))
     storage = own.get("storage")
     if storage is None:
-        storage = _opened([location, *(roots or ()), *prefixes.values()], given)
+        # local: has no store of its own: its files are where the map says.
+        mapped = parse(location).scheme == "local" and any(is_below(location, prefix) for prefix in prefixes)
+        storage = _opened([*(() if mapped else (location,)), *(roots or ()), *prefixes.values()], given)
     elif given:
         raise InvalidSettings(f"a storage was given, so there is nothing that takes {', '.join(sorted(given))}")
     limit = own.get("max_read_bytes", DEFAULT_MAX_READ_BYTES)

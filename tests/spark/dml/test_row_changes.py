@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from datetime import date
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
@@ -14,6 +16,13 @@ from floe.formats.writers.equality_deletes import write_equality_deletes
 from floe.formats.writers.target import WriteTarget
 from helpers.spark import Spark
 from helpers.spark_statements import COW, MOR, Make
+
+
+def parquet_of(rows: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(rows, sink)
+    return sink.getvalue()
+
 
 # files --------------------------------------------------------------------------------------------------------------
 
@@ -28,6 +37,27 @@ def test_only_files_with_changed_rows_are_written_anew(session: Spark, make: Mak
     assert len(before - after) == 1
     assert len(after - before) == 1
     assert t.rows("id") == [(1,), (2,), (3,), (5,), (6,)]
+
+
+@pytest.mark.parametrize(("mode", "version"), [(COW, 3), (MOR, 2)])
+def test_files_that_writers_spell_differently(session: Spark, make: Make, mode: str, version: int) -> None:
+    """Flink records `file:/x`, Floe `/x` or `file:///x`: they are read, and changed, together."""
+    t = make(mode=mode, version=version, rows="(1, 'a'), (2, 'b')")
+    for spelling, id in (("file:", 3), ("file://", 5), ("file://localhost", 7)):
+        path = f"{t.table.location.removeprefix('file:')}/elsewhere/{id}.parquet"
+        t.table.storage.write(path, parquet_of(pa.table({"id": pa.array([id, id + 1], pa.int32()), "v": ["x", "y"]})))
+        t.table.add_files(spelling + path)
+    files = t.table.inspect.files()["file_path"].to_pylist()
+    assert {path.partition("/")[0] for path in files} == {"", "file:"}
+    assert {row[0] for row in t.rows("_file")} == set(files)
+    session(
+        f"MERGE INTO {t.name} t USING (SELECT explode(array(1, 3, 5, 7, 9)) AS id) s ON t.id = s.id "
+        "WHEN MATCHED AND s.id = 7 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'm' "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')"
+    )
+    session(f"DELETE FROM {t.name} WHERE concat(v, id) IN ('y4', 'y6')")
+    assert t.rows() == [(1, "m"), (2, "b"), (3, "m"), (5, "m"), (8, "y"), (9, "new")]
+    assert t.table.scan().to_arrow().num_rows == 6
 
 
 def test_a_statement_that_changes_nothing_makes_no_snapshot(session: Spark, make: Make) -> None:

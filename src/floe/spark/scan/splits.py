@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -29,6 +30,8 @@ _SAFE: Final = "/:@&=+$,;-_.!~*'()"
 _PLAIN: Final = r"^[A-Za-z0-9/:@&=+$,;_.!~*'()-]*$"
 _RELATIVE: Final = r"/\.{0,2}(/|$)"
 """Names that are not there once a path is resolved."""
+_ROOT: Final = r"^(?P<root>(?:[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/]*)?)?)"
+"""What a text begins with before its path; nothing, where that is a plain path."""
 
 
 def splits_for(
@@ -99,22 +102,48 @@ def urls_of(storage: Storage, paths: pa.StringArray) -> pa.Array:
     """The URLs of files, as Hadoop writes them.
 
     Nearly all files of a table are below one folder and have plain names, so that only the folder has to be looked at.
+    Where writers spell locations differently (`file:/`, `file:///`), or files lie in several buckets, each scheme with
+    its authority has a folder of its own: what texts begin with in common is a folder only after those.
+
+    >>> from floe.storage.local import LocalStorage
+    >>> urls_of(LocalStorage(), pa.array(["file:/wh/a", "file:///wh/b", "s3://b1/c", "s3://b2/d"])).to_pylist()
+    ['file:/wh/a', 'file:/wh/b', 's3://b1/c', 's3://b2/d']
     """
     if not len(paths):
         return paths
     ends = pc.min_max(paths)
-    shared = os.path.commonprefix([ends["min"].as_py(), ends["max"].as_py()])  # noqa: RUF071 (of texts is meant)
-    folder = shared.rpartition("/")[0]
-    names = pc.utf8_slice_codeunits(paths, len(folder))
+    first, last = ends["min"].as_py(), ends["max"].as_py()
+    root = _root(first)
+    if _root(last) != root:
+        return _urls_by_root(storage, paths)
+    shared = os.path.commonprefix([first, last])  # noqa: RUF071 (of texts is meant)
+    folder = shared[: shared.rfind("/") + 1]
+    names = pc.utf8_slice_codeunits(paths, max(0, len(folder) - 1))  # with the slash before them
     plain = pc.and_(pc.match_substring_regex(names, _PLAIN), pc.invert(pc.match_substring_regex(names, _RELATIVE)))
-    if not folder or _maps_below(storage, folder):
+    if len(folder) <= len(root) or _maps_below(storage, folder):
         plain = pa.array(np.zeros(len(paths), np.bool_))
-    start = _url(storage, folder) if pc.any(plain).as_py() else ""
+    start = _url(storage, folder).removesuffix("/") if pc.any(plain).as_py() else ""
     found = pc.binary_join_element_wise(pa.scalar(start), names, pa.scalar(""))
     if pc.all(plain).as_py():
         return found
     others = [_url(storage, path) for path in paths.filter(pc.invert(plain)).to_pylist()]
     return pc.replace_with_mask(found, pc.invert(plain), pa.array(others, pa.string()))
+
+
+def _urls_by_root(storage: Storage, paths: pa.StringArray) -> pa.Array:
+    """The URLs of files of several stores, or of one that is spelled in several ways."""
+    roots = pc.struct_field(pc.extract_regex(paths, _ROOT), "root")
+    found = paths
+    for root in pc.unique(roots):
+        chosen = pc.equal(roots, root)
+        found = pc.replace_with_mask(found, chosen, urls_of(storage, paths.filter(chosen)))
+    return found
+
+
+def _root(path: str) -> str:
+    """Scheme and authority as they are spelled: what is before the path."""
+    found = re.match(_ROOT, path)
+    return found["root"] if found else ""
 
 
 def _url(storage: Storage, location: str) -> str:
