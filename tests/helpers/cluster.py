@@ -19,7 +19,12 @@ PROGRAM_SECONDS = 900
 
 def run_on(master: str, folder: Path, *parts: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
     """What the parts of `helpers.cluster_program` give on a cluster."""
-    command = [sys.executable, "-m", "helpers.cluster_program", master, str(folder), *parts]
+    return run_program("helpers.cluster_program", folder, master, str(folder), *parts, env=env)
+
+
+def run_program(module: str, folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What a program, a module of its own process, gives as the JSON of its last line."""
+    command = [sys.executable, "-m", module, *arguments]
     run = subprocess.run(
         command,
         env={**_environment(), **(env or {})},

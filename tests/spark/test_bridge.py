@@ -1,12 +1,15 @@
 """Python objects as Java interfaces: every method is there, errors and equality go both ways."""
 
 import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from py4j.clientserver import ClientServerConnection  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import (
     AnalysisException,
     IllegalArgumentException,
@@ -27,7 +30,7 @@ from floe.spark.bridge.interfaces import (
     tables,
     writes,
 )
-from floe.spark.bridge.jvm import Jvm, jvm_of
+from floe.spark.bridge.jvm import Jvm, Once, jvm_of
 from floe.spark.bridge.partitioned_files import FileParts, partitioned_files
 from floe.spark.bridge.proxies import Proxy, proxy_of
 from floe.spark.scan.splits import urls_of
@@ -90,6 +93,43 @@ def test_errors_are_spark_s_with_our_message(jvm: Jvm, raised: Exception, expect
     assert str(raised) in str(caught.value)
     assert "Traceback" not in str(caught.value)
     assert "Py4J" not in str(caught.value)
+
+
+def test_a_java_call_that_failed_tells_its_causes_and_no_frames(jvm: Jvm) -> None:
+    told = "An error occurred while calling o1.f. Trace:\njava.lang.IllegalArgumentException: not an instance\n"
+    frames = "\tat a.B.f(B.java:7)\nCaused by: java.io.IOException: no disk\n\tat a.C.g(C.java:1)\n\t... 3 more\n\n"
+    with pytest.raises(SparkRuntimeException) as caught:
+        jvm.array("java.lang.Object", [Answering(jvm, Py4JError(told + frames))])[0].name()
+    assert "IllegalArgumentException: not an instance\nCaused by: java.io.IOException: no disk" in str(caught.value)
+    assert "B.java" not in str(caught.value)
+    assert "more" not in str(caught.value)
+
+
+def test_a_value_is_made_once_for_all_threads() -> None:
+    once, asked, made = Once(), threading.Barrier(4), []
+
+    def make() -> object:
+        with pytest.raises(threading.BrokenBarrierError):  # another thread in here would find the barrier whole
+            together.wait(0.2)
+        made.append(object())
+        return made[-1]
+
+    def ask(_: int) -> object:
+        asked.wait()
+        return once("key", make)
+
+    together = threading.Barrier(2)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(ask, range(4)))
+    assert found == made * 4
+
+
+def test_what_could_not_be_made_is_made_by_the_next_who_asks() -> None:
+    once = Once()
+    with pytest.raises(ZeroDivisionError):
+        once("key", lambda: 1 // 0)
+    assert once("key", lambda: 1) == 1
+    assert once("other", lambda: once("key", lambda: 2)) == 1
 
 
 def test_equal_keys_are_equal_objects_to_the_jvm(jvm: Jvm) -> None:

@@ -1,6 +1,8 @@
 """Sessions: made and attached, with several catalogs; what is missing is told in one sentence."""
 
 import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from floe import errors
 from floe.spark import requirements
 from floe.spark.requirements import check_environment, check_session
 from floe.spark.session import FloeSession
+from helpers.cluster import run_program
+from helpers.fresh_session import ANSWERS
 from helpers.spark import Spark
 
 
@@ -72,6 +76,31 @@ def test_batches_of_a_stream_can_use_the_catalogs(session: Spark, tmp_path: Path
     writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
     writer.trigger(availableNow=True).foreachBatch(into_the_table).start().awaitTermination()
     assert session.sorted("SELECT * FROM lake.batches.t") == [(1,), (2,)]
+
+
+@pytest.mark.slow
+def test_first_statements_in_threads_and_a_session_after_another(tmp_path: Path) -> None:
+    """Every class is compiled once in a JVM, whichever threads and sessions need it first."""
+    found = run_program("helpers.fresh_session", tmp_path, str(tmp_path))
+    assert found == {"answers": [str(answer) for answer in ANSWERS], "once more": [3, 3]}
+
+
+def test_sessions_are_attached_in_threads(session: Spark, tmp_path: Path) -> None:
+    names = [f"threads{number}" for number in range(4)]
+    other, together = session.session.newSession(), threading.Barrier(len(names))
+
+    def attach_and_ask(name: str) -> Any:
+        together.wait()
+        floe.attach(other, {name: str(tmp_path / name)})
+        return other.sql(f"SHOW NAMESPACES IN {name}").collect()
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        assert list(threads.map(attach_and_ask, names)) == [[]] * len(names)
+    assert isinstance(other, FloeSession)
+    assert {*names, "lake", "sq"} <= set(other.lakes)
+    rules = other._jsparkSession.experimental().extraOptimizations()
+    told = [rules.apply(place).ruleName() for place in range(rules.size())]
+    assert sorted(told) == sorted(set(told))
 
 
 def test_the_default_catalog(session: Spark) -> None:

@@ -69,23 +69,24 @@ def attach(
 
 def _attached(session: SparkSession, lakes: Mapping[str, Lake], ship: bool = False) -> FloeSession:
     jvm, java_session = jvm_of(session), session._jsparkSession
-    application = _application(jvm)
-    inherited = {} if lakes else {name: catalog.lake for name, catalog in application.items()}
-    known = {**inherited, **getattr(session, "_floe_catalogs", {}), **lakes}
-    added = {name: SparkCatalog(jvm, name, lake) for name, lake in lakes.items()}
-    application.update(added)
-    register_catalogs(jvm, java_session, added)
-    install_rule(jvm, java_session)
-    install_function_rule(jvm, java_session)
-    prepare_new_sessions(jvm, java_session, lambda new: _prepare(jvm, new))
-    install_format(jvm, lambda options: found_table(jvm, application, options))
-    merge_frames_again()
-    if ship:
-        ship_code(session.sparkContext)
-    session.__class__ = FloeSession
-    assert isinstance(session, FloeSession)
-    session._floe_catalogs = known
-    return session
+    with jvm.lock:
+        application = _application(jvm)
+        inherited = {} if lakes else {name: catalog.lake for name, catalog in application.items()}
+        known = {**inherited, **getattr(session, "_floe_catalogs", {}), **lakes}
+        added = {name: SparkCatalog(jvm, name, lake) for name, lake in lakes.items()}
+        application.update(added)
+        register_catalogs(jvm, java_session, added)
+        install_rule(jvm, java_session)
+        install_function_rule(jvm, java_session)
+        prepare_new_sessions(jvm, java_session, lambda new: _prepare(jvm, new))
+        install_format(jvm, lambda options: found_table(jvm, application, options))
+        merge_frames_again()
+        if ship:
+            ship_code(session.sparkContext)
+        session.__class__ = FloeSession
+        assert isinstance(session, FloeSession)
+        session._floe_catalogs = known
+        return session
 
 
 def _prepare(jvm: Jvm, java_session: Any) -> None:
@@ -97,8 +98,7 @@ def _prepare(jvm: Jvm, java_session: Any) -> None:
 
 def _application(jvm: Jvm) -> dict[str, SparkCatalog]:
     """The catalogs of all sessions of this Spark application: those that Spark makes by itself have them all."""
-    found: dict[str, SparkCatalog] = jvm.remembered.setdefault("catalogs of the application", {})
-    return found
+    return jvm.once("catalogs of the application", dict[str, SparkCatalog])
 
 
 def _lakes(catalogs: Mapping[str, Where] | None, more: Mapping[str, Where]) -> dict[str, Lake]:

@@ -26,9 +26,10 @@ def compiled(jvm: Jvm, source: str) -> Any:
 
 def made_of_source(jvm: Jvm, source: str, name: str, arguments: Sequence[Any]) -> Any:
     """An object of a class with one constructor, which is compiled unless it has been before."""
-    key = f"constructor of {name}"
-    constructor = jvm.remembered.get(key)
-    if constructor is None:
-        (constructor,) = compiled(jvm, source).getClassLoader().loadClass(name).getConstructors()
-        jvm.remembered[key] = constructor
+    constructor = jvm.constructors(name, lambda: _constructor(jvm, source, name))
     return constructor.newInstance(jvm.array("java.lang.Object", arguments))
+
+
+def _constructor(jvm: Jvm, source: str, name: str) -> Any:
+    (constructor,) = compiled(jvm, source).getClassLoader().loadClass(name).getConstructors()
+    return constructor

@@ -74,10 +74,17 @@ def to_java(jvm: Jvm, error: Exception) -> Exception:
         return JavaError("", _spark_exception(jvm, "SparkUnsupportedOperationException", str(error)))
     if isinstance(error, InvalidInput | NotFound | AlreadyExists):
         return JavaError("", _spark_exception(jvm, "SparkIllegalArgumentException", str(error)))
-    message = (
-        str(error) if isinstance(error, FloeError) else f"{type(error).__name__}: {str(error).partition('Trace:')[0]}"
-    )
+    message = str(error) if isinstance(error, FloeError) else f"{type(error).__name__}: {_without_frames(str(error))}"
     return JavaError("", _spark_exception(jvm, "SparkRuntimeException", message))
+
+
+def _without_frames(message: str) -> str:
+    r"""What py4j tells of a call that failed: the Java exceptions that it came of, without their traces.
+
+    >>> _without_frames("Calling o1.f failed. Trace:\njava.lang.Exception: why\n\tat a.B(C.java:1)\n\n")
+    'Calling o1.f failed. Trace:\njava.lang.Exception: why'
+    """
+    return "\n".join(line for line in message.splitlines() if not re.match(r"\s+(at |\.\.\. \d)", line)).strip()
 
 
 def to_python(error: Exception) -> Exception:

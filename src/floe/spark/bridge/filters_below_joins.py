@@ -92,7 +92,4 @@ public class FiltersBelowJoins extends org.apache.spark.sql.catalyst.rules.Rule 
 
 def filters_below_joins(jvm: Jvm) -> Any:
     """The rule: one for all sessions of a JVM."""
-    found = jvm.remembered.get(_RULE)
-    if found is None:
-        found = jvm.remembered[_RULE] = made_of_source(jvm, _SOURCE, _RULE, [])
-    return found
+    return jvm.once(_RULE, lambda: made_of_source(jvm, _SOURCE, _RULE, []))

@@ -139,10 +139,7 @@ class OwnCalls(UnaryOperator):
 
 def function_rule(jvm: Jvm) -> Any:
     """The rule: one for all sessions of a JVM."""
-    found = jvm.remembered.get(FUNCTION_RULE)
-    if found is None:
-        found = jvm.remembered[FUNCTION_RULE] = made_of_source(jvm, _SOURCE, FUNCTION_RULE, [OwnCalls(jvm)])
-    return found
+    return jvm.once(FUNCTION_RULE, lambda: made_of_source(jvm, _SOURCE, FUNCTION_RULE, [OwnCalls(jvm)]))
 
 
 def install_function_rule(jvm: Jvm, java_session: Any) -> None:
@@ -152,14 +149,14 @@ def install_function_rule(jvm: Jvm, java_session: Any) -> None:
 
 def _template(jvm: Jvm, function: Expressible, names: Sequence[str]) -> Any:
     """The expression of a function, with columns for its arguments."""
-    key = ("expression of", function.key())
-    found = jvm.remembered.get(key)
-    if found is None:
-        spark = SparkSession(jvm.context, jvm.active_session())
-        types = zip(names, function.argument_types(), strict=True)
-        base = ", ".join(f"CAST(NULL AS {type_}) AS {name}" for name, type_ in types) or "1 AS nothing"
-        frame: Any = spark.sql(f"SELECT {base}").select(function.expressed().alias("result"))
-        plan = frame._jdf.queryExecution().analyzed()
-        finished = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(plan)
-        found = jvm.remembered[key] = finished.projectList().apply(0).child()
-    return found
+    return jvm.once(("expression of", function.key()), lambda: _made_template(jvm, function, names))
+
+
+def _made_template(jvm: Jvm, function: Expressible, names: Sequence[str]) -> Any:
+    spark = SparkSession(jvm.context, jvm.active_session())
+    types = zip(names, function.argument_types(), strict=True)
+    base = ", ".join(f"CAST(NULL AS {type_}) AS {name}" for name, type_ in types) or "1 AS nothing"
+    frame: Any = spark.sql(f"SELECT {base}").select(function.expressed().alias("result"))
+    plan = frame._jdf.queryExecution().analyzed()
+    finished = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(plan)
+    return finished.projectList().apply(0).child()

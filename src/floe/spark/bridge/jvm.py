@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from py4j.java_collections import JavaArray  # type: ignore[import-untyped]
 from py4j.java_gateway import JavaClass, JavaMember  # type: ignore[import-untyped]
@@ -20,7 +20,9 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from floe.spark.bridge.compiling import made_of_source
 from floe.spark.bridge.proxies import Proxy
 
-__all__ = ["Jvm", "jvm_of"]
+__all__ = ["Jvm", "Once", "jvm_of"]
+
+T = TypeVar("T")
 
 _SQL: Final = "org.apache.spark.sql."
 _CONVERTERS: Final = "scala.jdk.javaapi.CollectionConverters"
@@ -63,10 +65,40 @@ class _Class(JavaClass):  # type: ignore[misc]
         return found
 
 
-class Jvm:
-    """The JVM of a Spark session; there is one for each gateway, made by `jvm_of`."""
+class Once:
+    """Values by keys, each made once however many threads ask for it at the same time.
 
-    def __init__(self, spark: SparkSession) -> None:
+    Each key has a lock of its own, not all of them one: what makes a value may call the JVM, which may call Python in
+    another thread, which may ask for other keys.
+
+    >>> once = Once()
+    >>> once("answer", lambda: 42), once("answer", lambda: 43)
+    (42, 42)
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+        self._locks: dict[Any, threading.RLock] = {}
+
+    def __call__(self, key: Any, make: Callable[[], T]) -> T:
+        """The value of a key; whoever asks while it is made waits for it, and makes it if that failed."""
+        if key not in self._found:
+            with self._lock:
+                lock = self._locks.setdefault(key, threading.RLock())
+            with lock:
+                if key not in self._found:
+                    self._found[key] = make()
+            with self._lock:
+                self._locks.pop(key, None)
+        found: T = self._found[key]
+        return found
+
+
+class Jvm:
+    """The JVM of a Spark session; there is one for each gateway and Spark context, made by `jvm_of`."""
+
+    def __init__(self, spark: SparkSession, constructors: Once) -> None:
         self.gateway: Any = spark.sparkContext._gateway
         self.context: Any = spark.sparkContext
         ensure_callback_server_started(self.gateway)  # type: ignore[no-untyped-call]
@@ -76,8 +108,14 @@ class Jvm:
                 parameters.propagate_java_exceptions = True  # so that ours arrive as the exceptions that they are
         self._classes: dict[str, Any] = {}
         self._made: dict[str, Any] = {}
-        self.remembered: dict[Any, Any] = {}
-        """What others keep for as long as the JVM lives."""
+        self.once: Once = Once()
+        """What others keep for as long as the Spark context lives."""
+
+        self.constructors: Once = constructors
+        """Those of compiled classes: py4j tells classes apart by their names, so there is one of a name in a JVM."""
+
+        self.lock: Any = threading.RLock()
+        """For what is looked at and then changed in one piece, without statements in between."""
 
         self.version: tuple[int, int] = _version(spark.version)
         """Spark's version, such as (4, 1)."""
@@ -125,12 +163,12 @@ class Jvm:
 
     def made(self, name: str, arguments: Sequence[Any]) -> Any:
         """An object of a class with one constructor; what newer versions of it take in addition is left out."""
-        key = f"arguments of {name}"
-        count = self.remembered.get(key)
-        if count is None:
-            (constructor,) = self.reflected(name).getConstructors()
-            count = self.remembered[key] = constructor.getParameterCount()
+        count = self.once(f"arguments of {name}", lambda: self._parameter_count(name))
         return self.named(name)(*arguments, *[self.none] * (count - len(arguments)))
+
+    def _parameter_count(self, name: str) -> int:
+        (constructor,) = self.reflected(name).getConstructors()
+        return int(constructor.getParameterCount())
 
     @cached_property
     def none(self) -> Any:
@@ -342,8 +380,10 @@ def jvm_of(spark: SparkSession) -> Jvm:
     gateway = spark.sparkContext._gateway
     with _lock:
         found = _known.get(id(gateway))
-        if found is None or found.gateway is not gateway or found.context is not spark.sparkContext:
-            found = _known[id(gateway)] = Jvm(spark)
+        if found is None or found.gateway is not gateway:
+            found = _known[id(gateway)] = Jvm(spark, Once())
+        elif found.context is not spark.sparkContext:
+            found = _known[id(gateway)] = Jvm(spark, found.constructors)
         return found
 
 

@@ -140,7 +140,4 @@ def file_partitions(jvm: Jvm, written: bytes, size: int, cost: int) -> Any:
 
 
 def _readers(jvm: Jvm) -> Any:
-    found = jvm.remembered.get(_NAME)
-    if found is None:
-        found = jvm.remembered[_NAME] = made_of_source(jvm, _SOURCE, _NAME, [])
-    return found
+    return jvm.once(_NAME, lambda: made_of_source(jvm, _SOURCE, _NAME, []))

@@ -66,9 +66,7 @@ def partitioned_files(jvm: Jvm, parts: FileParts, kinds: Sequence[Kind], size: i
     `kinds` are the types of their constants.
     """
     key = ("partitioned files", *kinds)
-    template: _Template | None = jvm.remembered.get(key)
-    if template is None:
-        template = jvm.remembered[key] = _Template(jvm, kinds)
+    template = jvm.once(key, lambda: _Template(jvm, kinds))
     # the first of the array is a sample, which brings the descriptions of the classes
     return file_partitions(jvm, pa.compress(template.filled(parts), "zstd", asbytes=True), size, cost)  # py4j is slow
 
@@ -228,8 +226,8 @@ def _made(jvm: Jvm, sample: FileParts, kinds: Sequence[Kind]) -> Any:
             case "int":
                 row.setInt(place, value)
     path = jvm.named("org.apache.spark.paths.SparkPath").fromUrlString(sample.urls[0].as_py())
-    places = jvm.remembered.setdefault("no places", jvm.strings([]))
-    nothing = jvm.remembered.setdefault("empty map", jvm.scala_map({}))
+    places = jvm.once("no places", lambda: jvm.strings([]))
+    nothing = jvm.once("empty map", lambda: jvm.scala_map({}))
     return jvm.named(_FILES)(row, path, start, length, places, 0, size, nothing)
 
 

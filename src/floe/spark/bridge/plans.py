@@ -7,7 +7,7 @@ generated code what they are in Java.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql import Column
@@ -35,7 +35,7 @@ class Expressions:
     def literal(self, sql: str) -> Any:
         """A literal of SQL, such as `7`, `7L` or `true`."""
         parser = "org.apache.spark.sql.catalyst.parser.CatalystSqlParser"
-        return self._kept(f"literal {sql}", lambda: self._jvm.module(parser).parseExpression(sql))
+        return self._jvm.once(f"literal {sql}", lambda: self._jvm.module(parser).parseExpression(sql))
 
     def text(self, value: str) -> Any:
         """A text."""
@@ -50,18 +50,11 @@ class Expressions:
         jvm = self._jvm
         type_ = data_type
         if isinstance(data_type, str):
-            type_ = self._kept(f"type {data_type}", lambda: jvm.data_type(data_type))
-        kind = self._kept(f"class {class_name}", lambda: jvm.reflected(class_name))
+            type_ = jvm.once(f"type {data_type}", lambda: jvm.data_type(data_type))
+        kind = jvm.once(f"class {class_name}", lambda: jvm.reflected(class_name))
         return self.made(
             "objects.StaticInvoke", kind, type_, method, jvm.seq(arguments), jvm.seq([]), True, nullable, True, jvm.none
         )
-
-    def _kept(self, key: str, make: Callable[[], Any]) -> Any:
-        """What never changes is made once."""
-        found = self._jvm.remembered.get(key)
-        if found is None:
-            found = self._jvm.remembered[key] = make()
-        return found
 
     def alias(self, expression: Any, attribute: Any) -> Any:
         """An expression under the name and the id of an attribute."""

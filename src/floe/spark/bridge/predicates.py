@@ -184,10 +184,7 @@ def read_aggregates(jvm: Jvm, aggregation: Any) -> Aggregates:
 
 
 def _reader(jvm: Jvm) -> Any:
-    found = jvm.remembered.get(_NAME)
-    if found is None:
-        found = jvm.remembered[_NAME] = made_of_source(jvm, _SOURCE, _NAME, [])
-    return found
+    return jvm.once(_NAME, lambda: made_of_source(jvm, _SOURCE, _NAME, []))
 
 
 def _node(tree: Any) -> Node:

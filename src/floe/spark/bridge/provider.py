@@ -58,15 +58,17 @@ class TableFinder(Function):
 
 def install_format(jvm: Jvm, find: Callable[[Mapping[str, str]], Any]) -> None:
     """Make the format `iceberg` known to a JVM; tables are found by options, whose names come in small letters."""
-    if _CLASS in jvm.remembered:
-        return
+    jvm.once(_CLASS, lambda: _installed(jvm, find))
+
+
+def _installed(jvm: Jvm, find: Callable[[Mapping[str, str]], Any]) -> Any:
     loader = spark_loader(jvm)
     try:
         found = loader.loadClass(_CLASS)
     except Exception:
         found = _defined(jvm, loader)
     found.getField("find").set(None, TableFinder(jvm, find))
-    jvm.remembered[_CLASS] = found
+    return found
 
 
 def _defined(jvm: Jvm, loader: Any) -> Any:

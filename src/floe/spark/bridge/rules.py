@@ -126,14 +126,12 @@ def install_rule(jvm: Jvm, java_session: Any) -> None:
 def add_rules(jvm: Jvm, java_session: Any, name: str, rules: Callable[[], Sequence[Any]]) -> None:
     """Put rules at the end of a session's optimizer, unless one of that name is there."""
     methods = java_session.experimental()
-    known = jvm.read_seq(methods.extraOptimizations())
-    if not any(rule.ruleName() == name for rule in known):
-        methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*known, *rules()]))
+    with jvm.lock:
+        known = jvm.read_seq(methods.extraOptimizations())
+        if not any(rule.ruleName() == name for rule in known):
+            methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*known, *rules()]))
 
 
 def _rule(jvm: Jvm) -> Any:
     """The rule: one for all sessions of a JVM."""
-    found = jvm.remembered.get(_RULE)
-    if found is None:
-        found = jvm.remembered[_RULE] = made_of_source(jvm, _SOURCE, _RULE, [OwnNodes(jvm)])
-    return found
+    return jvm.once(_RULE, lambda: made_of_source(jvm, _SOURCE, _RULE, [OwnNodes(jvm)]))

@@ -27,6 +27,7 @@ package floe;
 
 import java.util.function.*;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import scala.collection.mutable.Map;
 
 public class FirstPlan extends org.apache.spark.sql.catalyst.rules.Rule implements Function {
   private final Object session;
@@ -41,28 +42,37 @@ public class FirstPlan extends org.apache.spark.sql.catalyst.rules.Rule implemen
   public TreeNode apply(TreeNode plan) { return first(plan); }
 
   private TreeNode first(TreeNode plan) {
-    Consumer once = prepare;
-    if (once != null) {
-      once.accept(session);
+    if (prepare != null) prepared();
+    return plan;
+  }
+
+  private synchronized void prepared() {
+    if (prepare != null) {
+      prepare.accept(session);
       prepare = null;
     }
-    return plan;
+  }
+
+  public void register(Object manager, Map catalogs, String name, Object made, boolean onlyNew) {
+    synchronized (manager) {
+      if (!(onlyNew && catalogs.contains(name))) catalogs.put(name, made);
+    }
   }
 }
 """
-"""A rule that looks at no plan: it has a session prepared when the first one comes. Also what makes such rules."""
+"""A rule that looks at no plan: it has a session prepared when the first one comes, and the others wait meanwhile.
+
+Also what makes such rules, and what puts a catalog where Spark keeps them, under the lock that Spark takes there.
+"""
 
 
 def register_catalogs(jvm: Jvm, java_session: Any, catalogs: Mapping[str, Proxy], *, only_new: bool = False) -> None:
     """Make objects the catalogs of these names in a session; with `only_new`, where there is none of that name."""
     manager = java_session.sessionState().catalogManager()
-    field = jvm.remembered.get(_FIELD)
-    if field is None:
-        field = jvm.remembered[_FIELD] = _catalogs_of(manager.getClass())
-    known = field.get(manager)
-    for name, catalog in catalogs.items():
-        if not (only_new and known.contains(name)):
-            known.put(name, catalog)
+    known = jvm.once(_FIELD, lambda: _catalogs_of(manager.getClass())).get(manager)
+    registry = jvm.once("registry of catalogs", lambda: made_of_source(jvm, _SOURCE, "floe.FirstPlan", [None, None]))
+    for name, catalog in dict(catalogs).items():  # others may be added meanwhile
+        registry.register(manager, known, name, catalog, only_new)
 
 
 def _catalogs_of(kind: Any) -> Any:
@@ -97,10 +107,11 @@ def prepare_new_sessions(jvm: Jvm, java_session: Any, prepare: Callable[[Any], N
     Sessions that share their extensions share the function: the first one given stays.
     """
     extensions = java_session.extensions()
-    known = jvm.remembered.setdefault("prepared extensions", [])
-    if any(one.equals(extensions) for one in known):
-        return
-    known.append(extensions)
+    known = jvm.once("prepared extensions", list[Any])
+    with jvm.lock:
+        if any(one.equals(extensions) for one in known):
+            return
+        known.append(extensions)
     made = made_of_source(jvm, _SOURCE, "floe.FirstPlan", [None, _Prepared(jvm, prepare)])
     extensions.injectHintResolutionRule(jvm.named("scala.jdk.javaapi.FunctionConverters").asScalaFromFunction(made))
 

@@ -26,9 +26,7 @@ class Limits:
 
 def java_offset(jvm: Jvm, json: str) -> Any:
     """An offset of its JSON: offsets are classes, so it is one of Spark's own."""
-    name = jvm.remembered.get("class of offsets")
-    if name is None:
-        name = jvm.remembered["class of offsets"] = next(name for name in _OFFSETS if jvm.has_class(name))
+    name = jvm.once("class of offsets", lambda: next(name for name in _OFFSETS if jvm.has_class(name)))
     return jvm.named(name)(json)
 
 

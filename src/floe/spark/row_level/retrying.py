@@ -6,6 +6,7 @@ where statements come in, `session.sql` and `df.mergeInto(…).merge()`: further
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -24,7 +25,7 @@ __all__ = ["again_after_conflicts", "merge_frames_again", "noting_conflicts"]
 
 T = TypeVar("T")
 
-_KEY: Final = "conflicts of statements"
+_MOST_NOTED: Final = 200
 
 
 @contextmanager
@@ -40,7 +41,7 @@ def noting_conflicts(jvm: Jvm, table: Table, *, at_least: int = 0) -> Iterator[N
             raise
         retries = max(at_least, retries_of(table.metadata.properties))
         if retries:
-            jvm.remembered.setdefault(_KEY, {})[str(error)] = retries
+            _conflicts(jvm).note(str(error), retries)
         raise
 
 
@@ -52,7 +53,7 @@ def again_after_conflicts(jvm: Jvm, run: Callable[[], T]) -> T:
             return run()
         except (SparkRuntimeException, IllegalArgumentException) as error:
             tries += 1
-            if tries > _retries(jvm, str(error)):
+            if tries > _conflicts(jvm).retries(str(error)):
                 raise
 
 
@@ -75,7 +76,26 @@ def merge_frames_again() -> None:
     MergeIntoWriter.merge = again  # type: ignore[assignment, method-assign]
 
 
-def _retries(jvm: Jvm, message: str) -> int:
-    conflicts: dict[str, int] = jvm.remembered.get(_KEY, {})
-    known = next((told for told in conflicts if told in message), None)
-    return 0 if known is None else conflicts.pop(known)
+class _Conflicts:
+    """The last conflicts of statements, by their messages: those of all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._noted: dict[str, int] = {}
+
+    def note(self, message: str, retries: int) -> None:
+        """Remember how often the statement may be run again; what nobody asked for is forgotten after a while."""
+        with self._lock:
+            self._noted.pop(message, None)
+            self._noted[message] = retries
+            if len(self._noted) > _MOST_NOTED:
+                del self._noted[next(iter(self._noted))]
+
+    def retries(self, message: str) -> int:
+        """How often a statement that failed so may be run again."""
+        with self._lock:
+            return next((retries for told, retries in self._noted.items() if told in message), 0)
+
+
+def _conflicts(jvm: Jvm) -> _Conflicts:
+    return jvm.once("conflicts of statements", _Conflicts)

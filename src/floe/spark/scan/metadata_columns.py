@@ -30,11 +30,8 @@ def metadata_columns(jvm: Jvm, metadata: TableMetadata) -> Any:
     if metadata.format_version >= 3:
         fields += [ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER]
     key = ("metadata columns", *fields)
-    found = jvm.remembered.get(key)
-    if found is None:  # Spark asks for them in every query
-        schema = {"type": "struct", "fields": [_spark_field(field) for field in fields]}
-        found = jvm.remembered[key] = java_metadata_columns(jvm, schema)
-    return found
+    schema = {"type": "struct", "fields": [_spark_field(field) for field in fields]}
+    return jvm.once(key, lambda: java_metadata_columns(jvm, schema))  # Spark asks for them in every query
 
 
 def _spark_field(field: Field) -> SparkField:

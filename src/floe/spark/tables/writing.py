@@ -41,10 +41,7 @@ def write_capabilities(jvm: Jvm, metadata: TableMetadata, *, changes_rows: bool 
 def capability_set(jvm: Jvm, names: Sequence[str]) -> Any:
     """What can be done with a table; Spark asks often, so each set is made once."""
     key = ("capabilities", *names)
-    found = jvm.remembered.get(key)
-    if found is None:
-        found = jvm.remembered[key] = jvm.set([jvm.constant(_CAPABILITY, name) for name in names])
-    return found
+    return jvm.once(key, lambda: jvm.set([jvm.constant(_CAPABILITY, name) for name in names]))
 
 
 def write_builder(
