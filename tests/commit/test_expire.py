@@ -23,7 +23,7 @@ from floe.commit.operations.statistics import UpdateStatistics
 from floe.commit.outcomes import Landing
 from floe.commit.pointer import Pointer, Proposal
 from floe.commit.reachability import FileKind
-from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot, NoSuchTable
+from floe.errors import InvalidUpdate, NoSuchSnapshot, NoSuchTable
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
 from floe.spec.partitioning.building import build_spec
@@ -150,8 +150,30 @@ def test_a_plan_is_for_one_table() -> None:
     plan = plan_expire(pointer, older_than_ms=later(pointer))
     catalog.drop_table(("db", "t"))
     create(pointer)
-    with pytest.raises(ConflictingChange, match="another was made under its name"):
+    with pytest.raises(NoSuchTable, match="load the table again"):
         apply_expire(pointer, plan)
+
+
+def test_files_of_a_table_that_got_another_name_are_kept() -> None:
+    """What another table of its old name reaches says nothing of the files that the renamed one needs."""
+    catalog = memory_catalog()
+    pointer = catalog.pointer(("db", "t"))
+    create(pointer)
+    put(pointer, "a")
+    put(pointer, "b")
+
+    class Renamed(WrappedPointer):
+        def finish(self, proposal: Proposal) -> None:
+            super().finish(proposal)
+            catalog.rename_table(("db", "t"), ("db", "kept"))
+            create(pointer)
+
+    expired = expire(Renamed(pointer))
+    assert len(expired.snapshots) == 1
+    assert expired.deleted == {}
+    assert "no file was deleted" in str(expired)
+    kept = loaded(catalog.pointer(("db", "kept")))
+    assert check_readable(kept.metadata, pointer.storage) == 2
 
 
 # which files go ---------------------------------------------------------------------------------------------------

@@ -106,3 +106,18 @@ def test_a_first_batch_cannot_be_repeated_when_its_beginning_has_expired() -> No
     table.expire(snapshots=[first]).apply()
     with pytest.raises(NoSuchSnapshot, match="new checkpoint"):
         files_between(table, steps_of(table), BEGINNING, end)
+
+
+@pytest.mark.parametrize("rows", [[], [{"id": 7, "k": 7}]], ids=["empty", "with rows"])
+def test_a_checkpoint_of_another_table_is_refused(rows: list[dict[str, int]]) -> None:
+    """A table that was dropped and made anew has other snapshots: nothing of it is read as if the stream went on."""
+    old, new = new_table(), new_table()
+    old.append([{"id": 1, "k": 1}])
+    end = steps_of(old).advanced(old.metadata, BEGINNING, old.metadata.current_snapshot_id)
+    if rows:
+        new.append(rows)
+    told = rf"snapshot {end.snapshot_id}.*uuid {new.uuid}.*new checkpoint"
+    with pytest.raises(NoSuchSnapshot, match=told):
+        steps_of(new).advanced(new.metadata, end, new.metadata.current_snapshot_id)
+    with pytest.raises(NoSuchSnapshot, match=told):
+        files_between(new, steps_of(new), BEGINNING, end)

@@ -17,6 +17,7 @@ from floe.commit.pointer import Pointer, Proposal, TableState
 from floe.commit.reachability import file_batches, reachable_among
 from floe.errors import FloeError, StorageError
 from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.uuids import is_same_uuid
 from floe.storage.locations import canonical
 from floe.storage.protocol import Storage
 
@@ -38,7 +39,7 @@ def clean_published(
         return []
     try:
         fresh = pointer.load()
-        if fresh is None:
+        if fresh is None or not is_same_uuid(published.metadata.table_uuid, fresh.metadata.table_uuid):
             return []
         kept = {canonical(s.manifest_list) for s in fresh.metadata.snapshots if s.manifest_list is not None}
         for change in changes:
@@ -111,17 +112,13 @@ def delete_uncommitted(
             return []
         if fresh is not None and find_key(fresh.metadata, changes) is not None:
             return []
-        if fresh is not None and table_uuid is not None and not creating and not _is_table(fresh, table_uuid):
+        if fresh is not None and not creating and not is_same_uuid(table_uuid, fresh.metadata.table_uuid):
             return []
         if fresh is not None and reachable_among(fresh.metadata, files, pointer.storage):
             return []
         return [deletion.location for deletion in pointer.storage.delete_many(files) if deletion.deleted]
     except (FloeError, OSError):
         return []
-
-
-def _is_table(state: TableState, table_uuid: str) -> bool:
-    return (state.metadata.table_uuid or "").lower() == table_uuid.lower()
 
 
 def _needless(changes: Iterable[Change], doubtful: bool) -> list[str]:

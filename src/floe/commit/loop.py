@@ -29,7 +29,6 @@ from floe.errors import (
     CommitConflict,
     CommitFailed,
     CommitStateUnknown,
-    ConflictingChange,
     FloeError,
     InvalidInput,
     NoSuchTable,
@@ -41,6 +40,7 @@ from floe.spec.metadata.apply import apply
 from floe.spec.metadata.requirements import requirements_for
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import AddSnapshot, TableUpdate
+from floe.spec.metadata.uuids import check_same_table
 
 __all__ = ["Work", "commit", "commit_all"]
 
@@ -317,7 +317,9 @@ class _Run:
     def _cleaned(self, work: Work, done: Committed) -> Committed:
         if done.landing is Landing.UNCHANGED:
             if any(isinstance(change, WritingChange) and change.written() for change in work.changes):
-                self._clean_failed(work, work.pointer.load())  # of attempts that came to nothing
+                fresh = work.pointer.load()
+                _same_table(work, fresh, done.metadata.table_uuid)
+                self._clean_failed(work, fresh)  # of attempts that came to nothing
             return done
         notes = clean_published(work.pointer, work.changes, done, doubtful=done.landing is not Landing.PUBLISHED)
         return replace(done, notes=(*done.notes, *notes)) if notes else done
@@ -381,14 +383,10 @@ def _creates(work: Work) -> bool:
 
 def _same_table(work: Work, state: TableState | None, known: str | None) -> str | None:
     """The table's identity; another table that took its name meanwhile is none of the changes' business."""
-    found = None if state is None else state.metadata.table_uuid
-    if known is not None and found is not None and found.lower() != known.lower():
-        raise ConflictingChange(
-            f"the table was dropped, and another was made under its name: its uuid was {known}, and is {found} now",
-            hint="look at the new table before you change it",
-            table=work.pointer.name,
-        )
-    return known if found is None else found
+    if state is None:
+        return known
+    check_same_table(known, state.metadata.table_uuid, work.pointer.name)
+    return state.metadata.table_uuid
 
 
 def _time_of_commit(clock_ms: int, start: TableMetadata | None) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from floe.commit.operations.expire import Expired, ExpirePlan, apply_expire, plan_expire
 from floe.commit.outcomes import Committed
 from floe.commit.pointer import Pointer
+from floe.errors import InvalidInput
+from floe.spec.metadata.uuids import is_same_uuid
 
 __all__ = ["Expiration"]
 
@@ -27,6 +29,7 @@ class Expiration:
         pointer: Pointer,
         seen: Callable[[Committed], None],
         *,
+        table_uuid: str | None,
         older_than_ms: int | None,
         retain_last: int | None,
         snapshots: Iterable[int],
@@ -34,6 +37,7 @@ class Expiration:
     ) -> None:
         self._pointer = pointer
         self._seen = seen
+        self._table_uuid = table_uuid
         self._older_than_ms = older_than_ms
         self._retain_last = retain_last
         self._snapshots = tuple(snapshots)
@@ -46,6 +50,7 @@ class Expiration:
         """What would expire now; nothing is changed, and printing it tells all."""
         return plan_expire(
             self._pointer,
+            table_uuid=self._table_uuid,
             older_than_ms=self._older_than_ms,
             retain_last=self._retain_last,
             snapshot_ids=self._snapshots,
@@ -57,6 +62,14 @@ class Expiration:
 
         Never more than was planned: what somebody needs meanwhile stays. `delete_files=False` leaves all files.
         """
-        done = apply_expire(self._pointer, self.plan() if plan is None else plan, delete_files=delete_files)
+        plan = self.plan() if plan is None else plan
+        if not is_same_uuid(self._table_uuid, plan.table_uuid):
+            raise InvalidInput(
+                f"the plan is of another table: of {plan.table}, with uuid {plan.table_uuid}, while this is the table "
+                f"with uuid {self._table_uuid}",
+                hint="make a plan of this table",
+                table=self._pointer.name,
+            )
+        done = apply_expire(self._pointer, plan, delete_files=delete_files)
         self._seen(done.state)
         return done

@@ -23,6 +23,7 @@ from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.statistics import StatisticsFile
 from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.uuids import check_same_table
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import SortOrder
@@ -169,8 +170,13 @@ class Table(RowChanges, LayoutActions, RefActions):
         return Inspect(self._state, self.name, self.storage)
 
     def refresh(self) -> Table:
-        """Read what others committed; gives the same object."""
-        self._state = Table.load(self._pointer)._state
+        """Read what others committed; gives the same object.
+
+        If the table was dropped or renamed, and another has its name now, that is `NoSuchTable`: load the new one.
+        """
+        fresh = Table.load(self._pointer)
+        check_same_table(self.uuid, fresh.uuid, self.name)
+        self._state = fresh._state
         return self
 
     # reading -----------------------------------------------------------------------------------------------------
@@ -267,6 +273,7 @@ class Table(RowChanges, LayoutActions, RefActions):
         return Expiration(
             self._pointer,
             self._show,
+            table_uuid=self.uuid,
             older_than_ms=_moment_of(older_than, self.environment),
             retain_last=retain_last,
             snapshots=snapshots,

@@ -8,7 +8,9 @@ import pyarrow as pa
 
 from floe.catalog.identifiers import Identifier, format_identifier
 from floe.catalog.protocol import Catalog
+from floe.errors import CommitConflict
 from floe.spec.metadata.updates import RemoveProperties, SetProperties
+from floe.spec.metadata.uuids import check_same_view
 from floe.spec.schemas.schema import Schema
 from floe.spec.views.view_metadata import SqlRepresentation, ViewMetadata, ViewVersion
 from floe.spec.views.view_updates import ViewUpdate, apply_to_view, view_creation_updates, view_replacement_updates
@@ -68,8 +70,10 @@ class View:
         return self._metadata.current_version.sql(dialect)
 
     def refresh(self) -> View:
-        """Read the view again; gives the same object."""
-        self._metadata = self._catalog.load_view(self._identifier)
+        """Read the view again; gives the same object. Another view that has its name now is `NoSuchView`."""
+        fresh = self._catalog.load_view(self._identifier)
+        check_same_view(self._metadata.view_uuid, fresh.view_uuid, self.name)
+        self._metadata = fresh
         return self
 
     def replace(
@@ -107,7 +111,12 @@ class View:
     def _update(self, *updates: ViewUpdate) -> View:
         changed = apply_to_view(self._metadata, updates, now_ms=self._environment.clock.now_ms())
         if changed is not self._metadata:
-            self._catalog.replace_view(self._identifier, self._metadata, changed)
+            try:
+                self._catalog.replace_view(self._identifier, self._metadata, changed)
+            except CommitConflict:
+                now = self._catalog.load_view(self._identifier)
+                check_same_view(self._metadata.view_uuid, now.view_uuid, self.name)
+                raise
             self._metadata = changed
         return self
 

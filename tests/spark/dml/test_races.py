@@ -156,3 +156,23 @@ def test_the_lost_delete(races: Races, mode: str, isolation: str, version: int) 
     assert refused is not None
     if mode == MOR:
         assert "moved" in refused
+
+
+@pytest.mark.parametrize("statement", ["append", "MERGE"])
+def test_a_table_made_anew_meanwhile_is_not_changed(races: Races, statement: str) -> None:
+    """The statement was analyzed for a table that is gone; that another has its name by now is none of its business."""
+    pair = Pair("append", statement, "same row", MOR, "serializable", 2)
+    name, (_, aim) = races.new(pair), pair.aims()
+    old = races.lake.table(name)
+
+    def made_anew() -> None:
+        races.lake.drop_table(name)
+        begin(races.lake, name, pair)
+
+    races.meanwhile = made_anew
+    with pytest.raises(PySparkException, match=rf"uuid {old.uuid}.*load the table again"):
+        races.run(statement, name, aim, races.session)
+    assert races.meanwhile is None
+    new = races.lake.table(name)
+    assert new.uuid != old.uuid
+    assert row_model.same(rows_of(new), START)

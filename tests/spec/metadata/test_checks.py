@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from floe.errors import InvalidMetadata
+from floe.errors import InvalidMetadata, NoSuchTable
 from floe.spec.metadata.checks import (
     all_problems,
     check_for_reading,
     check_for_writing,
-    check_same_table,
     reading_problems,
     writing_problems,
 )
 from floe.spec.metadata.json_reader import Limits
+from floe.spec.metadata.uuids import check_same_table
 from helpers.metadata_documents import (
     DOCUMENTS,
     NOW,
@@ -217,14 +217,15 @@ def test_writing_insists_while_reading_does_not(rule: str) -> None:
 
 def test_a_refreshed_table_must_have_the_same_uuid() -> None:
     other = "11111111-03fe-4693-9a96-a0705ddf69c1"
-    known = read(v2_document())
-    check_same_table(known, read(v2_document(last_sequence_number=35)))
-    check_same_table(known, read(v2_document(table_uuid=UUID.upper())))
-    check_same_table(read(v1_document()), read(v1_document(table_uuid=UUID)))
+    known = read(v2_document()).table_uuid
+    check_same_table(known, read(v2_document(last_sequence_number=35)).table_uuid, "db.t")
+    check_same_table(known, read(v2_document(table_uuid=UUID.upper())).table_uuid, "db.t")
+    check_same_table(None, read(v1_document(table_uuid=UUID)).table_uuid, "db.t")
     for changed in (v2_document(table_uuid=other), v1_document()):
-        with pytest.raises(InvalidMetadata, match="dropped, and another one made") as caught:
-            check_same_table(known, read(changed))
-        assert caught.value.path == "$.table-uuid"
+        found = read(changed).table_uuid
+        told = rf"uuid {UUID}.* now has (uuid {found}|no uuid).*db\.t.*load the table again"
+        with pytest.raises(NoSuchTable, match=told):
+            check_same_table(known, found, "db.t")
 
 
 def test_next_row_id_may_be_the_first_free_one() -> None:

@@ -25,6 +25,7 @@ from floe.spec.metadata.retention import MAX_SNAPSHOT_AGE_MS, Expiry, plan_expir
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import RemovePartitionSpecs, RemoveSchemas, TableUpdate
+from floe.spec.metadata.uuids import check_same_table
 from floe.spec.values.civil_time import millis_text
 from floe.storage.protocol import Storage
 
@@ -102,6 +103,7 @@ class Expired:
 def plan_expire(
     pointer: Pointer,
     *,
+    table_uuid: str | None = None,
     older_than_ms: int | None = None,
     retain_last: int | None = None,
     snapshot_ids: Collection[int] = (),
@@ -110,11 +112,13 @@ def plan_expire(
     """What would expire now; nothing is changed.
 
     `older_than_ms` (a point in time) and `retain_last` take the place of the table's `history.expire.*` properties.
-    Snapshots in `snapshot_ids` expire whatever their age; one that a branch or tag points at is an error.
+    Snapshots in `snapshot_ids` expire whatever their age; one that a branch or tag points at is an error. With
+    `table_uuid` it must be that table, not another of its name.
     """
     state = pointer.load()
     if state is None:
         raise NoSuchTable("there is no such table", table=pointer.name)
+    check_same_table(table_uuid, state.metadata.table_uuid, pointer.name)
     return plan_for(
         state,
         pointer.name,

@@ -21,6 +21,7 @@ from floe.errors import FloeError
 from floe.spec.manifests.entries import ManifestFile
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.uuids import check_same_table
 from floe.storage.locations import canonical, is_below
 from floe.storage.protocol import Storage
 
@@ -64,6 +65,8 @@ def remove_unreachable(
         fresh = pointer.load()
         if fresh is None:
             return Removal(notes=("no file was deleted: the table is not there any more",))
+        # of another table's state nothing follows for the files of this one, which may live on under another name
+        check_same_table(before.table_uuid, fresh.metadata.table_uuid, pointer.name)
         files = unreachable_files(fresh, before, gone, pointer.storage, executor=executor)
         return _delete(files, owned_folders(fresh.metadata), pointer.storage)
     except (FloeError, OSError) as error:

@@ -114,6 +114,9 @@ class StreamSteps:
         self, metadata: TableMetadata, start: StreamOffset, head: int | None
     ) -> Iterator[tuple[Snapshot, int, bool]]:
         """From an offset on: each snapshot, how many of its files have been read, and whether all of them count."""
+        for known in (start.snapshot_id if start != BEGINNING else None, head):
+            if known is not None and known not in metadata.snapshots_by_id:
+                raise _lost(metadata, known)
         if head is None:
             return
         begin = self._beginning(metadata, head) if start == BEGINNING else start
@@ -122,11 +125,7 @@ class StreamSteps:
         try:
             history = snapshots_in_range(metadata, first=begin.snapshot_id, until=head)
         except FloeError:
-            raise NoSuchSnapshot(
-                f"the stream has come to snapshot {begin.snapshot_id}, which has expired or was rolled back, so what "
-                "was appended after it is not known",
-                hint="start the query with a new checkpoint",
-            ) from None
+            raise _lost(metadata, begin.snapshot_id) from None
         for snapshot in history:
             is_first = snapshot.snapshot_id == begin.snapshot_id
             yield snapshot, begin.position if is_first else 0, is_first and begin.all_files
@@ -168,3 +167,12 @@ class StreamSteps:
                 del self._plans[next(iter(self._plans))]
             self._plans[key] = found
         return found
+
+
+def _lost(metadata: TableMetadata, snapshot_id: int) -> NoSuchSnapshot:
+    return NoSuchSnapshot(
+        f"the stream has come to snapshot {snapshot_id}, which is not in the history of the table with uuid "
+        f"{metadata.table_uuid}, so what was appended after it is not known",
+        hint="the snapshot expired, was rolled back, or is one of a table that was dropped since: start the query with "
+        "a new checkpoint",
+    )

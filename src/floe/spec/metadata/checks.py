@@ -38,7 +38,6 @@ __all__ = [
     "all_problems",
     "check_for_reading",
     "check_for_writing",
-    "check_same_table",
     "reading_problems",
     "writing_problems",
 ]
@@ -70,20 +69,6 @@ def check_for_writing(metadata: TableMetadata) -> None:
     """Raise the first problem that keeps a table from being written to; those that keep it from being read included."""
     for problem in writing_problems(metadata):
         raise problem
-
-
-def check_same_table(known: TableMetadata, refreshed: TableMetadata) -> None:
-    """Raise unless refreshed metadata is of the table that was known: it may not have got another uuid meanwhile.
-
-    Tables of version 1 may get their first uuid.
-    """
-    ours, theirs = known.table_uuid, refreshed.table_uuid
-    if ours is not None and (theirs is None or theirs.lower() != ours.lower()):
-        raise _problem(
-            ".table-uuid",
-            f"the table had uuid {ours}, and now has {theirs}",
-            "it was dropped, and another one made in its place: load it anew",
-        )
 
 
 def reading_problems(metadata: TableMetadata) -> Problems:
