@@ -46,6 +46,8 @@ FloeError
 │       ├── RequirementFailed          the table is not in the state that the change was made for
 │       └── ConflictingChange          what somebody else changed is what this change rests on
 └── CommitStateUnknown                 a change may have been published or not; nothing was deleted
+
+IgnoredSetting (UserWarning)           a property, option or setting of Iceberg's that Floe does not act on
 ```
 
 Each error carries what a person needs next: `context` (table, file, column, …; shown after the message) and `hint`
@@ -69,6 +71,7 @@ __all__ = [
     "FileAlreadyExists",
     "FileTooLarge",
     "FloeError",
+    "IgnoredSetting",
     "IncompatibleChange",
     "InvalidExpression",
     "InvalidInput",
@@ -380,4 +383,12 @@ class CommitStateUnknown(FloeError):
     """A change may have been published or not: the answer was lost, and the table could not be read to find out.
 
     No file was deleted. Read the table before doing the same again: the hint says what to look for.
+    """
+
+
+class IgnoredSetting(UserWarning):
+    """A property, option or setting that has a meaning in Iceberg, or looks like one, and that Floe does not act on.
+
+    The text says what happens instead. `warnings.filterwarnings("error", category=floe.errors.IgnoredSetting)` makes
+    it an error.
     """

@@ -14,10 +14,18 @@ from floe.spark.bridge.provider import install_format
 from floe.spark.bridge.rules import install_rule
 from floe.spark.bridge.sessions import prepare_new_sessions, register_catalogs
 from floe.spark.catalog.catalog import SparkCatalog
+from floe.spark.configured import (
+    SESSION_CATALOG,
+    SESSION_CATALOG_CLASS,
+    SPARK_CATALOG,
+    check_settings,
+    configured_catalogs,
+)
 from floe.spark.extended_sql.answering import answer
 from floe.spark.provider import found_table
 from floe.spark.requirements import check_catalog_names, check_session
 from floe.spark.row_level.retrying import again_after_conflicts, merge_frames_again
+from floe.spark.settings import PREFIX, check_session_settings
 from floe.spark.shipping import ship_code
 from floe.table.connecting import connect
 from floe.table.lake import Lake
@@ -60,10 +68,24 @@ def attach(
     """Add lakes to a session that exists, as catalogs.
 
     Gives the same object, which can then do all that a session of `floe.spark` can. The sessions that Spark itself
-    makes of such a session have its catalogs already: for those, none has to be given.
+    makes of such a session have its catalogs already: for those, none has to be given, nor for those that the session's
+    settings describe for Java Iceberg, whose classes are not there.
     """
     check_session(session)
-    lakes = {} if not catalogs and not more and _application(jvm_of(session)) else _lakes(catalogs, more)
+    jvm = jvm_of(session)
+    settings = jvm.read_scala_map(session._jsparkSession.conf().getAll())
+    explicit = {**(catalogs or {}), **more}
+    known = {**_application(jvm), **getattr(session, "_floe_catalogs", {})}
+    configured: Mapping[str, Where] = {}
+    if not jvm.has_class(SPARK_CATALOG):
+        configured = configured_catalogs(settings, {**known, **explicit})
+        if settings.get(SESSION_CATALOG) == SESSION_CATALOG_CLASS:
+            session.conf.unset(SESSION_CATALOG)  # or nothing of Spark's own catalog could be used
+    given = {**configured, **explicit}
+    lakes = {} if not given and known else _lakes(given)
+    for name in lakes:
+        check_settings(settings, name, is_given=name in explicit)
+    check_session_settings(jvm, {k.removeprefix(PREFIX): v for k, v in settings.items() if k.startswith(PREFIX)})
     return _attached(session, lakes, ship)
 
 
@@ -101,8 +123,7 @@ def _application(jvm: Jvm) -> dict[str, SparkCatalog]:
     return jvm.once("catalogs of the application", dict[str, SparkCatalog])
 
 
-def _lakes(catalogs: Mapping[str, Where] | None, more: Mapping[str, Where]) -> dict[str, Lake]:
-    given = {**(catalogs or {}), **more}
+def _lakes(given: Mapping[str, Where]) -> dict[str, Lake]:
     check_catalog_names(given)
     return {name: _lake(name, where) for name, where in given.items()}
 

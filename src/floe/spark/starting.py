@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
 
+from floe.spark.configured import configured_catalogs, settings_for_spark
 from floe.spark.requirements import check_catalog_names, check_environment, check_session
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ __all__ = ["spark"]
 _DEFAULTS: Final = {
     "spark.sql.sources.v2.bucketing.enabled": "true",
 }
+
+_SETTINGS_ELSEWHERE: Final = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME")
+"""Where one of these is set there may be settings, and so catalogs, that only the session tells of."""
 
 
 def spark(
@@ -36,15 +40,19 @@ def spark(
     """A Spark session in which each of the lakes is a catalog of that name.
 
     `floe.spark(lake="warehouse")` is short for `floe.spark({"lake": "warehouse"})`. Each lake is given as for
-    `floe.connect`. `conf` are Spark's own settings. If there is a session already, it is that one. With `ship`, Floe's
-    own code is sent to the executors, which then need only the packages that it uses.
+    `floe.connect`. `conf` are Spark's own settings; catalogs that they describe for Java Iceberg
+    (`spark.sql.catalog.local=org.apache.iceberg.spark.SparkCatalog`, …) are understood, and need not be given again. If
+    there is a session already, it is that one. With `ship`, Floe's own code is sent to the executors, which then need
+    only the packages that it uses.
     """
     given = {**(catalogs or {}), **more}
-    check_catalog_names(given)
+    given |= configured_catalogs(conf or {}, given)
+    if given or not any(name in os.environ for name in _SETTINGS_ELSEWHERE):
+        check_catalog_names(given)
     check_environment(conf or {})
     os.environ.setdefault("PYSPARK_PYTHON", _text((conf or {}).get("spark.pyspark.python", sys.executable)))
     builder = SparkSession.builder
-    for name, value in {**_DEFAULTS, **(conf or {})}.items():
+    for name, value in {**_DEFAULTS, **settings_for_spark(conf or {})}.items():
         builder = builder.config(name, _text(value))
     with ThreadPoolExecutor(1, "floe-imports") as meanwhile:
         rest = meanwhile.submit(import_module, "floe.spark.session")

@@ -138,12 +138,8 @@ class Jvm:
         return self.named("java.lang.Class").forName(name)
 
     def has_class(self, name: str) -> bool:
-        """Whether this Spark has a class."""
-        try:
-            self.reflected(name)
-        except Exception:
-            return False
-        return True
+        """Whether this Spark has a class, or a JAR that it was given."""
+        return bool(self.module("org.apache.spark.util.Utils").classIsLoadable(name))
 
     def module(self, name: str) -> Any:
         """A Scala object."""
