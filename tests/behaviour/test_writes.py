@@ -67,7 +67,9 @@ def test_one_file_cannot_be_added_twice(orders: Table) -> None:
         orders.append_files([file, file])
     orders.append_files([file])
     with pytest.raises(errors.FloeError, match="already"):
-        orders.append_files([file], check_duplicates=True)
+        orders.append_files([file])
+    with pytest.raises(errors.FloeError, match="already"):
+        orders.append_files([file], fast=True)
     assert live(orders) == ["a"]
 
 

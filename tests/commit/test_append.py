@@ -103,7 +103,7 @@ def test_what_is_there_is_neither_read_nor_written(operation) -> None:
     before = [manifest.manifest_path for manifest in box.manifests()]
     watched = CountingReads(box.storage)
     attempt = replace(box.attempt(), storage=watched)
-    operation([data_file("memory:wh/t/new")]).updates(attempt)
+    operation([data_file("memory:wh/t/new")], fresh=True).updates(attempt)
     assert watched.read_paths == [box.head().manifest_list]
     assert not set(watched.written_paths) & set(before)
     assert len(watched.written_paths) == 2
@@ -243,13 +243,6 @@ def test_no_file_twice_and_no_deletes(operation) -> None:
         operation([data_file("memory:wh/t/a"), data_file("memory:wh/t/a", 2)])
     with pytest.raises(InvalidInput, match="RowDelta"):
         operation([position_deletes("memory:wh/t/d")])
-
-
-def test_a_file_that_is_there_is_found_if_asked_for() -> None:
-    box = Box(new_table(2))
-    box.commit(FastAppend([data_file("memory:wh/t/a")]))
-    with pytest.raises(InvalidUpdate, match="in the table already"):
-        box.commit(MergeAppend([data_file("memory:wh/t/a", 5)], check_duplicates=True))
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -201,7 +201,7 @@ def test_nothing_removed_makes_no_snapshot() -> None:
 def test_duplicates_of_a_broken_table_all_go() -> None:
     box = Box(new_table(2))
     box.commit(FastAppend([data_file(A)]))
-    box.commit(FastAppend([data_file(A)]))  # a fast append does not look
+    box.commit(FastAppend([data_file(A)], fresh=True))  # as other writers may have done
     made = box.commit(DeleteFiles(paths=[A]))
     assert not box.live()
     assert made.summary["deleted-data-files"] == "2"

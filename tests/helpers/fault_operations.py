@@ -251,7 +251,7 @@ def operations() -> tuple[Operation, ...]:
         op("append", lambda lake, f: _append_new(t(lake), f), rival=True),
         op("append", lambda lake, f: _append_new(t(lake), f), version=3),
         op("append", lambda lake, f: _append_new(t(lake), f), version=3, rival=True),
-        op("append", lambda lake, f: _append_new(t(lake), f, check_duplicates=True), version=1),
+        op("append", lambda lake, f: _append_new(t(lake), f, check_duplicates=False), version=1),
         op("fast append", lambda lake, f: _append_new(t(lake), f, fast=True)),
         op("append to a branch", lambda lake, f: _append_new(t(lake).branch("audit"), f)),
         op("append to a new branch", lambda lake, f: _append_new(t(lake).branch("b", create=True), f)),

@@ -53,18 +53,19 @@ class FileActions(Actions):
         files: Iterable[DataFile],
         *,
         fast: bool = False,
-        check_duplicates: bool = False,
+        check_duplicates: bool = True,
         summary: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
         """Add data files.
 
-        `fast` writes one new manifest and never merges small ones: for many small commits. `check_duplicates` reads
-        all manifests, and refuses files that are in the table already.
+        `fast` writes one new manifest and never merges small ones: for many small commits. Files that are in the table
+        already are refused, for their rows would be there twice; who knows that none is, because the files were just
+        written under names of their own, saves the look at all manifests with `check_duplicates=False`.
         """
         options = self._options(summary)
-        if fast:
-            return self._do(FastAppend(_listed(files), **options))
-        return self._do(MergeAppend(_listed(files), check_duplicates=check_duplicates, **options))
+        options["fresh"] = not check_duplicates
+        append = FastAppend if fast else MergeAppend
+        return self._do(append(_listed(files), **options))
 
     def overwrite_files(
         self,

@@ -187,7 +187,7 @@ class RowActions(FileActions):
 
         The columns must be the table's, by field id or by name. Each file is of one partition, which is told by
         `partition` (`{"day": "2024-02-29"}`), by folders of a Hive table, by the footer, or by reading the columns.
-        With `check_duplicates` all manifests are read, and files that the table has already are refused.
+        Files that the table has already are refused; `check_duplicates=False` does not look for them.
 
         The files belong to the table from then on: when it expires them, they are deleted.
         """
@@ -204,7 +204,8 @@ class RowActions(FileActions):
         if imported.name_mapping is not None:
             changes.append(UpdateProperties({NAME_MAPPING_PROPERTY: format_name_mapping(imported.name_mapping)}))
         options = self._options(summary)
-        changes.append(MergeAppend(imported.files, check_duplicates=check_duplicates, **options))
+        options["fresh"] = not check_duplicates
+        changes.append(MergeAppend(imported.files, **options))
         return self._do_all(changes)
 
     # what they share ---------------------------------------------------------------------------------------------
@@ -272,6 +273,7 @@ class RowActions(FileActions):
         isolation: Isolation | str = Isolation.SERIALIZABLE,
     ) -> SnapshotOptions:
         found = self._options(summary, isolation)
+        found["fresh"] = True
         found["written_with"] = incoming.metadata.current_schema_id
         if incoming.changes:  # the schema comes with the rows, and gets its id when it is committed
             del found["written_with"]

@@ -182,6 +182,7 @@ class Base:
     def snapshot_options(self, statement: str, counts: Counts) -> SnapshotOptions:
         """The options of the change that a statement makes."""
         made = self.options.copy()
+        made["fresh"] = True
         made["isolation"] = self.isolation(statement)
         made["summary"] = {**counts.summary(statement), **self.options.get("summary", {})}
         made["read_positions"] = self._read_positions

@@ -77,6 +77,18 @@ class FileSet:
         own = name_hashes(VarBytes.of(path.encode() for path in self._paths))
         return np.unique(np.append(own, np.uint64(0)))
 
+    def may_be_among(self, hashes: Words) -> bool:
+        """Whether some of the files may be among those whose `name_hashes` these are, in order; no is certain.
+
+        >>> hashes = np.unique(name_hashes(VarBytes.of([b"/t/a.parquet", b"/t/b.parquet"])))
+        >>> [FileSet.of_paths([f"file:/t/{name}.parquet"]).may_be_among(hashes) for name in "bc"]
+        [True, False]
+        """
+        if not self.names or not len(hashes):
+            return False
+        places = np.minimum(np.searchsorted(hashes, self._hashes), len(hashes) - 1)
+        return bool((hashes[places] == self._hashes).any())
+
     def places(self, paths: VarBytes) -> dict[int, str]:
         """Where a column of locations has one of the set's, by canonical name."""
         if not self.names or not len(paths):

@@ -62,20 +62,15 @@ class Removal:
     older_than: int = 0
     """Deletes of a lower sequence number apply to no file any more."""
 
-    added: FileSet = NO_FILES
-    """Files that are added, and must not be there already."""
-
     vectors_for: FileSet = NO_FILES
     """Data files that get a deletion vector, and must not keep another."""
 
     vectors_in: PartitionSet = NO_PARTITIONS
-    everywhere: bool = False
-    """Whether all manifests are read, to be sure that no added file is there."""
 
     def is_nothing(self) -> bool:
         """Whether no manifest needs to be looked at."""
         some = self.files or self.partitions or self.orphans or self.vectors_for or self.older_than
-        return self.filter == FALSE and not some and not self.everywhere
+        return self.filter == FALSE and not some
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -153,7 +148,7 @@ def _may_have(workspace: Workspace, manifests: Sequence[ManifestFile], removal: 
 
 def _may_have_of_spec(workspace: Workspace, spec_id: int, manifests: Sequence[ManifestFile], removal: Removal) -> Mask:
     count = len(manifests)
-    if removal.everywhere or removal.files_in is None:
+    if removal.files_in is None:
         return np.ones(count, np.bool_)
     layout = workspace.layout(spec_id)
     partition = Schema(layout.partition_type.fields)
@@ -177,7 +172,7 @@ def _filtered(workspace: Workspace, manifest: ManifestFile, path: str, removal: 
     live = columns.live
     named = removal.files.entries(columns, live)
     removed = _removed(workspace, columns, removal, rows_mask(named, len(columns)))
-    _check_not_there(columns, removal, live & ~removed)
+    _check_one_vector(columns, removal, live & ~removed)
     rows = np.flatnonzero(removed)
     if not rows.size:
         return Filtered(manifest)
@@ -244,13 +239,8 @@ def _orphaned(columns: ManifestColumns, removal: Removal) -> Mask:
     return found & positions
 
 
-def _check_not_there(columns: ManifestColumns, removal: Removal, staying: Mask) -> None:
-    """Raise if a file that is added is in the snapshot already, or a second deletion vector would come to a file."""
-    for row in removal.added.entries(columns, staying):
-        (file,) = columns.data_files(np.array([row]), metrics=False)
-        raise InvalidUpdate(
-            "the file is in the table already: added again, its rows would be there twice", file=file.file_path
-        )
+def _check_one_vector(columns: ManifestColumns, removal: Removal, staying: Mask) -> None:
+    """Raise if a second deletion vector would come to a file."""
     if not len(removal.vectors_for):
         return
     vectors = staying & np.equal(columns.file_format, _PUFFIN)

@@ -25,7 +25,7 @@ __all__ = ["FastAppend", "MergeAppend"]
 
 
 class FastAppend(SnapshotChange):
-    """Adds data files in new manifests; those that are there are neither read nor written.
+    """Adds data files in new manifests; those that are there are not written anew.
 
     >>> from floe.spec.manifests.entries import FileContent
     >>> FastAppend([DataFile(FileContent.DATA, "a.parquet", "parquet", (), 3, 100)], branch="audit")
@@ -47,33 +47,24 @@ class FastAppend(SnapshotChange):
 
     def make(self, workspace: Workspace, parent: Snapshot | None) -> Made:
         """The new manifests in front of all others."""
+        before = workspace.manifests_of(parent)
+        self.check_added(workspace, before, self._added)
         new, _ = write_added(workspace, self._added)
         summary = SummaryBuilder(workspace.metadata)
         summary.add(self._added.files)
-        manifests: list[Manifest] = [*new, *workspace.manifests_of(parent)]
+        manifests: list[Manifest] = [*new, *before]
         return Made("append", manifests, summary, changed=bool(self._added.files))
 
 
 class MergeAppend(FileChange):
     """Adds data files, and merges manifests when there are many small ones.
 
-    With `check_duplicates` every manifest is read, and files that are in the table already are refused. By default
-    nothing is read to find out, so that appends stay quick however large the table is.
-
     >>> MergeAppend([])
     <MergeAppend on main: nothing>
     """
 
-    def __init__(
-        self,
-        files: Iterable[DataFile],
-        *,
-        check_duplicates: bool = False,
-        reads: Reads = BLIND,
-        **options: Unpack[SnapshotOptions],
-    ) -> None:
+    def __init__(self, files: Iterable[DataFile], *, reads: Reads = BLIND, **options: Unpack[SnapshotOptions]) -> None:
         super().__init__(_data_files(files), reads=reads, **options)
-        self.check_duplicates = check_duplicates
 
     def operation(self, added: AddedFiles, removed: Iterable[DataFile]) -> str:
         """Rows were added, and none removed."""

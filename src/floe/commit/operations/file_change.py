@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Unpack
 
@@ -127,9 +127,6 @@ class FileChange(SnapshotChange):
     positions: Mapping[str, BitMap64] | None = None
     """By data file, the rows that are deleted newly, if they are at hand."""
 
-    check_duplicates = False
-    """Whether all manifests are read to be sure that no added file is in the table already."""
-
     def describe(self) -> str:
         """The change in a few words."""
         parts = self._declared.describe()
@@ -184,6 +181,7 @@ class FileChange(SnapshotChange):
         """Filters, writes and merges."""
         exchange = self.exchange(workspace)
         before = workspace.manifests_of(parent)
+        self.check_added(workspace, before, exchange.added)
         data = self._filter(workspace, before, ManifestContent.DATA, self._data_removal(workspace, exchange))
         removal = self._delete_removal(workspace, exchange, data)
         deletes = self._filter(workspace, before, ManifestContent.DELETES, removal)
@@ -217,14 +215,12 @@ class FileChange(SnapshotChange):
     def _data_removal(self, workspace: Workspace, exchange: FileExchange) -> Removal:
         metadata = workspace.metadata
         known = [file for file in exchange.removed if file.is_data]
-        removal = Removal(
+        return Removal(
             files=exchange.removed_data,
             files_in=None if exchange.paths else PartitionSet.of_files(known),
             filter=self._bound(metadata),
             partitions=self.removed_partitions(metadata),
-            everywhere=self.check_duplicates,
         )
-        return _watching(removal, exchange)
 
     def _delete_removal(self, workspace: Workspace, exchange: FileExchange, data: Sequence[Filtered]) -> Removal:
         """What goes from the delete manifests: what was asked for, and what applies to nothing any more."""
@@ -233,7 +229,7 @@ class FileChange(SnapshotChange):
         removes = bool(gone or exchange.removed_deletes)
         # Earlier versions have no deletes that must go with their file.
         orphans = gone if metadata.format_version > 2 else []
-        removal = Removal(
+        return Removal(
             files=exchange.removed_deletes,
             files_in=PartitionSet.of_files(file for file in exchange.removed if not file.is_data),
             filter=self._bound(metadata),
@@ -244,18 +240,12 @@ class FileChange(SnapshotChange):
             vectors_for=FileSet.of_paths(v.referenced_data_file for v in vectors if v.referenced_data_file),
             vectors_in=PartitionSet.of_files(vectors),
         )
-        return _watching(removal, exchange)
 
     def forget(self, files: Collection[str]) -> None:
         """These files are being deleted: another attempt writes them anew."""
         super().forget(files)
         for one in self._filters.values():
             one.forget()
-
-
-def _watching(removal: Removal, exchange: FileExchange) -> Removal:
-    """A removal that also looks for added files in the manifests that it opens, if it opens any."""
-    return removal if removal.is_nothing() else replace(removal, added=exchange.added_set)
 
 
 def _oldest(workspace: Workspace, exchange: FileExchange, data: Sequence[Filtered]) -> int:

@@ -20,6 +20,8 @@ from floe.commit.conflicts.rules import check
 from floe.commit.conflicts.vector_merging import VectorMerge
 from floe.commit.conflicts.window import WindowMemory
 from floe.commit.footprint import BLIND, Footprint, Isolation, Reads, Writes
+from floe.commit.manifests.added_files import AddedFiles
+from floe.commit.manifests.held_files import check_not_held
 from floe.commit.manifests.manifest_files import CommitKey, Manifest, ManifestFiles, NewManifest, Workspace
 from floe.commit.operations.snapshot_summary import SummaryBuilder, check_own_properties
 from floe.errors import InvalidUpdate, UnsupportedFeature
@@ -53,6 +55,10 @@ class SnapshotOptions(TypedDict, total=False):
 
     isolation: Isolation
     """How strictly it is kept apart from what others commit meanwhile."""
+
+    fresh: bool
+    """Whether the added files were written for this change, under names drawn for them: nobody can have added them
+    before, so they are not looked for. Other files are, in all manifests: none comes to be there twice."""
 
     written_with: int
     """The id of the schema that the added files were written with."""
@@ -94,6 +100,7 @@ class SnapshotChange(ABC):
         self._create_branch = options.get("create_branch", False)
         self._staged = options.get("staged", False)
         self._own_summary = check_own_properties(options.get("summary", {}))
+        self._fresh = options.get("fresh", False)
         self._written_with = options.get("written_with")
         self._keep_empty = options.get("keep_empty", False)
         self._executor = options.get("executor")
@@ -180,6 +187,11 @@ class SnapshotChange(ABC):
             can_merge=self.can_merge,
             read_positions=self._read_positions,
         )
+
+    def check_added(self, workspace: Workspace, manifests: Sequence[ManifestFile], added: AddedFiles) -> None:
+        """Raises if a file is added that the parent, whose manifests these are, holds already."""
+        if added.files and not self._fresh:
+            check_not_held(workspace, manifests, added)
 
     def _parent(self, metadata: TableMetadata) -> Snapshot | None:
         return branch_head(metadata, self._target, create=self._create_branch)

@@ -124,6 +124,7 @@ def publish_epoch(
     table.refresh()
     actions = table if options.branch is None else table.branch(options.branch, create=True)
     own = change_options(actions, {**options.summary, **epoch_summary(query_id, epoch)}, Isolation(options.isolation))
+    own["fresh"] = True
     change: Change
     if replaces:
         change = Overwrite(added=files, where=TRUE, reads=BLIND, **own)

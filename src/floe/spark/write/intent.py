@@ -114,6 +114,7 @@ def _change(
     actions: FileActions, files: Sequence[DataFile], intent: Intent, options: WriteOptions, reads: Reads
 ) -> Change | None:
     own = change_options(actions, options.summary, Isolation(options.isolation))
+    own["fresh"] = True
     match intent:
         case Append():
             return MergeAppend(files, reads=reads, **own) if files else None
