@@ -74,18 +74,52 @@ def test_cascade_drops_everything_below(lake: Lake) -> None:
     assert lake.tables() == []
 
 
-def test_cascade_without_purge_keeps_files_or_says_that_it_cannot(lake: Lake, kind: str) -> None:
-    table = lake.create_table("db.t", "id bigint not null")
+def test_cascade_without_purge_keeps_files(lake: Lake) -> None:
+    lake.create_namespace("db.inner")
+    table = lake.create_table("db.inner.t", "id bigint not null")
     table.append_files([data_file(table, "a", write=True)])
     (path,) = table.scan().files()
-    if kind == "files":
-        with pytest.raises(errors.NamespaceNotEmpty, match="purge=True"):
-            lake.drop_namespace("db", cascade=True)
-        assert lake.tables() == ["db.t"], "nothing was dropped"
-    else:
-        lake.drop_namespace("db", cascade=True)
-        assert lake.namespaces() == []
+    lake.drop_namespace("db", cascade=True)
+    assert lake.namespaces() == []
+    assert not lake.namespace_exists("db.inner")
     assert table.storage.exists(path)
+
+
+def test_a_namespace_whose_tables_are_dropped_can_be_dropped(lake: Lake) -> None:
+    lake.update_namespace("db", {"owner": "me"})
+    table = lake.create_table("db.t", "id bigint not null")
+    table.append_files([data_file(table, "a", write=True)])
+    lake.drop_table("db.t")
+    assert lake.tables("db") == []
+    lake.drop_namespace("db")
+    assert not lake.namespace_exists("db")
+    assert lake.namespaces() == []
+    for action in (lake.tables, lake.drop_namespace, lake.namespace_properties, lake.namespaces):
+        with pytest.raises(errors.NoSuchNamespace):
+            action("db")
+    with pytest.raises(errors.NoSuchNamespace):
+        lake.create_table("db.u", "id bigint")
+
+
+def test_no_dropped_table_comes_back(lake: Lake) -> None:
+    first = lake.create_table("db.t", "id bigint not null")
+    first.append_files([data_file(first, "a", write=True)])
+    lake.drop_table("db.t")
+    lake.drop_namespace("db")
+    lake.create_namespace("db", {"owner": "you"})
+    assert (lake.tables("db"), lake.namespaces("db"), lake.namespace_properties("db")) == ([], [], {"owner": "you"})
+    with pytest.raises(errors.NamespaceAlreadyExists):
+        lake.create_namespace("db")
+    second = lake.create_table("db.t", "id bigint not null")
+    assert second.uuid != first.uuid
+    assert second.scan().files() == []
+    with pytest.raises(errors.NamespaceNotEmpty):
+        lake.drop_namespace("db")
+    lake.drop_table("db.t")
+    assert lake.tables("db") == []
+    lake.drop_namespace("db")
+    lake.create_namespace("db.inner")
+    assert (lake.namespaces(), lake.namespaces("db"), lake.tables()) == (["db"], ["db.inner"], [])
 
 
 def test_a_dropped_namespace_can_be_made_again(lake: Lake) -> None:

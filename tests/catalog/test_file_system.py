@@ -404,11 +404,49 @@ def test_what_a_drop_left_can_be_purged(catalog: FileSystemCatalog, tmp_path: Pa
     (tmp_path / "db" / "orders" / "data").mkdir()
     (tmp_path / "db" / "orders" / "data" / "a.parquet").write_bytes(b"rows")
     catalog.drop_table(ORDERS)
-    with pytest.raises(NamespaceNotEmpty, match="purge"):
-        catalog.drop_namespace(("db",))
     catalog.drop_table(ORDERS, purge=True)
     assert list((tmp_path / "db").iterdir()) == []
     catalog.drop_namespace(("db",))
+
+
+def test_what_is_left_in_a_dropped_namespace(catalog: FileSystemCatalog, tmp_path: Path) -> None:
+    """It can be registered once the namespace is there again, or purged, and then nothing is left at all."""
+    outer, inner = ("db", "orders"), ("db", "inner", "orders")
+    catalog.create_namespace(("db", "inner"))
+    for identifier in (outer, inner):
+        create(catalog, identifier)
+        catalog.drop_table(identifier)
+    catalog.drop_namespace(("db", "inner"))
+    catalog.drop_namespace(("db",))
+    assert catalog.namespaces() == []
+    assert not catalog.namespace_exists(("db", "inner"))
+    (record,) = (tmp_path / "db" / "orders" / "metadata").glob("dropped-*")
+    with pytest.raises(NoSuchNamespace):
+        catalog.register_table(outer, str(record))
+    catalog.create_namespace(("db",))
+    assert catalog.namespaces(("db",)) == []
+    catalog.register_table(outer, str(record))
+    assert catalog.tables(("db",)) == [outer]
+    catalog.drop_table(outer, purge=True)
+    catalog.drop_namespace(("db",))
+    catalog.drop_table(inner, purge=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_made_while_its_namespace_is_dropped_keeps_it() -> None:
+    """The look whether there is a namespace is before the drop, the creation after it."""
+    catalog = in_memory()
+    create(catalog, ORDERS)
+    catalog.drop_table(ORDERS)
+    late = ("db", "late")
+    pointer = catalog.pointer(late)
+    proposal = pointer.propose(None, new_metadata(pointer, catalog.default_location(late)))
+    catalog.drop_namespace(("db",))
+    assert not catalog.namespace_exists(("db",))
+    publish(proposal)
+    assert (catalog.namespaces(), catalog.tables(("db",))) == ([("db",)], [late])
+    with pytest.raises(NamespaceNotEmpty):
+        catalog.drop_namespace(("db",))
 
 
 def test_a_purge_keeps_what_an_earlier_drop_kept(catalog: FileSystemCatalog, metadata: Path) -> None:

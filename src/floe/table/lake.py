@@ -24,7 +24,6 @@ from floe.errors import (
     FloeError,
     InvalidInput,
     NamespaceAlreadyExists,
-    NamespaceNotEmpty,
     NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
@@ -117,7 +116,6 @@ class Lake:
         namespace = parse_namespace(name)
         try:
             if cascade:
-                self._check_can_be_emptied(namespace, purge)
                 self._empty(namespace, purge)
             self._catalog.drop_namespace(namespace)
         except NoSuchNamespace:
@@ -133,19 +131,6 @@ class Lake:
     ) -> None:
         """Set and remove properties of a namespace."""
         self._catalog.update_namespace(parse_namespace(name), properties, tuple(remove))
-
-    def _check_can_be_emptied(self, namespace: Namespace, purge: bool) -> None:
-        """Said before anything is dropped, not in the middle of it."""
-        if purge or Capability.CUSTOM_LOCATIONS in self.capabilities:
-            return
-        for each in (namespace, *self._all_namespaces(namespace)):
-            if tables := self._catalog.tables(each):
-                raise NamespaceNotEmpty(
-                    "a namespace of this catalog is a folder, and tables that are dropped without purge stay in it",
-                    hint="drop it with purge=True to delete their files too",
-                    namespace=format_identifier(namespace),
-                    holds=", ".join(format_identifier(table) for table in tables[:_MAX_SHOWN]),
-                )
 
     def _empty(self, namespace: Namespace, purge: bool) -> None:
         for child in self._catalog.namespaces(namespace):

@@ -19,7 +19,9 @@ files; and metadata files can only be registered from within the table's own fol
 crash leaves the table as it was. A writer that commits meanwhile is either before the drop, and then dropped too, or
 finds its base gone. Without `purge` all other files stay, and the last version too, under a name that makes no table
 (`metadata/dropped-…`), from which `register_table` brings the table back. With `purge` everything in the folder goes.
-Java's catalog deletes the folder in both cases.
+Java's catalog deletes the folder in both cases. What a drop left is neither listed nor in the way: another table of
+the name can be made, the namespace can be dropped and made again (`folders`), and the files stay until the name is
+dropped once more with `purge`.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from floe.commit.pointer import Outcome, Proposal, TableState
 from floe.errors import (
     CommitStateUnknown,
     FileAlreadyExists,
+    NamespaceNotEmpty,
     NoSuchTable,
     NoSuchView,
     OutcomeUnknown,
@@ -121,7 +124,7 @@ class FileSystemCatalog:
         self._folders.create(namespace, properties or {})
 
     def drop_namespace(self, namespace: Namespace) -> None:
-        """Removes the folder, if it is empty."""
+        """Removes the folder; what is left of dropped tables stays, and the namespace is gone all the same."""
         self._folders.drop(namespace)
 
     def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
@@ -173,6 +176,8 @@ class FileSystemCatalog:
                     hint="purge it again to delete the others",
                     table=pointer.name,
                 ) from error
+            with contextlib.suppress(NamespaceNotEmpty, StorageError):  # somebody put something there
+                self._folders.clear_dropped(identifier[:-1])
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
         """Refused: the paths of all files are in the table's metadata."""

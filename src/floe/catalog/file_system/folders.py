@@ -6,12 +6,16 @@ names, so that an empty namespace is there at all. Java refuses to drop a namesp
 
 A folder below a namespace is a table, a view, a namespace, or what is left of a dropped table: told by the files in its
 `metadata` folder.
+
+What is left of dropped tables stays where their metadata says that it is, so a namespace that is dropped with such
+folders in it keeps its folder, and its file says that it is dropped. That counts for as long as nothing else is in the
+folder: a table that somebody makes there in the same moment keeps the namespace. To Java it is an empty namespace.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Final
 
@@ -50,8 +54,9 @@ class FolderKind(Enum):
     REMAINS = "what is left of a dropped table"
 
 
-class _NamespaceFile(msgspec.Struct):
+class _NamespaceFile(msgspec.Struct, omit_defaults=True):
     properties: dict[str, str]
+    dropped: bool = False
 
 
 def check_file_names(parts: tuple[str, ...]) -> None:
@@ -117,7 +122,11 @@ class NamespaceFolders:
     def below(self, namespace: Namespace) -> list[Namespace]:
         """The namespaces directly below another one."""
         self.check(namespace)
-        return [child for child in self.children(namespace) if self.kind(child) is FolderKind.NAMESPACE]
+        return [
+            child
+            for child in self.children(namespace)
+            if self.kind(child) is FolderKind.NAMESPACE and not self._is_dropped(child)
+        ]
 
     def of_kind(self, namespace: Namespace, kind: FolderKind) -> list[tuple[str, ...]]:
         """The tables or views directly in a namespace."""
@@ -130,7 +139,8 @@ class NamespaceFolders:
             return True
         if not _is_possible(namespace):
             return False
-        return self._is_folder(namespace) and self.kind(namespace) is FolderKind.NAMESPACE
+        is_namespace = self._is_folder(namespace) and self.kind(namespace) is FolderKind.NAMESPACE
+        return is_namespace and not self._is_dropped(namespace)
 
     def check(self, namespace: Namespace) -> None:
         """Raise unless there is such a namespace."""
@@ -148,28 +158,58 @@ class NamespaceFolders:
                     f"{format_identifier(namespace[:depth])} is {kind.value}, so there can be no namespace below it",
                     namespace=format_identifier(namespace),
                 )
-        if not namespace or self._is_folder(namespace):
+        dropped = {above for depth in range(1, len(namespace) + 1) if self._is_dropped(above := namespace[:depth])}
+        if not namespace or (self._is_folder(namespace) and namespace not in dropped):
             raise NamespaceAlreadyExists(
                 f"there is {self.kind(namespace).value} of that name already" if namespace else "the catalog is there",
                 namespace=format_identifier(namespace),
             )
         self.storage.make_folder(self.folder(namespace))
-        if properties or not self._is_folder(namespace):
+        if properties or namespace in dropped or not self._is_folder(namespace):
             self._write(namespace, properties)
+        for above in dropped - {namespace}:
+            self._write(above, {})
 
     def drop(self, namespace: Namespace) -> None:
-        """Removes an empty namespace."""
+        """Removes a namespace in which there is nothing, or nothing but what is left of dropped tables."""
         self.check(namespace)
         if not namespace:
             raise NamespaceNotEmpty("the catalog itself cannot be dropped")
-        for child in self.children(namespace):
-            kind = self.kind(child)
+        for child, kind in self._held(namespace):
             raise NamespaceNotEmpty(
                 f"the namespace is not empty: it holds {kind.value}",
-                hint="drop it with purge=True" if kind is FolderKind.REMAINS else "drop first what is in it",
+                hint="drop first what is in it",
                 namespace=format_identifier(namespace),
                 holds=format_identifier(child),
             )
+        if self.children(namespace):
+            self._put(namespace, msgspec.json.encode(_NamespaceFile({}, dropped=True)))
+        else:
+            self._remove(namespace)
+
+    def clear_dropped(self, namespace: Namespace) -> None:
+        """Removes the folder of a dropped namespace once nothing is left in it, and those above it likewise."""
+        if namespace and self._is_dropped(namespace) and not self.children(namespace):
+            self._remove(namespace)
+            self.clear_dropped(namespace[:-1])
+
+    def _held(self, namespace: Namespace) -> Iterator[tuple[tuple[str, ...], FolderKind]]:
+        """What there is in a namespace, which is all that was not dropped."""
+        for child in self.children(namespace):
+            kind = self.kind(child)
+            if kind is not FolderKind.REMAINS and not (kind is FolderKind.NAMESPACE and self._is_dropped(child)):
+                yield child, kind
+
+    def _is_dropped(self, namespace: Namespace) -> bool:
+        """Whether a folder is what is left of a dropped namespace."""
+        data = self._read_bytes(namespace)
+        try:
+            marked = data is not None and msgspec.json.decode(data, type=_NamespaceFile).dropped
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False  # told when its properties are asked for
+        return marked and next(self._held(namespace), None) is None
+
+    def _remove(self, namespace: Namespace) -> None:
         content = self._read_bytes(namespace)
         self._repeated(namespace, lambda: self.storage.delete_many([self._file(namespace)]))
         try:
