@@ -11,6 +11,8 @@ from pyspark.errors import (
     UnsupportedOperationException,
 )
 
+import floe
+from floe.spark.definitions import shown_properties
 from helpers.spark import Spark
 
 
@@ -160,8 +162,8 @@ def test_show_create_table_makes_the_same_table_again(session: Spark, catalog: s
     session(
         f"""CREATE TABLE {db}.again (id BIGINT NOT NULL COMMENT 'it\\'s the key', `a b` STRING, at TIMESTAMP_NTZ,
             n INT DEFAULT 5, s STRUCT<x: INT, y: ARRAY<STRING>>)
-        PARTITIONED BY (bucket(4, id), hours(at)) TBLPROPERTIES ('format-version' = '3', 'sort-order' = 'id desc',
-            'identifier-fields' = 'id', 'a' = 'b')"""
+        PARTITIONED BY (bucket(4, id), hours(at)) TBLPROPERTIES ('format-version' = '3', 'a' = 'b',
+            'sort-order' = 'id desc, truncate(3, `a b`), days(at) nulls last', 'identifier-fields' = 'id')"""
     )
     lake = session.lake(catalog)
     before = lake.table("ddl.again").metadata
@@ -178,6 +180,42 @@ def test_show_create_table_makes_the_same_table_again(session: Spark, catalog: s
     assert after.format_version == before.format_version
     assert after.properties == before.properties
     assert after.location == before.location
+
+
+def test_what_is_shown_beside_a_tables_own_properties() -> None:
+    """As Java's tables show it; a property of a table cannot say otherwise."""
+    lake = floe.connect("memory:")
+    lake.create_namespace("db")
+    order = [
+        "c desc",
+        "id",
+        "bucket(16, id)",
+        "truncate(4, c) nulls last",
+        "year(at)",
+        "month(at)",
+        "day(at)",
+        "hour(at)",
+    ]
+    columns = "id bigint not null, c string not null, at timestamp"
+    table = lake.create_table("db.t", columns, sort_by=order, properties={"a": "b", "write.format.default": "orc"})
+    table.evolve().set_identifier_fields("id", "c").commit()
+    assert shown_properties(table) == {
+        "provider": "iceberg",
+        "location": table.location,
+        "format": "iceberg/orc",
+        "format-version": "2",
+        "current-snapshot-id": "none",
+        "identifier-fields": "[id,c]",
+        "sort-order": "c DESC NULLS LAST, id ASC NULLS FIRST, bucket(16, id) ASC NULLS FIRST, "
+        "truncate(c, 4) ASC NULLS LAST, years(at) ASC NULLS FIRST, months(at) ASC NULLS FIRST, "
+        "days(at) ASC NULLS FIRST, hours(at) ASC NULLS FIRST",
+        "a": "b",
+        "write.format.default": "orc",
+        "write.parquet.compression-codec": "zstd",
+    }
+    plain = lake.create_table("db.plain", "id bigint", properties={"sort-order": "a lie", "format": "paper"})
+    assert shown_properties(plain)["format"] == "iceberg/parquet"
+    assert "sort-order" not in shown_properties(plain)
 
 
 def test_describe_extended_and_columns(session: Spark, db: str) -> None:

@@ -20,7 +20,7 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import SortOrder, build_order
 from floe.spec.types import Field, Type
 from floe.table.table import Table
-from floe.table.terms import sort_terms
+from floe.table.terms import spelled_sort_terms
 
 __all__ = ["NewTable", "new_table", "shown_properties", "split_terms", "table_like"]
 
@@ -37,6 +37,11 @@ _NOT_STORED: Final = frozenset(
     }
 )  # fmt: skip
 """What Spark says with properties, and what only SHOW CREATE TABLE has."""
+
+_KNOWN_OTHERWISE: Final = frozenset(
+    {PROVIDER, LOCATION, "format", FORMAT_VERSION, SORT_ORDER, IDENTIFIER_FIELDS, "current-snapshot-id"}
+)
+"""What a table's own properties cannot say, as with Java's."""
 
 _PLACES: Final = (".path", ".location")
 
@@ -161,5 +166,5 @@ def shown_properties(table: Table) -> dict[str, str]:
     if table.schema.identifier_field_ids:
         shown[IDENTIFIER_FIELDS] = f"[{','.join(table.schema.identifier_names)}]"
     if not table.sort_order.is_unsorted:
-        shown[SORT_ORDER] = ", ".join(sort_terms(table.sort_order, table.schema))
-    return {**shown, **dict(metadata.properties)}
+        shown[SORT_ORDER] = ", ".join(spelled_sort_terms(table.sort_order, table.schema))
+    return {**{key: value for key, value in metadata.properties.items() if key not in _KNOWN_OTHERWISE}, **shown}

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from floe.spec.partitioning.building import default_name
 from floe.spec.partitioning.partition_spec import PartitionSpec
-from floe.spec.partitioning.transforms import Bucket, Identity, Transform, Truncate, Void
+from floe.spec.partitioning.transforms import Bucket, Identity, TimeTransform, Transform, Truncate, Void
 from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import NullOrder, SortDirection, SortOrder
 from floe.table.column_text import name_text
 
-__all__ = ["partition_terms", "sort_terms"]
+__all__ = ["partition_terms", "sort_terms", "spelled_sort_terms"]
 
 
 def partition_terms(spec: PartitionSpec, schema: Schema) -> tuple[str, ...]:
@@ -45,6 +45,28 @@ def sort_terms(order: SortOrder, schema: Schema) -> tuple[str, ...]:
         term = _term(field.transform, field.source_ids, schema) + " desc" * descending
         usual = NullOrder.NULLS_LAST if descending else NullOrder.NULLS_FIRST
         terms.append(term if field.null_order is usual else f"{term} {field.null_order.value.replace('-', ' ')}")
+    return tuple(terms)
+
+
+def spelled_sort_terms(order: SortOrder, schema: Schema) -> tuple[str, ...]:
+    """The terms that make a sort order with all that holds, as Java prints them; they are understood like the others.
+
+    >>> from floe.spec.sorting import build_order
+    >>> from floe.spec.types import LONG, STRING, Field
+    >>> schema = Schema((Field(1, "id", LONG), Field(2, "c", STRING)))
+    >>> spelled_sort_terms(build_order(schema, ["c desc", "bucket(16, id)", "truncate(4, c)"]), schema)
+    ('c DESC NULLS LAST', 'bucket(16, id) ASC NULLS FIRST', 'truncate(c, 4) ASC NULLS FIRST')
+    """
+    terms = []
+    for field in order.fields:
+        match field.transform:
+            case Truncate(width=number):
+                term = f"truncate({', '.join(_column(i, schema) for i in field.source_ids)}, {number})"
+            case TimeTransform():
+                term = f"{field.transform}s({', '.join(_column(i, schema) for i in field.source_ids)})"
+            case _:
+                term = _term(field.transform, field.source_ids, schema)
+        terms.append(f"{term} {field.direction.value.upper()} {field.null_order.value.replace('-', ' ').upper()}")
     return tuple(terms)
 
 

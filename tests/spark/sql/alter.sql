@@ -172,7 +172,7 @@ ALTER TABLE nowhere SET TBLPROPERTIES ('a' = '1');
 ALTER TABLE deep WRITE ORDERED BY id DESC, s.first;
 
 SHOW TBLPROPERTIES deep ('sort-order');
---> sort-order | id desc, s.first
+--> sort-order | id DESC NULLS LAST, s.first ASC NULLS FIRST
 
 ALTER TABLE deep WRITE UNORDERED;
 
