@@ -19,6 +19,7 @@ PARTITIONS = {
     "by_day": ("day(at)",),
     "by_month": ("month(clock)", "truncate(1, s)"),
     "by_bucket": ("bucket(4, id)", "year(d)"),
+    "by_hash": ("bucket(8, n)",),
     "by_value": ("flag", "truncate(100, i)"),
 }
 COUNT = 480
@@ -87,6 +88,8 @@ CONDITIONS = [
     ("by_bucket", "lake.system.bucket(4, id) IN (1, 2) AND lake.system.years(d) = 53"),
     ("by_bucket", "lake.system.bucket(4, id) <> 3"),
     ("by_bucket", "lake.system.years(d) IS NULL"),
+    ("by_hash", "lake.system.bucket(8, n) = 3"),
+    ("by_hash", "lake.system.bucket(8, n) IN (1, 2) AND lake.system.truncate(1, lake.system.truncate(3, s)) = 'a'"),
     ("by_value", "lake.system.truncate(100, i) = 0"),
     ("by_value", "lake.system.truncate(50, i) >= 200"),
     ("plain", "lake.system.truncate(50, n) > 100"),

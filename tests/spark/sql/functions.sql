@@ -12,6 +12,28 @@ SELECT {catalog}.system.truncate(10, 1), {catalog}.system.truncate(10, -1), {cat
 SELECT {catalog}.system.truncate(50, CAST(10.65 AS DECIMAL(9, 2))), {catalog}.system.bucket(4, CAST(NULL AS INT));
 --> 10.50 | NULL
 
+-- each gives the type of what it is given, as Java's does
+
+SELECT {catalog}.system.truncate(10, 1L), {catalog}.system.truncate(10, 5000000007L), hex({catalog}.system.truncate(2, X'000102'));
+--> 0 | 5000000000 | 0001
+
+SELECT typeof({catalog}.system.truncate(10, -11Y)), typeof({catalog}.system.truncate(10, -11S)), typeof({catalog}.system.truncate(10, 1L));
+--> tinyint | smallint | bigint
+
+SELECT {catalog}.system.truncate(10, -11Y), {catalog}.system.truncate(1000S, 11S), {catalog}.system.bucket(16Y, 34Y), {catalog}.system.bucket(16S, 34S);
+--> -20 | 0 | 3 | 3
+
+-- 14.20 has the hash -500754589
+
+SELECT {catalog}.system.bucket(2147483647, 14.20BD), {catalog}.system.bucket(100, 14.20BD), {catalog}.system.bucket(100, 14.200BD);
+--> 1646729059 | 59 | 29
+
+SELECT {catalog}.system.truncate(2, {catalog}.system.truncate(4, 'iceberg')), {catalog}.system.bucket(100, lower('ICEBERG'));
+--> ic | 89
+
+SELECT {catalog}.system.truncate(10, CAST('12345678901234567890123456.78901234567' AS DECIMAL(38, 11)));
+--> 12345678901234567890123456.78901234560
+
 CREATE TABLE t (i INT, l BIGINT, s STRING, b BINARY, d DATE, ts TIMESTAMP, n TIMESTAMP_NTZ, c DECIMAL(9, 2));
 
 INSERT INTO t VALUES
@@ -61,6 +83,27 @@ SELECT a.i FROM t a JOIN t b ON {catalog}.system.bucket(7, a.s) = {catalog}.syst
 --> -1
 --> 34
 
+SELECT {catalog}.system.bucket(100, c), {catalog}.system.truncate(50, CAST(c AS DECIMAL(38, 2))), {catalog}.system.truncate(10, CAST(i AS SMALLINT)) FROM t ORDER BY i;
+--> NULL | NULL | NULL
+--> 97 | -0.50 | -10
+--> 20 | 10.50 | 30
+
+SELECT i FROM t WHERE {catalog}.system.bucket(100, c) = 20 AND {catalog}.system.truncate(2, {catalog}.system.truncate(4, s)) = 'ic';
+--> 34
+
+SELECT {catalog}.system.bucket(4, {catalog}.system.truncate(1, upper(s))) AS b, count(*) FROM t
+    GROUP BY {catalog}.system.bucket(4, {catalog}.system.truncate(1, upper(s))) ORDER BY b;
+--> NULL | 1
+--> 2 | 2
+
+MERGE INTO t USING (SELECT 34 AS i, 'ICEBERG' AS s) AS n
+    ON {catalog}.system.bucket(16, upper(t.s)) = {catalog}.system.bucket(16, n.s) AND {catalog}.system.truncate(10, t.i) = {catalog}.system.truncate(10, n.i)
+    WHEN MATCHED AND {catalog}.system.truncate(2, {catalog}.system.truncate(4, t.s)) = 'ic' THEN UPDATE SET l = {catalog}.system.bucket(100, lower(n.s));
+
+SELECT i, l FROM t WHERE l IS NOT NULL ORDER BY i;
+--> -1 | -1
+--> 34 | 89
+
 SELECT {catalog}.system.floe_version() = {catalog}.system.iceberg_version();
 --> true
 
@@ -78,6 +121,12 @@ SELECT {catalog}.system.bucket('x', 1);
 
 SELECT {catalog}.system.bucket(4, 1.5D);
 --! it takes no double
+
+SELECT {catalog}.system.bucket(0, i) FROM t;
+--! must be 1 to 2147483647, found 0
+
+SELECT {catalog}.system.truncate(-1, 'x');
+--! must be 1 to 2147483647, found -1
 
 SELECT {catalog}.system.hours(DATE '2017-11-16');
 --! it takes no date

@@ -1,55 +1,79 @@
 """Functions of ours in plans: expressions of Spark's own take their place before a query runs.
 
-A Python object cannot go to executors. So a rule at the end of the optimizer asks each function of ours for an
-expression that does the same; it is made once for each function and types of arguments, of SQL.
+A function is an object of a small class that is compiled here, made of the expression that stands for it. Spark asks
+the object itself where it computes something of constants, in the JVM's own types; what is left is replaced at the end
+of the optimizer, as an executor does not have the class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pyspark.sql import Column, SparkSession
 
 from floe.spark.bridge.compiling import made_of_source
-from floe.spark.bridge.interfaces.java_functions import UnaryOperator
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.proxies import proxy_of
 from floe.spark.bridge.rules import add_rules
 
-__all__ = ["Expressible", "argument", "install_function_rule"]
+__all__ = ["argument", "expressed_function", "install_function_rule"]
 
 FUNCTION_RULE: Final = "floe.FunctionRule"
 _SOURCE: Final = """
 package floe;
 
-import java.util.function.UnaryOperator;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.*;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.types.DataType;
 
 public class FunctionRule extends org.apache.spark.sql.catalyst.rules.Rule {
-  private final UnaryOperator rewrite;
-
-  public FunctionRule(UnaryOperator rewrite) { this.rewrite = rewrite; }
+  public FunctionRule() {}
 
   public TreeNode apply(TreeNode plan) {
-    return ((QueryPlan) plan).transformUpWithSubqueries(new Nodes(new Calls(rewrite)));
+    return ((QueryPlan) plan).transformUpWithSubqueries(new Nodes());
   }
 
-  public Expression replaced(
-      Expression template, scala.collection.immutable.Seq names, scala.collection.immutable.Seq values) {
-    return (Expression) template.transformUp(new Arguments(names, values));
+  public ScalarFunction function(String name, String canonicalName, DataType[] types, Expression body) {
+    return new Expressed(name, canonicalName, types, (Expression) body.transformUp(new Places(types)));
+  }
+
+  public static class Expressed implements ScalarFunction {
+    private final String name;
+    private final String canonicalName;
+    private final DataType[] types;
+    public final Expression body;
+
+    public Expressed(String name, String canonicalName, DataType[] types, Expression body) {
+      this.name = name;
+      this.canonicalName = canonicalName;
+      this.types = types;
+      this.body = body;
+    }
+
+    public String name() { return name; }
+    public String canonicalName() { return canonicalName; }
+    public DataType[] inputTypes() { return types; }
+    public DataType resultType() { return body.dataType(); }
+    public boolean isResultNullable() { return body.nullable(); }
+    public boolean isDeterministic() { return true; }
+    public Object produceResult(InternalRow row) { return body.eval(row); }
+    public int hashCode() { return canonicalName.hashCode(); }
+    public String toString() { return canonicalName; }
+
+    public boolean equals(Object other) {
+      return other instanceof Expressed && canonicalName.equals(((Expressed) other).canonicalName);
+    }
   }
 
   public static class Nodes extends scala.runtime.AbstractPartialFunction {
-    private final Calls calls;
-
-    public Nodes(Calls calls) { this.calls = calls; }
+    private final Calls calls = new Calls();
 
     public boolean isDefinedAt(Object node) {
       scala.collection.Iterator all = ((QueryPlan) node).expressions().iterator();
-      while (all.hasNext()) if (((Expression) all.next()).find(new Found(calls)).isDefined()) return true;
+      while (all.hasNext()) if (((Expression) all.next()).find(new Found()).isDefined()) return true;
       return false;
     }
 
@@ -59,64 +83,55 @@ public class FunctionRule extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   public static class Found extends scala.runtime.AbstractFunction1 {
-    private final Calls calls;
+    public Object apply(Object found) { return Boolean.valueOf(isCall(found)); }
+  }
 
-    public Found(Calls calls) { this.calls = calls; }
-
-    public Object apply(Object expression) { return Boolean.valueOf(calls.isDefinedAt(expression)); }
+  public static boolean isCall(Object found) {
+    return found instanceof ApplyFunctionExpression
+        && ((ApplyFunctionExpression) found).function() instanceof Expressed;
   }
 
   public static class Calls extends scala.runtime.AbstractPartialFunction {
-    private final UnaryOperator rewrite;
-
-    public Calls(UnaryOperator rewrite) { this.rewrite = rewrite; }
-
-    public boolean isDefinedAt(Object found) {
-      return found instanceof ApplyFunctionExpression
-          && java.lang.reflect.Proxy.isProxyClass(((ApplyFunctionExpression) found).function().getClass());
-    }
+    public boolean isDefinedAt(Object found) { return isCall(found); }
 
     public Object applyOrElse(Object found, scala.Function1 otherwise) {
-      return isDefinedAt(found) ? rewrite.apply(found) : otherwise.apply(found);
+      if (!isCall(found)) return otherwise.apply(found);
+      ApplyFunctionExpression call = (ApplyFunctionExpression) found;
+      return ((Expressed) call.function()).body.transformUp(new Arguments(call.children()));
     }
   }
 
-  public static class Arguments extends scala.runtime.AbstractPartialFunction {
-    private final scala.collection.immutable.Seq names;
-    private final scala.collection.immutable.Seq values;
+  public static class Places extends scala.runtime.AbstractPartialFunction {
+    private final DataType[] types;
 
-    public Arguments(scala.collection.immutable.Seq names, scala.collection.immutable.Seq values) {
-      this.names = names;
-      this.values = values;
-    }
+    public Places(DataType[] types) { this.types = types; }
 
     public boolean isDefinedAt(Object found) {
-      return found instanceof AttributeReference && names.contains(((AttributeReference) found).name());
+      return found instanceof AttributeReference && ((AttributeReference) found).name().startsWith(ARGUMENT);
     }
 
     public Object applyOrElse(Object found, scala.Function1 otherwise) {
       if (!isDefinedAt(found)) return otherwise.apply(found);
-      return values.apply(names.indexOf(((AttributeReference) found).name()));
+      int place = Integer.parseInt(((AttributeReference) found).name().substring(ARGUMENT.length()));
+      return new BoundReference(place, types[place], true);
+    }
+  }
+
+  public static final String ARGUMENT = "floe_argument_";
+
+  public static class Arguments extends scala.runtime.AbstractPartialFunction {
+    private final scala.collection.immutable.Seq values;
+
+    public Arguments(scala.collection.immutable.Seq values) { this.values = values; }
+
+    public boolean isDefinedAt(Object found) { return found instanceof BoundReference; }
+
+    public Object applyOrElse(Object found, scala.Function1 otherwise) {
+      return isDefinedAt(found) ? values.apply(((BoundReference) found).ordinal()) : otherwise.apply(found);
     }
   }
 }
 """
-
-
-class Expressible:
-    """A function that Spark's own expressions can stand for."""
-
-    def key(self) -> Any:
-        """What is the same for functions that do the same."""
-        raise NotImplementedError
-
-    def argument_types(self) -> Sequence[str]:
-        """The types of the arguments, in SQL."""
-        raise NotImplementedError
-
-    def expressed(self) -> Column:
-        """What the function does with the columns `argument(0)`, …."""
-        raise NotImplementedError
 
 
 def argument(place: int) -> str:
@@ -124,39 +139,36 @@ def argument(place: int) -> str:
     return f"floe_argument_{place}"
 
 
-class OwnCalls(UnaryOperator):
-    """Gives the expressions that stand for calls of our functions."""
+def expressed_function(
+    jvm: Jvm, name: str, canonical_name: str, types: Sequence[str], express: Callable[[], Column]
+) -> Any:
+    """A `ScalarFunction` that does what an expression does with the columns `argument(0)`, … of these SQL types.
 
-    def apply(self, call: Any) -> Any:
-        """The expression for a call."""
-        function = proxy_of(call.function())
-        if not isinstance(function, Expressible):
-            return call
-        names = [argument(place) for place in range(len(function.argument_types()))]
-        template = _template(self.jvm, function, names)
-        return function_rule(self.jvm).replaced(template, self.jvm.seq(names), call.children())
+    Functions of a canonical name are the same. The expression is made once for each answer to overflows that a
+    session may want.
+    """
+    ansi = jvm.setting("spark.sql.ansi.enabled")
+    key = f"function {canonical_name}, ANSI {ansi}"
+    return jvm.once(key, lambda: _made(jvm, name, canonical_name, types, express))
+
+
+def _made(jvm: Jvm, name: str, canonical_name: str, types: Sequence[str], express: Callable[[], Column]) -> Any:
+    spark = SparkSession(jvm.context, jvm.active_session())
+    base = ", ".join(f"CAST(NULL AS {type_}) AS {argument(place)}" for place, type_ in enumerate(types))
+    frame: Any = spark.sql(f"SELECT {base or '1 AS nothing'}").select(express().alias("result"))
+    plan = frame._jdf.queryExecution().analyzed()
+    finished = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(plan)
+    body = finished.projectList().apply(0).child()
+    of_arguments = [jvm.sql("types.DataType").fromDDL(type_) for type_ in types]
+    spark_types = jvm.array("org.apache.spark.sql.types.DataType", of_arguments)
+    return function_rule(jvm).function(name, canonical_name, spark_types, body)
 
 
 def function_rule(jvm: Jvm) -> Any:
     """The rule: one for all sessions of a JVM."""
-    return jvm.once(FUNCTION_RULE, lambda: made_of_source(jvm, _SOURCE, FUNCTION_RULE, [OwnCalls(jvm)]))
+    return jvm.once(FUNCTION_RULE, lambda: made_of_source(jvm, _SOURCE, FUNCTION_RULE, []))
 
 
 def install_function_rule(jvm: Jvm, java_session: Any) -> None:
     """Put the rule into a session's optimizer, unless it is there."""
     add_rules(jvm, java_session, FUNCTION_RULE, lambda: [function_rule(jvm)])
-
-
-def _template(jvm: Jvm, function: Expressible, names: Sequence[str]) -> Any:
-    """The expression of a function, with columns for its arguments."""
-    return jvm.once(("expression of", function.key()), lambda: _made_template(jvm, function, names))
-
-
-def _made_template(jvm: Jvm, function: Expressible, names: Sequence[str]) -> Any:
-    spark = SparkSession(jvm.context, jvm.active_session())
-    types = zip(names, function.argument_types(), strict=True)
-    base = ", ".join(f"CAST(NULL AS {type_}) AS {name}" for name, type_ in types) or "1 AS nothing"
-    frame: Any = spark.sql(f"SELECT {base}").select(function.expressed().alias("result"))
-    plan = frame._jdf.queryExecution().analyzed()
-    finished = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(plan)
-    return finished.projectList().apply(0).child()

@@ -15,11 +15,13 @@ from pyspark.sql import functions as F
 
 from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["Expressions", "Plans", "murmur3_of_bytes"]
+__all__ = ["Expressions", "Plans", "murmur3_of_bytes", "murmur3_of_long", "truncated_decimal", "unscaled_bytes"]
 
 _EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions."
 _JOINS: Final = "org.apache.spark.sql.catalyst.plans."
 _PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical."
+_SEED_0_OF_THE_SPEC: Final = -1693959553
+"""What Spark's hash of this number leaves as seed makes the hash of what follows that of the spec, whose seed is 0."""
 
 
 class Expressions:
@@ -55,6 +57,17 @@ class Expressions:
         return self.made(
             "objects.StaticInvoke", kind, type_, method, jvm.seq(arguments), jvm.seq([]), True, nullable, True, jvm.none
         )
+
+    def method(self, target: Any, method: str, data_type: Any, *arguments: Any) -> Any:
+        """What a method of a value gives, which is null where the value or an argument is."""
+        jvm = self._jvm
+        return self.made(
+            "objects.Invoke", target, method, data_type, jvm.seq(arguments), jvm.seq([]), True, False, True
+        )
+
+    def object_type(self, class_name: str) -> Any:
+        """The type of values that are objects of a class, between one method and the next."""
+        return self._jvm.sql("types.ObjectType")(self._jvm.reflected(class_name))
 
     def alias(self, expression: Any, attribute: Any) -> Any:
         """An expression under the name and the id of an attribute."""
@@ -149,6 +162,11 @@ class Plans:
         return self._jvm.named(node.getClass().getName())(*arguments)
 
 
+def murmur3_of_long(column: Column) -> Column:
+    """The spec's hash of 64 bits: a BIGINT, or a timestamp, which is one inside Spark."""
+    return F.hash(F.lit(_SEED_0_OF_THE_SPEC), column)
+
+
 def murmur3_of_bytes(jvm: Jvm, column: Column) -> Column:
     """The spec's hash of bytes, computed by Spark's own code (`hash` does something else with the last bytes)."""
     data = column.cast("binary")
@@ -156,3 +174,34 @@ def murmur3_of_bytes(jvm: Jvm, column: Column) -> Column:
     hasher = "org.apache.spark.unsafe.hash.Murmur3_x86_32"
     arguments = [jvm.expression(part) for part in parts]
     return jvm.column(Expressions(jvm).call(hasher, "hashUnsafeBytes2", "integer", *arguments))
+
+
+def unscaled_bytes(jvm: Jvm, decimal: Column) -> Column:
+    """The digits of a decimal as the spec hashes them: the fewest bytes of a whole number, the highest first."""
+    expressions = Expressions(jvm)
+    exact = _exact_decimal(expressions, jvm.expression(decimal))
+    digits = expressions.method(exact, "unscaledValue", expressions.object_type("java.math.BigInteger"))
+    return jvm.column(expressions.method(digits, "toByteArray", jvm.data_type("binary")))
+
+
+def truncated_decimal(jvm: Jvm, decimal: Column, width: Column, precision: int, scale: int) -> Column:
+    """A decimal of a type less what its last digits are above a multiple of a width, a BIGINT.
+
+    Spark's own arithmetic rounds decimals with many digits.
+    """
+    expressions = Expressions(jvm)
+    kind = expressions.object_type("java.math.BigDecimal")
+    exact = _exact_decimal(expressions, jvm.expression(decimal))
+    places = expressions.literal(str(scale))
+    step = expressions.call("java.math.BigDecimal", "valueOf", kind, jvm.expression(width), places)
+    rest = expressions.method(exact, "remainder", kind, step)
+    above = expressions.method(expressions.method(rest, "add", kind, step), "remainder", kind, step)
+    lower = expressions.method(exact, "subtract", kind, above)
+    type_ = jvm.data_type(f"decimal({precision},{scale})")
+    made = expressions.call("org.apache.spark.sql.types.Decimal", "apply", type_, lower)
+    gives_null = jvm.setting("spark.sql.ansi.enabled").lower() != "true"
+    return jvm.column(expressions.made("CheckOverflow", made, type_, gives_null))
+
+
+def _exact_decimal(expressions: Expressions, decimal: Any) -> Any:
+    return expressions.method(decimal, "toJavaBigDecimal", expressions.object_type("java.math.BigDecimal"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from floe.errors import UnsupportedFeature
 from floe.spark.bridge.exceptions import JavaError
-from floe.spark.bridge.function_rule import Expressible, argument
-from floe.spark.bridge.interfaces.functions import FunctionCatalog, ScalarFunction, UnboundFunction
+from floe.spark.bridge.function_rule import argument, expressed_function
+from floe.spark.bridge.interfaces.functions import FunctionCatalog, UnboundFunction
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.plans import murmur3_of_bytes
+from floe.spark.bridge.plans import murmur3_of_bytes, murmur3_of_long, truncated_decimal, unscaled_bytes
 from floe.spark.columns import floe_type
 from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Transform, Truncate
 from floe.spec.types import DecimalType, Type
@@ -26,7 +26,7 @@ _TIMES: Final[Mapping[str, Transform]] = {"years": YEAR, "months": MONTH, "days"
 _WITH_NUMBER: Final = {"bucket": Bucket, "truncate": Truncate}
 _VERSIONS: Final = ("floe_version", "iceberg_version")
 _NAMES: Final = (*_WITH_NUMBER, *_TIMES, *_VERSIONS)
-_WHOLE: Final = ("byte", "short", "integer")
+_WHOLE: Final = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT"}
 _SQL_NAMES: Final = {
     "int": "INT", "long": "BIGINT", "date": "DATE", "timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP",
     "string": "STRING", "binary": "BINARY",
@@ -81,123 +81,71 @@ class TransformFunction(UnboundFunction):
         given = [field["type"] for field in self.jvm.read_data_type(arguments)["fields"]]
         if self._name in _VERSIONS:
             self._check(not given, "it takes no arguments")
-            return VersionFunction(self.jvm, self._name)
+            return expressed_function(self.jvm, self._name, f"iceberg.{self._name}", (), lambda: F.lit(version("floe")))
         numbers, values = (given[:1], given[1:]) if self._name in _WITH_NUMBER else ([], given)
         self._check(len(values) == 1, "give it " + ("a number and a value" if numbers else "one value"))
         self._check(not numbers or numbers[0] in _WHOLE, "its first argument is an INT")
         type_ = floe_type(values[0])
         transform = _TIMES.get(self._name) or _WITH_NUMBER[self._name](1)
-        known = isinstance(type_, DecimalType) and self._name == "truncate"
-        self._check(transform.can_transform(type_) and (known or type_.kind in _SQL_NAMES), f"it takes no {type_}")
-        return BoundTransformFunction(self.jvm, self._name, type_)
+        known = isinstance(type_, DecimalType) or type_.kind in _SQL_NAMES
+        self._check(known and transform.can_transform(type_), f"it takes no {type_}")
+        small = _WHOLE.get(values[0]) if isinstance(values[0], str) and self._name == "truncate" else None
+        return _Transform(self.jvm, self._name, type_, small or _sql_name(type_)).bound()
 
     def _check(self, is_right: bool, message: str) -> None:
         if not is_right:
             raise UnsupportedFeature(f"{self._name} cannot be used so: {message}")
 
 
-class VersionFunction(ScalarFunction, Expressible):
-    """The version of Floe."""
+class _Transform:
+    """A transform of values of a type, in Spark's own expressions."""
 
-    def __init__(self, jvm: Jvm, name: str) -> None:
-        super().__init__(jvm)
-        self._name = name
-
-    def key(self) -> Any:
-        """Functions of a name are the same."""
-        return self._name
-
-    def name(self) -> str:
-        """Its name."""
-        return self._name
-
-    def canonicalName(self) -> str:
-        """Its name."""
-        return self._name
-
-    def inputTypes(self) -> Any:
-        """None."""
-        return self.jvm.array("org.apache.spark.sql.types.DataType", [])
-
-    def resultType(self) -> Any:
-        """A text."""
-        return self.jvm.data_type("string")
-
-    def argument_types(self) -> Sequence[str]:
-        """None."""
-        return ()
-
-    def expressed(self) -> Column:
-        """The version."""
-        return F.lit(version("floe"))
-
-    def produceResult(self, row: Any) -> Any:
-        """The version."""
-        return self.jvm.named("org.apache.spark.unsafe.types.UTF8String").fromString(version("floe"))
-
-
-class BoundTransformFunction(ScalarFunction, Expressible):
-    """A transform of values of a type."""
-
-    def __init__(self, jvm: Jvm, name: str, type_: Type) -> None:
-        super().__init__(jvm)
-        self._name, self._type = name, type_
+    def __init__(self, jvm: Jvm, name: str, type_: Type, sql_type: str) -> None:
+        self._jvm, self._name, self._type, self._sql_type = jvm, name, type_, sql_type
         self._has_number = name in _WITH_NUMBER
 
-    def key(self) -> Any:
-        """Functions of a name and a type are the same."""
-        return (self._name, str(self._type))
+    def bound(self) -> Any:
+        """The function, under the name that Java's catalog has for it."""
+        types = ("INT", self._sql_type) if self._has_number else (self._sql_type,)
+        canonical_name = f"iceberg.{self._name}({self._sql_type.lower()})"
+        return expressed_function(self._jvm, self._name, canonical_name, types, self._expressed)
 
-    def name(self) -> str:
-        """Its name."""
-        return self._name
-
-    def canonicalName(self) -> str:
-        """As Java's catalog names it."""
-        return f"iceberg.{self._name}({self._sql_type.lower()})"
-
-    @property
-    def _sql_type(self) -> str:
-        return _SQL_NAMES.get(self._type.kind) or str(self._type)
-
-    def argument_types(self) -> Sequence[str]:
-        """A number for some, and the value."""
-        return ("INT", self._sql_type) if self._has_number else (self._sql_type,)
-
-    def inputTypes(self) -> Any:
-        """The same, as Spark's."""
-        types = [self.jvm.sql("types.DataType").fromDDL(type_) for type_ in self.argument_types()]
-        return self.jvm.array("org.apache.spark.sql.types.DataType", types)
-
-    def resultType(self) -> Any:
-        """A number, a date, or the type of the value."""
-        sql = {"truncate": self._sql_type, "days": "DATE"}.get(self._name, "INT")
-        return self.jvm.sql("types.DataType").fromDDL(sql)
-
-    def expressed(self) -> Column:
-        """The transform in SQL."""
-        value = argument(1 if self._has_number else 0)
-        if self._name == "bucket":
-            if self._type.kind in ("string", "binary"):
-                hashed = murmur3_of_bytes(self.jvm, F.col(value))
-            else:
-                plain = {"int": f"CAST({value} AS BIGINT)", "date": f"CAST(unix_date({value}) AS BIGINT)"}
-                hashed = F.expr(f"hash(-1693959553, {plain.get(self._type.kind, value)})")
-            numbered = F.pmod(hashed.bitwiseAND(F.lit(2**31 - 1)), F.col(argument(0)))
-            return F.when(F.col(value).isNotNull(), numbered)
-        if self._name == "truncate":
-            return F.expr(self._truncated(value, argument(0)))
-        return F.expr(self._time(value))
-
-    def _truncated(self, value: str, width: str) -> str:
-        match self._type:
-            case DecimalType(scale=scale):
-                step = f"CAST({width} AS DECIMAL(38, 0)) / CAST({10**scale} AS DECIMAL(38, 0))"
-                return f"CAST({value} - pmod({value}, CAST({step} AS {self._type})) AS {self._type})"
-            case _ if self._type.kind in ("int", "long"):
-                return f"{value} - pmod({value}, CAST({width} AS {self._sql_type}))"
+    def _expressed(self) -> Column:
+        match self._name:
+            case "bucket":
+                return self._bucket(F.col(argument(1)), self._number("the number of buckets"))
+            case "truncate":
+                return self._truncated(F.col(argument(1)), self._number("the width"))
             case _:
-                return f"substring({value}, 1, {width})"
+                return F.expr(self._time(argument(0)))
+
+    @staticmethod
+    def _number(what: str) -> Column:
+        """The first argument, which is refused if it is none that a transform can have."""
+        number = F.col(argument(0))
+        refused = F.raise_error(F.concat(F.lit(f"{what} must be 1 to {2**31 - 1}, found "), number.cast("string")))
+        return F.when(number > 0, number).when(number <= 0, refused.cast("int"))
+
+    def _bucket(self, value: Column, count: Column) -> Column:
+        match self._type.kind:
+            case "string" | "binary":
+                hashed = murmur3_of_bytes(self._jvm, value)
+            case "decimal":
+                hashed = murmur3_of_bytes(self._jvm, unscaled_bytes(self._jvm, value))
+            case kind:
+                plain = {"int": value, "date": F.unix_date(value)}
+                hashed = murmur3_of_long(plain[kind].cast("bigint") if kind in plain else value)
+        return F.when(value.isNotNull(), F.pmod(hashed.bitwiseAND(F.lit(2**31 - 1)), count))
+
+    def _truncated(self, value: Column, width: Column) -> Column:
+        match self._type:
+            case DecimalType(precision=precision, scale=scale):
+                return truncated_decimal(self._jvm, value, width.cast("bigint"), precision, scale)
+            case _ if self._type.kind in ("int", "long"):
+                wide = value if self._type.kind == "long" else value.cast("int")
+                return (wide - F.pmod(wide, width.cast(self._type.kind))).cast(self._sql_type)
+            case _:
+                return F.substring(value, F.lit(1), width)
 
     def _time(self, value: str) -> str:
         micros = f"unix_micros({value})"
@@ -215,40 +163,6 @@ class BoundTransformFunction(ScalarFunction, Expressible):
             case _:
                 return f"unix_date({day}) * 24 + hour({value})"
 
-    def produceResult(self, row: Any) -> Any:
-        """What the transform gives, on the driver: Spark computes it of constants as of columns."""
-        values = [self._given(row, place) for place in range(len(self.argument_types()))]
-        if values[-1] is None or values[0] is None:
-            return None
-        made = _WITH_NUMBER[self._name](values[0]) if self._has_number else _TIMES[self._name]
-        return self._taken(made.apply(self._type, values[-1]))
 
-    def _given(self, row: Any, place: int) -> Any:
-        if row.isNullAt(place):
-            return None
-        if self._has_number and place == 0:
-            return row.getInt(place)
-        match self._type:
-            case DecimalType(precision=precision, scale=scale):
-                return row.getDecimal(place, precision, scale).toJavaBigDecimal()
-            case _ if self._type.kind == "string":
-                return row.getUTF8String(place).toString()
-            case _ if self._type.kind == "binary":
-                return bytes(row.getBinary(place))
-            case _ if self._type.kind in ("int", "date"):
-                return row.getInt(place)
-            case _:
-                return row.getLong(place)
-
-    def _taken(self, result: Any) -> Any:
-        """A result as Spark keeps it inside."""
-        match self._type if self._name == "truncate" else None:
-            case DecimalType():
-                return self.jvm.sql("types.Decimal").apply(self.jvm.named("java.math.BigDecimal")(str(result)))
-            case kind if kind is not None and kind.kind == "string":
-                return self.jvm.named("org.apache.spark.unsafe.types.UTF8String").fromString(result)
-            case kind if kind is not None and kind.kind == "long" and abs(result) < 2**31:
-                # a number that is not large goes to the JVM as an INT
-                raise UnsupportedFeature("a BIGINT constant cannot be truncated", hint="cast it to INT")
-            case _:
-                return result
+def _sql_name(type_: Type) -> str:
+    return f"DECIMAL({type_.precision},{type_.scale})" if isinstance(type_, DecimalType) else _SQL_NAMES[type_.kind]

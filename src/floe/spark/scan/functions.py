@@ -35,7 +35,7 @@ _FARTHEST_ZONE: Final = 18 * _HOUR
 _UTC: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 _TIMES: Final = ("timestamp", "timestamp_ntz")
 _WHOLE: Final = ("integer", "long")
-_HASHED: Final = frozenset({"int", "long", "date", "timestamp", "timestamptz", "string", "binary"})
+_HASHED: Final = frozenset({"int", "long", "decimal", "date", "timestamp", "timestamptz", "string", "binary"})
 """The types whose buckets are the same to Spark's types: a UUID is a text there."""
 
 _OF_CATALOG: Final = re.compile(r"iceberg\.(\w+)\(")

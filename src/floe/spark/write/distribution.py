@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.plans import murmur3_of_bytes
+from floe.spark.bridge.plans import murmur3_of_bytes, murmur3_of_long
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.transforms import Bucket, Identity, Transform, Truncate, Void
 from floe.spec.schemas.schema import Schema
@@ -27,8 +27,6 @@ _ROWS_TO_FILE = 3
 """How many bytes of Spark's rows make about one byte of a Parquet file."""
 
 _MOST_BYTES = 512 * 2**20
-_SEED_0_OF_THE_SPEC = -1693959553
-"""What Spark's hash of this number leaves as seed makes the hash of what follows that of the spec, whose seed is 0."""
 
 
 def distribution_mode(metadata: TableMetadata, asked: str | None) -> str:
@@ -104,7 +102,7 @@ def _transformed(jvm: Jvm, column: Column, transform: Transform, type_: Type) ->
         case Identity():
             return column
         case Bucket(n=number) if type_.kind in ("int", "long", "date", "timestamp", "timestamptz"):
-            return _bucket(F.hash(F.lit(_SEED_0_OF_THE_SPEC), _as_long(column, type_)), number)
+            return _bucket(murmur3_of_long(_as_long(column, type_)), number)
         case Bucket(n=number) if type_.kind in ("string", "binary", "fixed"):
             return _bucket(murmur3_of_bytes(jvm, column), number)
         case Truncate(width=width) if type_.kind in ("int", "long"):

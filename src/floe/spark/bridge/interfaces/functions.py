@@ -8,7 +8,7 @@ from floe.spark.bridge.interfaces.catalogs import CatalogPlugin
 from floe.spark.bridge.interfaces.missing import CONNECTOR, missing
 from floe.spark.bridge.proxies import Proxy
 
-__all__ = ["FunctionCatalog", "ScalarFunction", "UnboundFunction"]
+__all__ = ["FunctionCatalog", "UnboundFunction"]
 
 
 class FunctionCatalog(CatalogPlugin):
@@ -45,37 +45,3 @@ class UnboundFunction(Proxy):
     def description(self) -> str:
         """What it does."""
         return str(missing(self, "description"))
-
-
-class ScalarFunction(Proxy):
-    """A function of values."""
-
-    interface = CONNECTOR + "catalog.functions.ScalarFunction"
-
-    def name(self) -> str:
-        """Its name."""
-        return str(missing(self, "name"))
-
-    def inputTypes(self) -> Any:
-        """The types of its arguments, as a `DataType[]`."""
-        return missing(self, "inputTypes")
-
-    def resultType(self) -> Any:
-        """The type of what it gives."""
-        return missing(self, "resultType")
-
-    def isResultNullable(self) -> bool:
-        """Whether it may give null."""
-        return True
-
-    def isDeterministic(self) -> bool:
-        """Whether it always gives the same for the same."""
-        return True
-
-    def canonicalName(self) -> str:
-        """What is the same for functions that do the same."""
-        return str(missing(self, "canonicalName"))
-
-    def produceResult(self, row: Any) -> Any:
-        """What it gives for a row of arguments: on the driver, for what is computed before a query runs."""
-        return missing(self, "produceResult")

@@ -7,7 +7,7 @@ from typing import Any
 from floe.spark.bridge.interfaces.missing import missing
 from floe.spark.bridge.proxies import Proxy
 
-__all__ = ["BiFunction", "Consumer", "Function", "UnaryOperator"]
+__all__ = ["BiFunction", "Consumer", "Function"]
 
 
 class Function(Proxy):
@@ -40,12 +40,6 @@ class BiFunction(Proxy):
     def andThen(self, other: Any) -> Any:
         """Spark does not ask for it."""
         return missing(self, "andThen")
-
-
-class UnaryOperator(Function):
-    """Something for something of the same kind."""
-
-    interface = "java.util.function.UnaryOperator"
 
 
 class Consumer(Proxy):
