@@ -212,6 +212,66 @@ def test_a_rollback_stays_in_the_history(orders: Table) -> None:
     assert live(orders) == ["a", "b"]
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("branch", ["main", "audit"])
+def test_a_transaction_is_rolled_back_as_a_whole(lake: Lake, branch: str, version: int, clock: ManualClock) -> None:
+    table = lake.create_table("db.t", "id bigint", format_version=version)
+    before = append(table, "a")
+    table.create_branch("audit")
+    clock.advance(60_000)
+    with table.transaction() as tx:
+        place = tx if branch == "main" else tx.branch(branch)
+        place.append_files([data_file(table, "b")])
+        place.append_files([data_file(table, "c")])
+        place.append_files([data_file(table, "d")])
+    _, first, second, last = (snapshot.snapshot_id for snapshot in table.snapshots)
+    clock.advance(60_000)
+    table.branch(branch).append_files([data_file(table, "e")])
+    for within in (first, second):
+        with pytest.raises(
+            errors.InvalidUpdate, match=f"from snapshot {before.snapshot_id} to snapshot {last} at once"
+        ):
+            table.rollback(to=within, branch=branch)
+        assert live(table, ref=branch) == ["a", "b", "c", "d", "e"]
+    assert live(table, snapshot=first) == ["a", "b"], "time travel stays possible"
+    table.rollback(to=last, branch=branch)
+    assert live(table, ref=branch) == ["a", "b", "c", "d"]
+    table.rollback(to=before.snapshot_id, branch=branch)
+    assert live(table, ref=branch) == ["a"]
+    table.set_current(first, branch=branch)
+    assert live(table, ref=branch) == ["a", "b"], "who means it says so"
+
+
+def test_a_first_transaction_is_kept_whole(orders: Table) -> None:
+    with orders.transaction() as tx:
+        tx.append_files([data_file(orders, "a")])
+        tx.append_files([data_file(orders, "b")])
+    first, last = orders.snapshots
+    with pytest.raises(errors.InvalidUpdate, match=f"from an empty table to snapshot {last.snapshot_id} at once"):
+        orders.rollback(to=first.snapshot_id)
+
+
+def test_what_a_tag_or_a_branch_has_shown_was_seen(orders: Table) -> None:
+    with orders.transaction() as tx:
+        tx.append_files([data_file(orders, "a")])
+        tx.create_tag("v1")
+        tx.append_files([data_file(orders, "b")])
+    orders.rollback(to="v1")
+    assert live(orders) == ["a"]
+
+
+def test_the_snapshots_of_a_branch_were_seen_when_main_takes_them_over(orders: Table, clock: ManualClock) -> None:
+    append(orders, "a")
+    audit = orders.branch("audit", create=True)
+    middle = audit.append_files([data_file(orders, "b")])
+    audit.append_files([data_file(orders, "c")])
+    assert middle is not None
+    clock.advance(1000)
+    orders.fast_forward("main", "audit")
+    orders.rollback(to=middle.snapshot_id)
+    assert live(orders) == ["a", "b"]
+
+
 def test_a_branch_is_rolled_back_alone(orders: Table) -> None:
     first = append(orders, "a")
     branch = orders.branch("audit", create=True)

@@ -127,7 +127,7 @@ def test_a_file_of_a_staged_snapshot_is_published_once() -> None:
     first, second = (box.commit(FastAppend([data_file(C, 1)], staged=True)) for _ in range(2))
     box.commit(FastAppend([data_file(D, 1)]))
     box.commit(CherryPick(first.snapshot_id))
-    with pytest.raises(InvalidUpdate, match=HELD):
+    with pytest.raises(InvalidUpdate, match="the branch holds a file that it added"):
         box.commit(CherryPick(second.snapshot_id))
 
 

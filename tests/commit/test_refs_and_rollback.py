@@ -220,6 +220,28 @@ def test_back_to_a_time(table: Table) -> None:
         commit(pointer, [RollbackToTime(times[0])])
 
 
+def test_the_log_tells_the_transactions_of_other_writers(table: Table) -> None:
+    pointer, (_, _, before) = table
+    clock = pointer.environment.clock
+    clock.advance(1000)
+    inside, after = (
+        PutFiles(pointer.environment, [data_file(f"{LOCATION}/data/{name}.parquet")]) for name in ("d", "e")
+    )
+    commit(pointer, [inside, after])
+    assert all("committed-with-parent" not in (s.summary or {}) for s in loaded(pointer).metadata.snapshots)
+    with pytest.raises(InvalidUpdate, match=f"from snapshot {before} to snapshot {after.snapshot_id} at once"):
+        commit(pointer, [RollbackToSnapshot(inside.snapshot_id)])
+    clock.advance(1000)
+    commit(pointer, [RollbackToTime(clock.now_ms())])
+    assert refs(pointer)["main"] == after.snapshot_id
+    commit(pointer, [RollbackToTime(loaded(pointer).metadata.snapshot(after.snapshot_id).timestamp_ms)])
+    assert refs(pointer)["main"] == before
+    commit(pointer, [SetCurrentSnapshot(inside.snapshot_id)])
+    put(pointer, "f")
+    commit(pointer, [RollbackToSnapshot(inside.snapshot_id)])
+    assert refs(pointer)["main"] == inside.snapshot_id, "by now it has been seen"
+
+
 def test_to_any_snapshot(table: Table) -> None:
     pointer, ids = table
     commit(pointer, [CreateRef("work", "branch", ids[0])])

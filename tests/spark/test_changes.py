@@ -7,9 +7,13 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import IllegalArgumentException
 
+import floe
 from floe.arrow.writing import write_rows
+from floe.errors import NoSuchSnapshot
 from floe.formats.arrow_types import arrow_schema
 from floe.formats.writers.target import WriteTarget
+from floe.spark.changes.ranges import ChangeRange, change_range
+from floe.spark.names import AsOf
 from floe.spec.schemas.schema import Schema
 from floe.table.table import Table
 from helpers.spark import Spark
@@ -150,6 +154,24 @@ def test_counts_and_joins_of_changes(session: Spark) -> None:
 
 
 @pytest.mark.slow
+def test_times_from_before_what_has_expired_are_not_known() -> None:
+    lake = floe.connect("memory:")
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", "id bigint")
+    for number in range(3):
+        table.append([{"id": number}])
+    first, second, third = table.snapshots
+    begin = {"start-timestamp": str(first.timestamp_ms - 1)}
+    assert change_range(table.metadata, AsOf(), begin) == ChangeRange(None, third.snapshot_id)
+    table.create_tag("kept", snapshot=first.snapshot_id)
+    table.expire(snapshots=[second.snapshot_id]).apply()
+    for options in (begin, {"end-timestamp": str(first.timestamp_ms - 1)}):
+        with pytest.raises(NoSuchSnapshot, match="what came before has expired"):
+            change_range(table.metadata, AsOf(), options)
+    late = {"start-timestamp": str(third.timestamp_ms)}
+    assert change_range(table.metadata, AsOf(), late) == ChangeRange(third.snapshot_id, third.snapshot_id)
+
+
 def test_ranges_by_time(session: Spark) -> None:
     model = changed(session, "timed", 2, "merge-on-read", partitioned=False)
     times = [one.timestamp_ms for one in model.table.snapshots]

@@ -112,6 +112,24 @@ def test_ancestors_of(session: Spark, catalog: str) -> None:
     assert session(f"CALL {catalog}.system.ancestors_of('calls.line', {made[1]})") == expected[1:]
 
 
+def test_history_after_expiry_and_transactions(session: Spark, catalog: str) -> None:
+    first, second, third = make(session, catalog, "cut")
+    table = session.lake(catalog).table("calls.cut")
+    table.create_tag("kept", snapshot=first)
+    table.expire(snapshots=[second]).apply()
+    assert [row[0] for row in session(f"CALL {catalog}.system.ancestors_of('calls.cut')")] == [third]
+    for call in (f"rollback_to_snapshot('calls.cut', {first})", f"cherrypick_snapshot('calls.cut', {first})"):
+        with pytest.raises(PySparkException, match=r"what came before has expired|already"):
+            session(f"CALL {catalog}.system.{call}")
+    with table.transaction() as tx:
+        tx.append([{"id": 3}])
+        tx.append([{"id": 4}])
+    within, last = snapshots(session, catalog, "cut")[-2:]
+    with pytest.raises(PySparkException, match=f"from snapshot {third} to snapshot {last} at once"):
+        session(f"CALL {catalog}.system.rollback_to_snapshot('calls.cut', {within})")
+    assert ids(session, catalog, "cut") == [0, 1, 2, 3, 4]
+
+
 def test_register_table(session: Spark, catalog: str) -> None:
     make(session, catalog, "original", 2)
     table = session.lake(catalog).table("calls.original")

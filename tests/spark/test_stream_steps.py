@@ -108,6 +108,22 @@ def test_a_first_batch_cannot_be_repeated_when_its_beginning_has_expired() -> No
         files_between(table, steps_of(table), BEGINNING, end)
 
 
+def test_a_time_from_before_what_has_expired_is_no_beginning() -> None:
+    table = new_table()
+    for number in range(3):
+        table.append([{"id": number, "k": 0}])
+    first, _, third = table.snapshots
+    steps = steps_of(table, from_ms=first.timestamp_ms - 1)
+    end = steps.advanced(table.metadata, BEGINNING, third.snapshot_id)
+    assert len(files_between(table, steps, BEGINNING, end)) == 3
+    table.create_tag("kept", snapshot=first.snapshot_id)
+    table.expire(snapshots=[table.snapshots[1].snapshot_id]).apply()
+    with pytest.raises(NoSuchSnapshot, match="what came before has expired"):
+        steps_of(table, from_ms=first.timestamp_ms - 1).advanced(table.metadata, BEGINNING, third.snapshot_id)
+    late = steps_of(table, from_ms=third.timestamp_ms).advanced(table.metadata, BEGINNING, third.snapshot_id)
+    assert late == StreamOffset(third.snapshot_id, 1)
+
+
 @pytest.mark.parametrize("rows", [[], [{"id": 7, "k": 7}]], ids=["empty", "with rows"])
 def test_a_checkpoint_of_another_table_is_refused(rows: list[dict[str, int]]) -> None:
     """A table that was dropped and made anew has other snapshots: nothing of it is read as if the stream went on."""

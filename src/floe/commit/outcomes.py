@@ -26,7 +26,7 @@ from floe.commit.pointer import Outcome, Proposal, TableState
 from floe.commit.retry import STATUS_CHECK, most_patient, retry_policy
 from floe.errors import CommitStateUnknown, FloeError
 from floe.spec.metadata.file_names import parse_metadata_file_name
-from floe.spec.metadata.history import is_ancestor_of
+from floe.spec.metadata.history import is_ancestor_of, unknown_before
 from floe.spec.metadata.refs import MAIN_BRANCH
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.environment import Environment
@@ -104,7 +104,13 @@ def _is_where_it_belongs(metadata: TableMetadata, change: KeyedChange) -> bool:
     if branch is None:
         return True  # staged: no branch has it
     ref = metadata.refs.get(branch)
-    return ref is not None and is_ancestor_of(metadata, change.snapshot_id, ref.snapshot_id)
+    if ref is None:
+        return False
+    # where history has expired, nobody can say that it was rolled back
+    return (
+        is_ancestor_of(metadata, change.snapshot_id, ref.snapshot_id)
+        or unknown_before(metadata, ref.snapshot_id, change.snapshot_id) is not None
+    )
 
 
 def names_metadata_file(state: TableState, location: str) -> bool:

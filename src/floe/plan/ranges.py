@@ -11,7 +11,7 @@ from floe.avro.manifests import ManifestColumns
 from floe.errors import InvalidInput, NoSuchSnapshot
 from floe.plan.manifest_lists import manifests_of_snapshot
 from floe.spec.manifests.entries import EntryStatus, ManifestFile
-from floe.spec.metadata.history import is_ancestor_of, snapshots_between
+from floe.spec.metadata.history import is_ancestor_of, snapshots_between, unknown_before
 from floe.spec.metadata.refs import MAIN_BRANCH
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
@@ -61,15 +61,23 @@ def snapshots_in_range(
     if first is not None:
         metadata.snapshot(first)
         if not is_ancestor_of(metadata, first, end):
-            raise _not_in_history(first, end)
+            raise _not_in_history(metadata, first, end)
         after = metadata.snapshot(first).parent_snapshot_id
     try:
         return snapshots_between(metadata, after, end)
     except NoSuchSnapshot:
-        raise _not_in_history(after, end) from None
+        raise _not_in_history(metadata, after, end) from None
 
 
-def _not_in_history(snapshot_id: int | None, end: int) -> NoSuchSnapshot:
+def _not_in_history(metadata: TableMetadata, snapshot_id: int | None, end: int) -> NoSuchSnapshot:
+    kept = None if snapshot_id is None else metadata.snapshots_by_id.get(snapshot_id)
+    oldest = None if kept is None else unknown_before(metadata, end, kept.snapshot_id)
+    if oldest is not None:
+        return NoSuchSnapshot(
+            f"what came after snapshot {snapshot_id} is not known: the history of snapshot {end} is known only down to "
+            f"snapshot {oldest.snapshot_id}, what came before has expired",
+            hint="read the table as a whole and go on from there",
+        )
     return NoSuchSnapshot(
         f"snapshot {snapshot_id} is not in the history of snapshot {end}",
         hint="it was rolled back, is on another branch, or snapshots after it have expired: changes since then are not "
@@ -90,7 +98,9 @@ def _end(metadata: TableMetadata, until: int | None, branch: str | None) -> int 
         return head
     metadata.snapshot(until)
     if branch is not None and (head is None or not is_ancestor_of(metadata, until, head)):
-        raise NoSuchSnapshot(f"snapshot {until} is not in the history of branch {branch!r}")
+        oldest = unknown_before(metadata, head, until)
+        known = "" if oldest is None else f" as far as it is known, down to snapshot {oldest.snapshot_id}"
+        raise NoSuchSnapshot(f"snapshot {until} is not in the history of branch {branch!r}{known}")
     return until
 
 

@@ -4,6 +4,9 @@ A snapshot that was made right upon the head becomes the head itself, and no new
 can be made again elsewhere, as in Java Iceberg: one that only added data files, and one that replaced partitions which
 nobody has touched since.
 
+What a branch has already is not picked again. Where expiry has cut its history, so that this cannot be told, a pick is
+refused: rows that were compacted since are in other files, and would be there twice.
+
 Write, audit, publish: a change that is `staged` with a `wap.id` in its summary is on no branch. `PublishWap` finds it
 by that id and picks it, once.
 """
@@ -24,9 +27,9 @@ from floe.commit.manifests.partition_sets import PartitionSet
 from floe.commit.operations.file_change import FileChange, FileExchange
 from floe.commit.operations.snapshot_change import Made, SnapshotOptions, branch_head, moved_branch
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot
-from floe.spec.manifests.entries import DataFile
+from floe.spec.manifests.entries import DataFile, ManifestFile
 from floe.spec.metadata import summaries
-from floe.spec.metadata.history import ancestors
+from floe.spec.metadata.history import ancestors, unknown_before
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import SetSnapshotRef, TableUpdate
@@ -50,6 +53,7 @@ class CherryPick(FileChange):
         self._partitions: PartitionSet | None = None
         self._forwarded = False
         self._wap_id: str | None = None
+        self._known_from: Snapshot | None = None  # the branch may have picked it before that
 
     def describe(self) -> str:
         """The change in a few words."""
@@ -75,6 +79,7 @@ class CherryPick(FileChange):
             return (SetSnapshotRef(self._target, moved_branch(metadata, self._target, source.snapshot_id)),)
         self._prepare(attempt, source)
         self._wap_id = wap_id
+        self._known_from = unknown_before(metadata, None if head is None else head.snapshot_id, source.snapshot_id)
         return super().updates(attempt)
 
     def _is_done(self, metadata: TableMetadata, head: Snapshot | None, source: Snapshot) -> bool:
@@ -133,6 +138,27 @@ class CherryPick(FileChange):
         tuples = self._partitions.tuples
         pairs = frozenset((spec_id, one) for spec_id, some in tuples.items() for one in some)
         return replace(found, partitions=pairs)
+
+    def check_added(self, workspace: Workspace, manifests: Sequence[ManifestFile], added: AddedFiles) -> None:
+        """Raises if the branch has the snapshot's files, or may have had them before its history was cut."""
+        assert self._picked is not None
+        snapshot_id = self._picked.snapshot_id
+        try:
+            super().check_added(workspace, manifests, added)
+        except (ConflictingChange, InvalidUpdate) as error:
+            raise type(error)(
+                f"snapshot {snapshot_id} is in {self._target!r} already: the branch holds a file that it added",
+                hint="there is nothing to pick",
+                **{**error.context, "snapshot": snapshot_id},
+            ) from error
+        if self._known_from is not None:
+            raise InvalidUpdate(
+                f"it cannot be told whether snapshot {snapshot_id} is in {self._target!r} already: the history of the "
+                f"branch is known only down to snapshot {self._known_from.snapshot_id}, what came before has expired; "
+                "if the rows were written to other files since, they would be there twice",
+                hint="look whether the branch has the rows; if it has not, add the files with `append_files`",
+                snapshot=snapshot_id,
+            )
 
     def make(self, workspace: Workspace, parent: Snapshot | None) -> Made:
         """As every change of files, with a note where it comes from."""

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from floe.commit.change import Attempt
 from floe.errors import AlreadyExists, ConflictingChange, InvalidUpdate, NoSuchRef
-from floe.spec.metadata.history import is_ancestor_of
+from floe.spec.metadata.history import is_ancestor_of, unknown_before
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import RemoveSnapshotRef, SetSnapshotRef, TableUpdate
@@ -204,6 +204,13 @@ class FastForward:
         if ref.snapshot_id == target:
             return ()
         if not is_ancestor_of(table, ref.snapshot_id, target):
+            if (oldest := unknown_before(table, target, ref.snapshot_id)) is not None:
+                raise ConflictingChange(
+                    f"branch {self.branch!r} cannot be fast-forwarded to {self.to!r}: it cannot be told whether its "
+                    f"head, snapshot {ref.snapshot_id}, is in the history of snapshot {target}, which is known only "
+                    f"down to snapshot {oldest.snapshot_id}, what came before has expired",
+                    hint="see that no commit of the branch would be lost, and move it if that is meant",
+                )
             raise ConflictingChange(
                 f"branch {self.branch!r} cannot be fast-forwarded to {self.to!r}: its head, snapshot "
                 f"{ref.snapshot_id}, is not in the history of snapshot {target}",

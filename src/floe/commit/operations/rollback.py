@@ -4,6 +4,9 @@ Concurrency: what is taken back is what the user saw. If the branch has moved si
 vanish from it unseen, so that it is a `ConflictingChange`, unless `discard_newer` says that they may. All rules (the
 target is there, and is in the branch's history) are checked again on every newer state. Nothing is deleted: the
 snapshots that are taken back stay until they expire.
+
+A rollback goes to a state that readers have seen. A transaction that made several snapshots is taken back as a whole or
+not at all; `SetCurrentSnapshot` goes into its midst if that is meant.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Final
 
 from floe.commit.change import Attempt
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot
-from floe.spec.metadata.history import ancestors, is_ancestor_of
+from floe.spec.metadata.history import Around, ancestors, commit_around, is_ancestor_of, unknown_before
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import SetSnapshotRef, TableUpdate
@@ -97,16 +100,36 @@ class RollbackToSnapshot(_BranchMove):
         self.snapshot_id = snapshot_id
 
     def target(self, table: TableMetadata, head: int | None) -> int:
-        """The snapshot itself, if it is in the history."""
+        """The snapshot itself, if it is in the history and was a state of the branch."""
         table.snapshot(self.snapshot_id)
         if not is_ancestor_of(table, self.snapshot_id, head):
+            if (oldest := unknown_before(table, head, self.snapshot_id)) is not None:
+                raise InvalidUpdate(
+                    f"branch {self.target_branch!r} cannot be rolled back to snapshot {self.snapshot_id}: it cannot be "
+                    f"told whether it is in the history of its head, snapshot {head}, for that is known only down to "
+                    f"snapshot {oldest.snapshot_id}, what came before has expired",
+                    hint="look at the snapshot, and set it as the current one if it is what you want",
+                    snapshot=self.snapshot_id,
+                )
             raise InvalidUpdate(
                 f"branch {self.target_branch!r} cannot be rolled back to snapshot {self.snapshot_id}: it is not in the "
                 f"history of its head, snapshot {head}",
                 hint="to go to a snapshot of another history, set it as the current one",
                 snapshot=self.snapshot_id,
             )
+        if (around := commit_around(table, self.snapshot_id, head)) is not None:
+            raise self._within(around)
         return self.snapshot_id
+
+    def _within(self, around: Around) -> InvalidUpdate:
+        before = "an empty table" if around.before is None else f"snapshot {around.before}"
+        whole = "" if around.before is None else f"to snapshot {around.before} to take it back as a whole, or "
+        return InvalidUpdate(
+            f"branch {self.target_branch!r} cannot be rolled back to snapshot {self.snapshot_id}: it is in the midst "
+            f"of a transaction, which led from {before} to snapshot {around.after} at once: nobody ever saw it",
+            hint=f"roll back {whole}to snapshot {around.after} to keep it; time travel reads the snapshot as it is",
+            snapshot=self.snapshot_id,
+        )
 
 
 class RollbackToTime(_BranchMove):
@@ -129,13 +152,16 @@ class RollbackToTime(_BranchMove):
 
     def target(self, table: TableMetadata, head: int | None) -> int:
         """The newest that is older; clocks differ, so times are compared and not the order of commits."""
-        older = [s for s in ancestors(table, head) if s.timestamp_ms < self.timestamp_ms]
-        if not older:
+        older = [one for one in ancestors(table, head) if one.timestamp_ms < self.timestamp_ms]
+        older.sort(key=lambda snapshot: snapshot.timestamp_ms, reverse=True)
+        seen = (one.snapshot_id for one in older if commit_around(table, one.snapshot_id, head) is None)
+        target = next(seen, None)
+        if target is None:
             raise NoSuchSnapshot(
                 f"branch {self.target_branch!r} has no snapshot from before {millis_text(self.timestamp_ms)}",
                 hint="older ones may have expired" if head is not None else "the branch is empty",
             )
-        return max(older, key=lambda snapshot: snapshot.timestamp_ms).snapshot_id
+        return target
 
 
 class SetCurrentSnapshot(_BranchMove):

@@ -28,6 +28,7 @@ from floe.errors import InvalidUpdate, UnsupportedFeature
 from floe.spec.manifests.entries import ManifestFile
 from floe.spec.manifests.row_lineage import assign_first_row_ids
 from floe.spec.metadata import summaries
+from floe.spec.metadata.history import COMMITTED_WITH_PARENT
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.snapshots import Snapshot, new_snapshot_id
 from floe.spec.metadata.table_metadata import TableMetadata
@@ -217,6 +218,8 @@ class SnapshotChange(ABC):
         if metadata.next_row_id is not None:
             listed, next_row_id = assign_first_row_ids(listed, metadata.next_row_id)
             added_rows = next_row_id - metadata.next_row_id
+        if parent is not None and _is_unpublished(parent, workspace.attempt):
+            made.summary.set(COMMITTED_WITH_PARENT, "true")
         summary = self._summary(made, parent, key)
         parent_id = None if parent is None else parent.snapshot_id
         manifest_list = workspace.write_list(listed, parent_id)
@@ -271,6 +274,11 @@ def moved_branch(metadata: TableMetadata, branch: str, snapshot_id: int) -> Snap
     if ref is None:
         return SnapshotRef(snapshot_id=snapshot_id, type="branch")
     return ref.at(snapshot_id)
+
+
+def _is_unpublished(snapshot: Snapshot, attempt: Attempt) -> bool:
+    """Whether a snapshot is made by the same commit, so that nobody sees it without the next one."""
+    return attempt.start is None or snapshot.snapshot_id not in attempt.start.snapshots_by_id
 
 
 def _check_unencrypted(metadata: TableMetadata) -> None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from floe.errors import InvalidInput
+from floe.errors import InvalidInput, NoSuchSnapshot
 from floe.plan.snapshots import choose_snapshot
 from floe.spark.names import AsOf
 from floe.spec.metadata.history import ancestors
 from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.values.civil_time import millis_text
 
 __all__ = ["OPTIONS", "ChangeRange", "change_range"]
 
@@ -47,8 +48,19 @@ def change_range(metadata: TableMetadata, as_of: AsOf, options: Mapping[str, str
 
 
 def _newest(metadata: TableMetadata, head: int | None, millis: int) -> int | None:
-    """The newest snapshot of a history that is not newer than a time."""
-    return next((one.snapshot_id for one in ancestors(metadata, head) if one.timestamp_ms <= millis), None)
+    """The newest snapshot of a history that is not newer than a time; None if the history begins after it."""
+    oldest = None
+    for one in ancestors(metadata, head):
+        if one.timestamp_ms <= millis:
+            return one.snapshot_id
+        oldest = one
+    if oldest is not None and oldest.parent_snapshot_id is not None:
+        raise NoSuchSnapshot(
+            f"what the table was at {millis_text(millis)} is not known: its history is known only down to snapshot "
+            f"{oldest.snapshot_id} of {millis_text(oldest.timestamp_ms)}, what came before has expired",
+            hint="begin later, or leave out the start to read all changes that are known",
+        )
+    return None
 
 
 def _number(name: str, text: str) -> int:

@@ -27,6 +27,7 @@ from floe.spec.metadata.history import ancestors
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema
+from floe.spec.values.civil_time import millis_text
 from floe.storage.protocol import Storage
 
 __all__ = ["Part", "StreamSteps"]
@@ -134,9 +135,15 @@ class StreamSteps:
         """Where a stream begins that has read nothing; None if there is nothing new enough."""
         history = list(ancestors(metadata, head))
         since = self.options.from_ms
+        oldest = history[-1]
         if since is None:
-            oldest = history[-1]
             return StreamOffset(oldest.snapshot_id, 0, oldest.parent_snapshot_id is not None)
+        if oldest.timestamp_ms > since and oldest.parent_snapshot_id is not None:
+            raise NoSuchSnapshot(
+                f"what was appended since {millis_text(since)} is not known: history is known only down to snapshot "
+                f"{oldest.snapshot_id} of {millis_text(oldest.timestamp_ms)}, what came before has expired",
+                hint="begin later, or leave out stream-from-timestamp to read all rows first",
+            )
         later = [snapshot for snapshot in history if snapshot.timestamp_ms >= since]
         return StreamOffset(later[-1].snapshot_id, 0) if later else None
 
