@@ -1,6 +1,9 @@
 """Sessions: made and attached, with several catalogs; what is missing is told in one sentence."""
 
 import logging
+import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,12 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.clientserver import PythonParameters  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 import floe
 from floe import errors
 from floe.spark import requirements
+from floe.spark.bridge.callbacks import answer_calls
+from floe.spark.bridge.jvm import jvm_of
 from floe.spark.requirements import check_environment, check_session
 from floe.spark.session import FloeSession
 from helpers.cluster import run_program
@@ -101,6 +108,65 @@ def test_sessions_are_attached_in_threads(session: Spark, tmp_path: Path) -> Non
     rules = other._jsparkSession.experimental().extraOptimizations()
     told = [rules.apply(place).ruleName() for place in range(rules.size())]
     assert sorted(told) == sorted(set(told))
+
+
+CALLS = """
+import encodings.idna, os, socket, sys
+if os.getuid() == 0:
+    os.setuid(65534)
+port, objects, token = int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:]
+for name in objects:
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        try:
+            for word in token:
+                connection.sendall(f"A\\n{word}\\ne\\n".encode())
+            connection.sendall(f"c\\n{name}\\ntoString\\ne\\n".encode())
+            connection.shutdown(socket.SHUT_WR)
+            sys.stdout.write(connection.makefile().read())
+        except ConnectionError:
+            pass
+"""
+"""What another user of the machine can do: call a method of every object by its number."""
+
+
+def answers_to_others(port: int, objects: list[str], *token: str) -> str:
+    command = [sys.executable, "-c", CALLS, str(port), ",".join(objects), *token]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return run.stdout
+
+
+def test_other_users_cannot_call_what_the_session_answers(session: Spark) -> None:
+    gateway: Any = session.session.sparkContext._gateway
+    server, known = gateway.get_callback_server(), list(gateway.gateway_property.pool.dict)
+    assert "p0" in known
+    assert server.get_listening_address() == "127.0.0.1"
+    assert answers_to_others(server.get_listening_port(), known[:3]) == ""
+    assert "yv" not in answers_to_others(server.get_listening_port(), known[:1], "guessed")
+    assert session("SHOW NAMESPACES IN lake LIKE 'nothing'") == []
+
+
+def test_calls_that_were_answered_before_are_answered_with_a_token(session: Spark) -> None:
+    """As in a session that had run `foreachBatch` before Floe came: PySpark's server asks for no token."""
+    gateway: Any = session.session.sparkContext._gateway
+    gateway._callback_server = None
+    gateway.python_parameters = gateway.callback_server_parameters = PythonParameters(port=0)
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    open_to_all = gateway.get_callback_server()
+    assert "!y" in answers_to_others(open_to_all.get_listening_port(), ["p0"])
+    answer_calls(gateway)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", open_to_all.get_listening_port()), 10)
+    assert answers_to_others(gateway.get_callback_server().get_listening_port(), ["p0"]) == ""
+    assert session("SHOW NAMESPACES IN lake LIKE 'nothing'") == []
+    assert session.session.newSession().sql("SHOW NAMESPACES IN lake LIKE 'nothing'").collect() == []
+
+
+def test_temporary_files_are_of_this_user_alone(session: Spark) -> None:
+    jvm = jvm_of(session.session)
+    folder = Path(jvm.named("java.lang.System").getProperty("java.io.tmpdir"))
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert list(folder.glob("blockmgr-*"))  # where rows go that are shuffled or cached
+    assert Path(session.session.sparkContext._temp_dir).is_relative_to(folder)
 
 
 def test_the_default_catalog(session: Spark) -> None:

@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 
 from py4j.java_collections import JavaArray  # type: ignore[import-untyped]
 from py4j.java_gateway import JavaClass, JavaMember  # type: ignore[import-untyped]
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 
+from floe.spark.bridge.callbacks import answer_calls
 from floe.spark.bridge.compiling import made_of_source
 from floe.spark.bridge.proxies import Proxy
 
@@ -101,11 +101,7 @@ class Jvm:
     def __init__(self, spark: SparkSession, constructors: Once) -> None:
         self.gateway: Any = spark.sparkContext._gateway
         self.context: Any = spark.sparkContext
-        ensure_callback_server_started(self.gateway)  # type: ignore[no-untyped-call]
-        for owner in (self.gateway, getattr(self.gateway, "_callback_server", None)):
-            parameters = getattr(owner, "python_parameters", None) or getattr(owner, "_python_parameters", None)
-            if parameters is not None:
-                parameters.propagate_java_exceptions = True  # so that ours arrive as the exceptions that they are
+        answer_calls(self.gateway)
         self._classes: dict[str, Any] = {}
         self._made: dict[str, Any] = {}
         self.once: Once = Once()
@@ -339,6 +335,14 @@ class Jvm:
     def column(self, expression: Any) -> Column:
         """The column of a Catalyst expression."""
         return ClassicColumn(self.module(_SQL + "classic.ExpressionUtils").column(expression))
+
+    # what lives as long as the JVM ---------------------------------------------------------------------------------
+
+    def delete_at_exit(self, folder: str) -> None:
+        """Have the JVM delete a folder when it ends."""
+        self.module("org.apache.spark.util.ShutdownHookManager").registerShutdownDeleteDir(
+            self.named("java.io.File")(folder)
+        )
 
     # sessions ----------------------------------------------------------------------------------------------------
 
