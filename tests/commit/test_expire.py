@@ -13,7 +13,6 @@ from floe.commit.loop import commit
 from floe.commit.operations.append import FastAppend
 from floe.commit.operations.create import TableDefinition
 from floe.commit.operations.expire import ExpireSnapshots, apply_expire, plan_expire
-from floe.commit.operations.expire_files import owned_folders
 from floe.commit.operations.properties import UpdateProperties
 from floe.commit.operations.refs import CreateRef, RemoveRef
 from floe.commit.operations.rewrite_manifests import RewriteManifests
@@ -23,6 +22,7 @@ from floe.commit.operations.statistics import UpdateStatistics
 from floe.commit.outcomes import Landing
 from floe.commit.pointer import Pointer, Proposal
 from floe.commit.reachability import FileKind
+from floe.commit.roots import owned_folders
 from floe.errors import InvalidUpdate, NoSuchSnapshot, NoSuchTable
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile

@@ -2,7 +2,10 @@
 
 import datetime
 from decimal import Decimal
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import (
     AnalysisException,
@@ -319,3 +322,25 @@ def test_defaults_of_all_kinds(session: Spark, catalog: str, db: str) -> None:
         pytest.skip("Spark 4.0 fills in no defaults of tables like these")
     session(f"INSERT INTO {db}.defaulted (id) VALUES (1)")
     assert session(f"SELECT * FROM {db}.defaulted") == [(1, *(value for _, value in defaults.values()))]
+
+
+# where files may be ---------------------------------------------------------------------------------------------------
+
+
+def test_files_are_read_where_the_catalog_says(session: Spark, catalog: str, db: str, tmp_path: Path) -> None:
+    place = f"LOCATION '{tmp_path}/apart'" if catalog == "sq" else ""
+    session(
+        f"CREATE TABLE {db}.placed {place} TBLPROPERTIES ('write.data.path' = '{tmp_path}/bulk') AS SELECT 1L AS id"
+    )
+    assert list((tmp_path / "bulk").glob("*.parquet"))
+    assert session(f"SELECT id FROM {db}.placed") == [(1,)]
+    session(f"DELETE FROM {db}.placed WHERE id = 5")
+    pq.write_table(pa.table({"id": pa.array([9], pa.int64())}), tmp_path / "private.parquet")
+    lake = session.lake(catalog)
+    where = {"warehouse": lake.catalog.warehouse} if catalog == "sq" else {}
+    uri = lake.catalog.properties["uri"] if catalog == "sq" else lake.catalog.warehouse
+    with floe.connect(uri, name=catalog, roots="*", durable=False, **where) as trusting:  # leaves no record
+        trusting.table("ddl.placed").add_files(str(tmp_path / "private.parquet"))
+    session(f"REFRESH TABLE {db}.placed")
+    with pytest.raises(PySparkException, match=rf"outside the allowed roots.*{tmp_path}/private.parquet.*roots=\["):
+        session(f"SELECT id FROM {db}.placed")

@@ -1,5 +1,6 @@
 """Files cut into parts for Spark's own reader, and their URLs: no session is needed."""
 
+from pathlib import Path
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -7,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from floe import errors
 from floe.spark.scan.splits import actual_location, even_turns, file_parts, hadoop_path, urls_of
 from floe.spec.schemas.metadata_columns import FILE
+from floe.storage.access import Access
 from floe.storage.local import LocalStorage
 from floe.storage.prefix_map import PrefixMap
 from floe.storage.protocol import Storage
@@ -111,3 +114,40 @@ def test_big_files_are_cut_where_row_groups_begin(offsets: list[int] | None, cut
     assert set(zip(ordered.urls.to_pylist(), ordered.begins, strict=True)) == set(
         zip(parts.urls.to_pylist(), parts.begins, strict=True)
     )
+
+
+def test_files_outside_the_roots_are_not_for_spark_either() -> None:
+    usual = Access(LOCAL, roots=["/wh", "/apart/t"], exact=False)
+    names = [f"/wh/t/data/day={n}/f.parquet" for n in range(3)]
+    assert len(urls_of(usual, pa.array(names))) == 3
+    assert len(urls_of(usual, pa.array([*names, "file:/apart/t/a.parquet"]))) == 4, "below no one root"
+    for wrong in ("/apart/u/a.parquet", "/wh/t/../../private/a.parquet", "/wh2/a.parquet", "s3://wh/t/a.parquet"):
+        with pytest.raises(errors.PathNotAllowed) as caught:
+            urls_of(usual, pa.array([*names, wrong]))
+        assert caught.value.context["location"] == wrong
+    moved = PrefixMap(usual, {"s3://b/wh": "/wh", "s3://b/wh/t/x=1": "/private"})
+    assert len(urls_of(moved, pa.array(["s3://b/wh/t/a", "s3://b/wh/t/x=2/a"]))) == 2
+    with pytest.raises(errors.PathNotAllowed):
+        urls_of(moved, pa.array(["s3://b/wh/t/a", "s3://b/wh/t/x=1/a"]))
+
+
+def test_given_roots_hold_for_links_to_files(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/a.parquet").touch()
+    (tmp_path / "wh").mkdir()
+    (tmp_path / "wh/a.parquet").symlink_to(tmp_path / "private/a.parquet")
+    with pytest.raises(errors.PathNotAllowed):
+        urls_of(Access(LOCAL, roots=[str(tmp_path / "wh")]), pa.array([f"{tmp_path}/wh/a.parquet"]))
+
+
+def test_many_files_are_checked_by_their_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    allows = Access.allows
+    monkeypatch.setattr(Access, "allows", lambda gate, location: asked.append(location) or allows(gate, location))
+    paths = [f"/wh/t/data/f{n}.parquet" for n in range(1000)]
+    usual = Access(LOCAL, roots=["/wh/t/data", "/apart"], exact=False)
+    urls_of(usual, pa.array(paths))
+    assert asked == ["/wh/t/data/"]
+    asked.clear()
+    urls_of(usual, pa.array([*paths, "/apart/a.parquet"]))
+    assert len(asked) <= 4

@@ -22,6 +22,7 @@ from floe.catalog.metadata_files import clean_old_files, discard_proposal, read_
 from floe.catalog.protocol import Capability
 from floe.catalog.purge import PurgePlan, plan_purge
 from floe.commit.pointer import Outcome, Proposal, TableState
+from floe.commit.roots import TableRoots
 from floe.errors import (
     CommitConflict,
     NamespaceAlreadyExists,
@@ -180,18 +181,19 @@ class MemoryCatalog:
         """Removes a table; the plan of a purge is made before, so that one that cannot be made drops nothing."""
         while True:
             state = self._table(identifier)
-            plan = self._purge_plan(identifier, state) if purge else None
+            storage = self._roots(identifier[:-1]).of(state.metadata, state.location) if purge else self.storage
+            plan = self._purge_plan(identifier, state, storage) if purge else None
             with self._lock:
                 if self._table(identifier) is not state:
                     continue  # somebody committed while the plan was made
                 del self._tables[identifier]
             if plan is not None:
-                plan.apply(self.storage).check()
+                plan.apply(storage).check()
             return
 
-    def _purge_plan(self, identifier: Identifier, state: TableState) -> PurgePlan:
+    def _purge_plan(self, identifier: Identifier, state: TableState, storage: Storage) -> PurgePlan:
         """Which files go, unless another table has its files in the same folder."""
-        plan = plan_purge(state, self.storage, above=(self.warehouse,))
+        plan = plan_purge(state, storage, above=(self.warehouse,))
         with self._lock:
             others = [
                 format_identifier(other)
@@ -220,7 +222,8 @@ class MemoryCatalog:
     def register_table(self, identifier: Identifier, metadata_location: str) -> None:
         """Makes a table of a metadata file."""
         check_identifier(identifier)
-        state = TableState(read_metadata(self.storage, metadata_location), metadata_location)
+        storage = self._roots(identifier[:-1]).found(metadata_location)
+        state = TableState(read_metadata(storage, metadata_location), metadata_location)
         with self._lock:
             self._check_free(identifier)
             self._tables[identifier] = state
@@ -302,6 +305,14 @@ class MemoryCatalog:
                 "somebody else committed first", table=format_identifier(identifier), current=state.location
             )
 
+    def _roots(self, namespace: Namespace) -> TableRoots:
+        """The storage of a table of a namespace, which allows what the catalog vouches for."""
+        return TableRoots(
+            self.storage,
+            lambda: self.namespace_properties(namespace),
+            lambda properties: self.update_namespace(namespace, properties),
+        )
+
     # looking up (under the lock) -----------------------------------------------------------------------------
 
     def _namespace(self, namespace: Namespace) -> dict[str, str]:
@@ -337,6 +348,7 @@ class MemoryPointer:
 
     def __init__(self, catalog: MemoryCatalog, identifier: Identifier) -> None:
         self.catalog, self.identifier = catalog, identifier
+        self._own = catalog._roots(identifier[:-1])
 
     def __repr__(self) -> str:
         return f"MemoryPointer({self.name!r})"
@@ -349,7 +361,13 @@ class MemoryPointer:
     @property
     def storage(self) -> Storage:
         """The storage of the table's files."""
-        return self.catalog.storage
+        return self._roots.storage
+
+    @property
+    def _roots(self) -> TableRoots:
+        if self._own.lake is not self.catalog.storage:  # it may be exchanged
+            self._own = self.catalog._roots(self.identifier[:-1])
+        return self._own
 
     @property
     def environment(self) -> Environment:
@@ -359,7 +377,10 @@ class MemoryPointer:
     def load(self) -> TableState | None:
         """The current state."""
         with self.catalog._lock:
-            return self.catalog._tables.get(self.identifier)
+            state = self.catalog._tables.get(self.identifier)
+        if state is not None:
+            self._roots.of(state.metadata, state.location)
+        return state
 
     def propose(
         self,

@@ -19,6 +19,7 @@ from floe.catalog.file_system.folder_table import pointer_at
 from floe.catalog.protocol import Catalog
 from floe.catalog.sql.uri import is_sql_uri
 from floe.commit.pointer import Pointer
+from floe.commit.roots import table_folder
 from floe.errors import InvalidInput, InvalidSettings, NoSuchCatalog
 from floe.storage.environment import Environment
 from floe.storage.local import LocalStorage
@@ -71,7 +72,12 @@ def open_pointer(path: str | os.PathLike[str], options: Mapping[str, Any]) -> Po
     given = reveal(options)
     environment = _environment(given)
     location = parse(os.fspath(path)).text
-    return pointer_at(location, _storage(location, given), environment)
+    return pointer_at(location, _storage(location, given, usual=[_opened_folder(location)]), environment)
+
+
+def _opened_folder(location: str) -> str:
+    """The folder of the table that is opened by its path: the one that is named, or that of the metadata file."""
+    return table_folder(location if location.endswith((".json", ".gz")) else f"{location.rstrip('/')}/")
 
 
 def _named(name: str | None, options: Mapping[str, Any]) -> tuple[Catalog, Environment]:
@@ -111,7 +117,7 @@ def _sql(uri: str, name: str | None, given: dict[str, Any], environment: Environ
         uri,
         name=name or sql.DEFAULT_NAME,
         warehouse=warehouse,
-        storage=_storage(warehouse or os.curdir, given, *known),
+        storage=_storage(warehouse or os.curdir, given, *known, usual=() if warehouse is None else [warehouse]),
         environment=environment,
         options={key: str(value) for key, value in own.items()},
     )
@@ -146,10 +152,10 @@ def _file_system(uri: str, name: str | None, given: dict[str, Any], environment:
     return FileSystemCatalog(location, name=name or usual, storage=storage, environment=environment, properties=shown)
 
 
-def _storage(location: str, given: Mapping[str, Any], *others: str) -> Storage:
+def _storage(location: str, given: Mapping[str, Any], *others: str, usual: Iterable[str] | None = None) -> Storage:
     """The storage of a location; a mistyped option is told with the one that it may have been meant to be."""
     try:
-        return storage_for(location, given)
+        return storage_for(location, given, usual=usual)
     except InvalidInput as error:
         error.hint = error.hint or _near(given, *others)
         raise

@@ -1,4 +1,4 @@
-"""What to do about a file that a table's metadata names and that is not there: told with the error."""
+"""What to do about a file that a table's metadata names and that is not there, or must not be touched."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from floe.commit.pointer import TableState
-from floe.errors import NoSuchFile
+from floe.errors import NoSuchFile, PathNotAllowed
 from floe.storage.locations import is_below
 
 __all__ = ["explaining_lost_files"]
@@ -33,11 +33,23 @@ def explaining_lost_files(state: TableState, table: str) -> Iterator[None]:
         error.hint = error.hint or _advice(state)
         error.with_context(table=table)
         raise
+    except PathNotAllowed as error:
+        named = str(error.context.get("location", ""))
+        if error.hint and (moved := _moved(state)) and is_below(named, state.metadata.location):
+            error.hint = f"{moved}; {error.hint}"
+        error.with_context(table=table)
+        raise
 
 
 def _advice(state: TableState) -> str:
+    return _moved(state) or (
+        "the snapshot may have expired, or the table may have been dropped, since it was loaded: refresh() it"
+    )
+
+
+def _moved(state: TableState) -> str | None:
     folder, inside, _ = state.location.rpartition("/metadata/")
     recorded = state.metadata.location
-    if inside and not is_below(state.location, recorded):
-        return f"the table was moved: open it with prefixes={{{recorded!r}: {folder!r}}}"
-    return "the snapshot may have expired, or the table may have been dropped, since it was loaded: refresh() it"
+    if not inside or is_below(state.location, recorded):
+        return None
+    return f"the table was moved: open it with prefixes={{{recorded!r}: {folder!r}}}"

@@ -41,6 +41,7 @@ from floe.commit.operations.properties import UpdateProperties
 from floe.commit.operations.replace_partitions import ReplacePartitions
 from floe.commit.operations.schema_update import UpdateSchema, schema_update_of
 from floe.commit.operations.snapshot_change import SnapshotOptions
+from floe.commit.roots import FILES_ELSEWHERE, allow_files
 from floe.errors import InvalidExpression, InvalidInput, InvalidSchema, InvalidValue, UnsupportedFeature
 from floe.formats.arrow_filters import filter_mask
 from floe.formats.writers.rolling import discard, leave_nothing
@@ -195,6 +196,7 @@ class RowActions(FileActions):
             raise InvalidInput(f"locations are texts, found {locations!r:.80}")
         given = [locations] if isinstance(locations, str) else list(locations)
         target = self._write_target(self.metadata)
+        elsewhere = allow_files(self.storage, [location for location in given if isinstance(location, str)])
         imported = import_files(
             target, data_files_at(target, given), partition=partition, allow_extra_columns=allow_extra_columns
         )
@@ -203,6 +205,8 @@ class RowActions(FileActions):
         changes: list[Change] = []
         if imported.name_mapping is not None:
             changes.append(UpdateProperties({NAME_MAPPING_PROPERTY: format_name_mapping(imported.name_mapping)}))
+        if elsewhere and FILES_ELSEWHERE not in self.metadata.properties:
+            changes.append(UpdateProperties({FILES_ELSEWHERE: "true"}))
         options = self._options(summary)
         options["fresh"] = not check_duplicates
         changes.append(MergeAppend(imported.files, **options))

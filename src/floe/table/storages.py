@@ -3,7 +3,7 @@
 | option | meaning |
 |---|---|
 | `prefixes` | `{"/old/root/": "/new/root/"}`: files recorded below one folder are found below another (a moved or copied table, or Trino's `local:///`) |
-| `roots` | folders that may be touched, and no others; by default everything in the store of the warehouse |
+| `roots` | folders that may be touched, and no others; `"*"` for all. By default the warehouse, and what is vouched for of each table (`floe.commit.roots`) |
 | `max_read_bytes` | the most that one read takes into memory (1 GiB) |
 | `storage` | a storage of your own, in place of all this |
 | others | those of the store: `s3.region`, `s3.endpoint`, … or `durable=False` for local disk |
@@ -13,7 +13,7 @@ Only the stores of the warehouse and of the roots are opened: a table in a bucke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from floe.errors import InvalidSettings
@@ -29,12 +29,14 @@ __all__ = ["STORAGE_OPTIONS", "storage_for"]
 STORAGE_OPTIONS: Final = ("storage", "prefixes", "roots", "max_read_bytes")
 """The options that are read here; all others go to the store itself."""
 
+_ANYWHERE: Final = "*"
 
-def storage_for(location: str, options: Mapping[str, Any]) -> Storage:
-    """The storage that holds a location, as the options say.
+
+def storage_for(location: str, options: Mapping[str, Any], *, usual: Iterable[str] | None = None) -> Storage:
+    """The storage that holds a location, as the options say; without roots it allows `usual`, or the location.
 
     >>> storage_for("/warehouse", {"prefixes": {"/old": "/warehouse"}})
-    PrefixMap(Access(LocalStorage(durable=True), roots=None, max_read_bytes=1073741824), {'/old': '/warehouse'})
+    PrefixMap(Access(LocalStorage(durable=True), roots=('/warehouse',), ...), {'/old': '/warehouse'})
     """
     given = dict(options)
     own = {name: given.pop(name) for name in STORAGE_OPTIONS if name in given}
@@ -42,15 +44,20 @@ def storage_for(location: str, options: Mapping[str, Any]) -> Storage:
     roots = _roots(own.get("roots"))
     storage = own.get("storage")
     if storage is None:
+        named = [root for root in roots or () if root != _ANYWHERE]
         # local: has no store of its own: its files are where the map says.
         mapped = parse(location).scheme == "local" and any(is_below(location, prefix) for prefix in prefixes)
-        storage = _opened([*(() if mapped else (location,)), *(roots or ()), *prefixes.values()], given)
+        storage = _opened([*(() if mapped else (location,)), *named, *prefixes.values()], given)
     elif given:
         raise InvalidSettings(f"a storage was given, so there is nothing that takes {', '.join(sorted(given))}")
     limit = own.get("max_read_bytes", DEFAULT_MAX_READ_BYTES)
     if limit is not None and (type(limit) is not int or limit <= 0):
         raise InvalidSettings(f"max_read_bytes must be a positive number, found {limit!r:.80}")
-    storage = Access(storage, roots=roots, max_read_bytes=limit)
+    if roots is not None:
+        storage = Access(storage, roots=None if roots == [_ANYWHERE] else roots, max_read_bytes=limit)
+    else:
+        usual = dict.fromkeys([*([location] if usual is None else usual), *prefixes.values()])
+        storage = Access(storage, roots=usual, max_read_bytes=limit, exact=False)
     return PrefixMap(storage, prefixes) if prefixes else storage
 
 
@@ -84,4 +91,6 @@ def _roots(given: Any) -> list[str] | None:
     roots = [given] if isinstance(given, str) else list(given)
     if not all(isinstance(root, str) for root in roots):
         raise InvalidSettings(f"roots must be folders, found {given!r:.80}")
+    if _ANYWHERE in roots and len(roots) > 1:
+        raise InvalidSettings("roots must be folders, or '*' alone, which allows all", hint="leave out the others")
     return roots

@@ -42,6 +42,7 @@ from floe.catalog.metadata_files import read_metadata
 from floe.catalog.protocol import Capability
 from floe.catalog.purge import PurgePlan, plan_purge
 from floe.commit.pointer import Outcome, Proposal, TableState
+from floe.commit.roots import TableRoots
 from floe.errors import (
     CommitStateUnknown,
     FileAlreadyExists,
@@ -209,11 +210,18 @@ class FileSystemCatalog:
     def _pointer(self, identifier: Identifier) -> FileSystemPointer:
         check_identifier(identifier)
         check_file_names(identifier)
+        namespace = identifier[:-1]
+        roots = TableRoots(
+            self.storage,
+            lambda: self.namespace_properties(namespace),
+            lambda properties: self.update_namespace(namespace, properties),
+        )
         return FileSystemPointer(
             format_identifier(identifier),
             self.default_location(identifier),
-            self.storage,
+            roots.storage,
             self.environment,
+            roots=roots,
             limits=self._limits,
             check_store=self._check_store,
             before_creation=lambda: self._check_free(identifier),

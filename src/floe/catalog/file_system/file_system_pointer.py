@@ -52,6 +52,7 @@ from floe.catalog.metadata_files import (
     removed_from_log,
 )
 from floe.commit.pointer import Outcome, Proposal, TableState
+from floe.commit.roots import TableRoots
 from floe.errors import (
     CommitConflict,
     FileAlreadyExists,
@@ -111,6 +112,7 @@ class FileSystemPointer:
         environment: Environment,
         *,
         limits: Limits | None = None,
+        roots: TableRoots | None = None,
         check_store: Callable[[], None] | None = None,
         before_creation: Callable[[], None] = _nothing,
         after_creation: Callable[[], None] = _nothing,
@@ -119,7 +121,7 @@ class FileSystemPointer:
         self.storage, self.environment = storage, environment
         self._check_store = check_store or StoreCheck(storage, folder, environment.ids)
         self.versions = VersionFolder(storage, join(folder, "metadata"))
-        self._limits = limits
+        self._limits, self._roots = limits, roots
         self._before_creation, self._after_creation = before_creation, after_creation
 
     def __repr__(self) -> str:
@@ -142,6 +144,8 @@ class FileSystemPointer:
     def _read(self, version: Version) -> VersionState:
         data = read_metadata_bytes(self.storage, version.location, limits=self._limits)
         metadata = parse_metadata(data, version.location, limits=self._limits)
+        if self._roots is not None:
+            self._roots.loaded(metadata)
         return VersionState(metadata, version.location, version=version, head=data[:_HEAD_BYTES])
 
     # proposing -----------------------------------------------------------------------------------------------

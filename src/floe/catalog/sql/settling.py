@@ -54,11 +54,11 @@ def _fate(store: SqlStore, row: Record, proposal: Proposal) -> Outcome | None:
         return Outcome.PUBLISHED
     if row.location == base:
         return Outcome.ABSENT
-    location, seen = row.location, set[str]()
+    location, seen, storage = row.location, set[str](), store.storage_at(row.location)
     while location not in seen:
         seen.add(location)
         try:
-            metadata = read_metadata(store.storage, location)
+            metadata = read_metadata(storage, location)
         except FloeError:
             return Outcome.UNKNOWN  # history was cut off here
         if metadata.table_uuid != proposal.metadata.table_uuid:

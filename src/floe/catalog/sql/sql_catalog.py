@@ -271,7 +271,10 @@ class SqlCatalog:
     def _purge_table(self, identifier: Identifier) -> None:
         records = self._store.records()
         record = self._store.required(self._database.read, records, Kind.TABLE, identifier)
-        state = TableState(read_metadata(self.storage, record.location), record.location)
+        roots = self._store.roots(identifier[:-1])
+        storage = roots.found(record.location)
+        state = TableState(read_metadata(storage, record.location), record.location)
+        roots.loaded(state.metadata)
         others = records.sharing(self._database.read, identifier, state.metadata.location.rstrip("/") + "/")
         if others:
             raise UnsupportedFeature(
@@ -280,9 +283,9 @@ class SqlCatalog:
                 table=format_identifier(identifier),
                 other=", ".join(others[:3]),
             )
-        plan = plan_purge(state, self.storage, above=() if self.warehouse is None else (self.warehouse,))
+        plan = plan_purge(state, storage, above=() if self.warehouse is None else (self.warehouse,))
         self._remove_table(identifier, expected=record.location)
-        plan.apply(self.storage).check()
+        plan.apply(storage).check()
 
     def _remove_table(self, identifier: Identifier, *, expected: str | None = None) -> None:
         """Removes the row, if it is at the expected location."""
@@ -317,7 +320,7 @@ class SqlCatalog:
         records, namespaces = store.records(), store.namespaces()
         namespaces.require(self._database.read, identifier[:-1])
         store.check_free(self._database.read, records, Kind.TABLE, identifier)
-        read_metadata(self.storage, metadata_location)
+        read_metadata(store.storage_at(metadata_location), metadata_location)
 
         def work(session: Session) -> None:
             namespaces.hold(session, identifier[:-1])

@@ -33,6 +33,7 @@ class SqlPointer:
     def __init__(self, store: SqlStore, identifier: Identifier) -> None:
         self.store = store
         self.identifier = identifier
+        self._roots = store.roots(identifier[:-1])
         self._last: TableState | None = None  # a metadata file never changes, so one that was read need not be again
 
     def __repr__(self) -> str:
@@ -46,7 +47,7 @@ class SqlPointer:
     @property
     def storage(self) -> Storage:
         """The storage of the table's files."""
-        return self.store.storage
+        return self._roots.storage
 
     @property
     def environment(self) -> Environment:
@@ -64,7 +65,9 @@ class SqlPointer:
             last = self._last
             if last is None or last.location != record.location:
                 try:
-                    last = TableState(read_metadata(self.storage, record.location), record.location)
+                    found = read_metadata(self._roots.found(record.location), record.location)
+                    self._roots.loaded(found)
+                    last = TableState(found, record.location)
                 except NoSuchFile as error:
                     if record.location == missing:
                         error.with_context(table=self.name)

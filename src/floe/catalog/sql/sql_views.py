@@ -126,9 +126,9 @@ class SqlViews:
         return record, self._read(record)
 
     def _read(self, record: Record) -> ViewMetadata:
-        limits = Limits()
+        limits, storage = Limits(), self._store.storage_at(record.location)
         try:
-            return parse_view(self._store.storage.read(record.location, max_bytes=limits.max_bytes), limits=limits)
+            return parse_view(storage.read(record.location, max_bytes=limits.max_bytes), limits=limits)
         except FloeError as error:
             error.with_context(view=format_identifier(record.identifier), file=record.location)
             raise
@@ -143,11 +143,12 @@ class SqlViews:
         self._store.schema.check_lengths(metadata_location=location)
         text = serialize_view(metadata)
         content = compressed(text) if gzip else text
+        storage = self._store.storage_at(location if base is None else base.location)
         try:
-            self._store.storage.write(location, content)
+            storage.write(location, content)
         except OutcomeUnknown as lost:
             # The name is ours alone, so what is there, if anything, is what was sent.
-            if not self._store.storage.exists(location) or self._store.storage.read(location) != content:
+            if not storage.exists(location) or storage.read(location) != content:
                 raise StorageUnavailable("the view's metadata file could not be written", location=location) from lost
         return location
 
@@ -180,7 +181,8 @@ class SqlViews:
 
     def _delete(self, locations: list[str]) -> None:
         try:
-            self._store.storage.delete_many(locations)
+            for location in locations:
+                self._store.storage_at(location).delete_many([location])
         except FloeError:
             return
 

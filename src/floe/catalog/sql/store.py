@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from floe.catalog.identifiers import Identifier, format_identifier
+from floe.catalog.identifiers import Identifier, Namespace, format_identifier
 from floe.catalog.sql.database import Database, Session
 from floe.catalog.sql.namespaces import Namespaces
 from floe.catalog.sql.records import Kind, Query, Record, Records, joined_namespace
 from floe.catalog.sql.sql_schema import TABLES, SqlSchema
 from floe.commit.pointer import Outcome
+from floe.commit.roots import TableRoots
 from floe.errors import (
     AlreadyExists,
     CatalogUnavailable,
@@ -51,6 +52,20 @@ class SqlStore:
         """The rows of namespaces; not to be called within a transaction."""
         self.schema.version()
         return Namespaces(self.catalog_name, self.database.lock_for_share, self.database.lock_for_update)
+
+    def roots(self, namespace: Namespace) -> TableRoots:
+        """The storage of a table of a namespace, which allows what the catalog vouches for."""
+
+        def update(properties: Mapping[str, str]) -> None:
+            namespaces = self.namespaces()
+            with self.database.transaction() as session:
+                namespaces.update(session, namespace, properties, frozenset())
+
+        return TableRoots(self.storage, lambda: self.namespaces().properties(self.database.read, namespace), update)
+
+    def storage_at(self, location: str) -> Storage:
+        """The storage for a file that a row names, and others in its folder."""
+        return self.roots(()).found(location)
 
     def check_name(self, identifier: Identifier) -> None:
         """Raise if the database cannot hold the name."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Final
 
 from floe.commit.path_set import PathSet, name_hashes
 from floe.commit.pointer import Pointer, TableState
 from floe.commit.reachability import FileBatch, FileKind, file_batches, listed_manifests, statistics_batches
+from floe.commit.roots import owned_folders
 from floe.errors import FloeError
 from floe.spec.manifests.entries import ManifestFile
 from floe.spec.metadata.snapshots import Snapshot
@@ -25,14 +25,7 @@ from floe.spec.metadata.uuids import check_same_table
 from floe.storage.locations import canonical, is_below
 from floe.storage.protocol import Storage
 
-__all__ = ["Removal", "owned_folders", "remove_unreachable", "unreachable_files"]
-
-_FOLDER_PROPERTIES: Final = (
-    "write.data.path",
-    "write.metadata.path",
-    "write.folder-storage.path",
-    "write.object-storage.path",
-)
+__all__ = ["Removal", "remove_unreachable", "unreachable_files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +126,6 @@ class _Candidates:
         hashes = name_hashes(batch.paths)
         for paths in self.by_kind.values():
             paths.remove(paths.found_in(batch.paths, hashes))
-
-
-def owned_folders(metadata: TableMetadata) -> tuple[str, ...]:
-    """The folders that a table's own files are in: its location, and where its properties put files.
-
-    >>> from floe.spec.metadata.creation import new_table_metadata
-    >>> from floe.spec.schemas.schema import Schema
-    >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
-    >>> properties = {"write.data.path": "s3://data/t"}
-    >>> owned_folders(new_table_metadata(Schema(()), location="s3://b/t", uuid=uuid, now_ms=0, properties=properties))
-    ('s3://b/t', 's3://data/t')
-    """
-    named = [metadata.properties[name] for name in _FOLDER_PROPERTIES if metadata.properties.get(name)]
-    return tuple(dict.fromkeys([metadata.location, *named]))
 
 
 def _delete(files: Mapping[FileKind, PathSet], folders: Sequence[str], storage: Storage) -> Removal:

@@ -18,6 +18,7 @@ from floe.plan.splits import SplitSettings, adjusted_split_size, split_settings
 from floe.spark.bridge.partitioned_files import FileParts
 from floe.spark.scan.constants import constant_column
 from floe.spec.types import Field
+from floe.storage.access import check_allowed
 from floe.storage.locations import Location, is_below, parse
 from floe.storage.prefix_map import PrefixMap
 from floe.storage.protocol import Storage
@@ -119,8 +120,11 @@ def urls_of(storage: Storage, paths: pa.StringArray) -> pa.Array:
     shared = os.path.commonprefix([first, last])  # noqa: RUF071 (of texts is meant)
     folder = shared[: shared.rfind("/") + 1]
     names = pc.utf8_slice_codeunits(paths, max(0, len(folder) - 1))  # with the slash before them
-    plain = pc.and_(pc.match_substring_regex(names, _PLAIN), pc.invert(pc.match_substring_regex(names, _RELATIVE)))
-    if len(folder) <= len(root) or _maps_below(storage, folder):
+    relative = pc.match_substring_regex(names, _RELATIVE)
+    plain = pc.and_(pc.match_substring_regex(names, _PLAIN), pc.invert(relative))
+    apart = _maps_below(storage, folder)
+    check_allowed(storage, paths.to_pylist, lambda: () if apart or pc.any(relative).as_py() else _covers(folder, paths))
+    if len(folder) <= len(root) or apart:
         plain = pa.array(np.zeros(len(paths), np.bool_))
     start = _url(storage, folder).removesuffix("/") if pc.any(plain).as_py() else ""
     found = pc.binary_join_element_wise(pa.scalar(start), names, pa.scalar(""))
@@ -144,6 +148,14 @@ def _root(path: str) -> str:
     """Scheme and authority as they are spelled: what is before the path."""
     found = re.match(_ROOT, path)
     return found["root"] if found else ""
+
+
+def _covers(folder: str, paths: pa.StringArray) -> Iterator[list[str]]:
+    """The folder of all files, or, should it be too high, the folders in which they are."""
+    if folder:
+        yield [folder]
+    above = pc.list_element(pc.split_pattern(paths, "/", max_splits=1, reverse=True), 0).unique().to_pylist()
+    yield [one or "/" for one in above]
 
 
 def _url(storage: Storage, location: str) -> str:
