@@ -374,6 +374,36 @@ def test_metadata_tables_join_and_travel(spark: Spark, days: str) -> None:
         spark(f"SELECT * FROM {days}.snapshots VERSION AS OF {snapshot.snapshot_id}")
 
 
+def test_options_say_the_state_of_metadata_tables(spark: Spark) -> None:
+    table = made(spark, "optional", "id int")
+    table.append([{"id": 1}])
+    first = table.current_snapshot
+    assert first is not None
+    table.create_tag("one")
+    table.append([{"id": 2}])
+    table.create_branch("later")
+    table.append([{"id": 3}])
+    reader, files = (lambda: spark.session.read), f"{DB}.optional.files"
+    states = {"snapshot-id": first.snapshot_id, "as-of-timestamp": first.timestamp_ms, "tag": "one"}
+    for option, value in states.items():
+        assert reader().option(option, value).table(files).count() == 1, option
+        assert reader().format("iceberg").option(option, value).load(files).count() == 1, option
+    assert reader().option("branch", "later").table(files).count() == 2
+    assert (
+        reader().format("iceberg").option("snapshot-id", first.snapshot_id).load(f"{table.location}#files").count() == 1
+    )
+    assert reader().table(files).count() == 3
+    for options, words in (
+        ({"tag": "one", "branch": "later"}, "said twice"),
+        ({"start-snapshot-id": str(first.snapshot_id)}, "not of a range"),
+        ({"tag": "nowhere"}, "nowhere"),
+    ):
+        with pytest.raises(PySparkException, match=words):
+            reader().options(**options).table(files).count()
+    with pytest.raises(PySparkException, match="shows all snapshots"):
+        reader().option("tag", "one").table(f"{DB}.optional.snapshots").count()
+
+
 def test_types_that_spark_lacks_are_shown(spark: Spark) -> None:
     """As texts, or as bytes; the other columns are read as ever, and none of it can be written."""
     table = made(spark, "lacking", "id int, t time, n timestamp_ns, s struct<t: time>, k string", format_version=3)

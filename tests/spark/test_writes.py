@@ -401,3 +401,40 @@ def test_settings_of_the_session(session: Spark, db: str) -> None:
     assert snapshot.summary["who"] == "me"
     with pytest.raises(PySparkException, match="serializable, snapshot"):
         session.session.range(1).writeTo(name).option("isolation-level", "none").append()
+
+
+def test_overwrites_rest_on_the_snapshot_that_they_are_told(session: Spark, db: str) -> None:
+    """What others wrote since is a conflict, where it is among the rows that would be replaced."""
+    name = f"{db}.validated"
+    session(f"CREATE TABLE {name} (id BIGINT, k STRING) PARTITIONED BY (k)")
+    table = loaded(session, name)
+    table.append([{"id": 1, "k": "a"}, {"id": 2, "k": "b"}])
+    assert table.current_snapshot is not None
+    seen = table.current_snapshot.snapshot_id
+    table.append([{"id": 3, "k": "a"}])
+    rows = session.session.createDataFrame([(9, "a")], "id BIGINT, k STRING")
+
+    def write(level: str | None = "serializable", since: object = seen) -> Any:
+        writer = rows.writeTo(name).option("validate-from-snapshot-id", str(since))
+        return writer if level is None else writer.option("isolation-level", level)
+
+    with pytest.raises(PySparkException, match="added rows would be lost"):
+        write().overwritePartitions()
+    with pytest.raises(PySparkException, match="added rows would be lost"):
+        write("snapshot").overwrite(F.col("k") == "a")
+    with pytest.raises(PySparkException, match="added rows would be lost"):
+        write(None).overwrite(F.col("k") == "a")
+    with pytest.raises(PySparkException, match="'17', and the table has no such snapshot"):
+        write(since=17).overwritePartitions()
+    with pytest.raises(PySparkException, match="this one replaces or creates the table"):
+        write().createOrReplace()
+    assert session.sorted(f"SELECT * FROM {name}") == [(1, "a"), (2, "b"), (3, "a")]
+    others = session.session.createDataFrame([(8, "b")], rows.schema)
+    others.writeTo(name).option("validate-from-snapshot-id", str(seen)).option(
+        "isolation-level", "serializable"
+    ).overwritePartitions()
+    assert session.sorted(f"SELECT * FROM {name}") == [(1, "a"), (3, "a"), (8, "b")], "nobody wrote to k = b since"
+    write(since=loaded(session, name).current_snapshot.snapshot_id).overwritePartitions()
+    assert session.sorted(f"SELECT * FROM {name}") == [(8, "b"), (9, "a")]
+    rows.writeTo(name).option("isolation-level", "serializable").overwrite(F.col("k") == "a")
+    assert session.sorted(f"SELECT * FROM {name}") == [(8, "b"), (9, "a")], "nothing came since the write began"

@@ -41,7 +41,7 @@ from floe.spark.scan.worker import ReadTasks, pickled_tasks
 from floe.spark.shipping import shipped
 from floe.spark.streaming.data_source import stream_reader, stream_writer
 from floe.spark.write.intent import Append, Intent, ReplaceWhere, publish
-from floe.spark.write.options import WriteOptions
+from floe.spark.write.options import WriteOptions, write_options
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import TRUE, Expression, Op, Predicate, Reference, and_
@@ -89,15 +89,19 @@ class IcebergDataSource(DataSource):
 
     def streamWriter(self, schema: SparkStruct, overwrite: bool) -> DataSourceStreamWriter:
         """A writer of a stream to the table."""
-        made: DataSourceStreamWriter = stream_writer(
-            table_of(self.options), schema, self.options, WriteOptions(), replaces=overwrite
-        )
+        table = table_of(self.options)
+        told = _write_options(self.options, table)
+        made: DataSourceStreamWriter = stream_writer(table, schema, self.options, told, replaces=overwrite)
         return made
 
     def _source(self) -> Source:
         table = table_of(self.options)
         given = {name.lower(): value for name, value in self.options.items()}
         return with_options(Source(table.name, table, AsOf(), table.schema), given)
+
+
+def _write_options(options: Mapping[str, str], table: Table) -> WriteOptions:
+    return write_options(None, {name.lower(): value for name, value in options.items()}, table.metadata, None)
 
 
 def table_of(options: Mapping[str, str]) -> Table:
@@ -186,7 +190,8 @@ class _Writer(DataSourceArrowWriter):
 
     def __init__(self, options: dict[str, str], table: Table, intent: Intent) -> None:
         self._options, self._storage, self._intent = options, table.storage, intent
-        self._work = WriteRows(shipped(table.metadata), table.storage, str(uuid.uuid4()))
+        self._told = _write_options(options, table)
+        self._work = WriteRows(shipped(table.metadata), table.storage, str(uuid.uuid4()), dict(self._told.overrides))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task."""
@@ -194,7 +199,7 @@ class _Writer(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the files of all tasks."""
-        publish(table_of(self._options), _files(messages), self._intent, WriteOptions())
+        publish(table_of(self._options), _files(messages), self._intent, self._told)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete the files of the tasks that had finished."""

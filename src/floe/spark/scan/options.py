@@ -17,7 +17,7 @@ from floe.errors import InvalidInput
 from floe.spark.names import AsOf
 from floe.spark.scan.source import Source
 
-__all__ = ["with_options"]
+__all__ = ["state_of", "with_options"]
 
 _SPLITS = {"split-size": "target_size", "file-open-cost": "open_file_cost", "lookback": "lookback"}
 _STATES = ("snapshot-id", "branch", "tag", "as-of-timestamp", "end-snapshot-id")
@@ -25,18 +25,25 @@ _STATES = ("snapshot-id", "branch", "tag", "as-of-timestamp", "end-snapshot-id")
 
 def with_options(source: Source, given: Mapping[str, str]) -> Source:
     """The source that a read with options reads."""
-    source = replace(source, options=dict(given))
-    states = [name for name in _STATES if name in given]
-    if len(states) > 1 or (states and not source.as_of.is_now):
-        raise InvalidInput(f"the state that is read is said twice: {', '.join(states)}", table=source.name)
-    if states:
-        source = replace(source, as_of=_state(states[0], given[states[0]]))
+    source = replace(source, options=dict(given), as_of=state_of(given, source.as_of, source.name))
     if "start-snapshot-id" in given:
         source = replace(source, since=_number("start-snapshot-id", given["start-snapshot-id"]))
     elif "end-snapshot-id" in given:
         raise InvalidInput("end-snapshot-id is the end of a range, of which start-snapshot-id is the beginning")
     splits = {setting: _number(name, given[name]) for name, setting in _SPLITS.items() if name in given}
     return replace(source, splits=splits)
+
+
+def state_of(given: Mapping[str, str], named: AsOf, table: str) -> AsOf:
+    """The state that a read with options reads, where a table's name says another one or none.
+
+    >>> state_of({"tag": "eoy"}, AsOf(), "db.t").ref, state_of({}, AsOf(snapshot_id=7), "db.t").snapshot_id
+    ('eoy', 7)
+    """
+    states = [name for name in _STATES if name in given]
+    if len(states) > 1 or (states and not named.is_now):
+        raise InvalidInput(f"the state that is read is said twice: {', '.join(states)}", table=table)
+    return _state(states[0], given[states[0]]) if states else named
 
 
 def _state(name: str, value: str) -> AsOf:

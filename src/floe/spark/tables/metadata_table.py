@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from floe.errors import UnsupportedFeature
 from floe.plan.metadata_tables.tables import metadata_table, schema_of
 from floe.plan.snapshots import choose_snapshot
 from floe.spark.bridge.interfaces.scans import Batch, Scan, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters
@@ -20,6 +21,7 @@ from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.predicates import read_conditions
 from floe.spark.columns import spark_schema
 from floe.spark.names import AsOf, Selected
+from floe.spark.scan.options import state_of
 from floe.spark.scan.predicates import filter_of
 from floe.spark.scan.projection import projected
 from floe.spark.scan.python_reader import python_partitions, python_reader_factory
@@ -71,9 +73,17 @@ class MetadataTable(SupportsRead):
         return self.jvm.set([self.jvm.constant(kind, "BATCH_READ")])
 
     def newScanBuilder(self, options: Any) -> Any:
-        """A read of the table."""
+        """A read of the table, at the state that its name or the options say."""
+        given = self.jvm.read_map(options)  # names come in small letters
+        if ranges := [name for name in ("start-snapshot-id", "end-snapshot-id") if name in given]:
+            raise UnsupportedFeature(
+                f"{', '.join(ranges)}: a metadata table is of one state, and not of a range",
+                hint="read a state with snapshot-id, as-of-timestamp, branch or tag",
+                table=self.name(),
+            )
+        as_of = state_of(given, self._as_of, self.name())
         return MetadataScanBuilder(
-            self.jvm, MetadataSource(self.name(), self._table, self._kind, self._as_of, self._floe_schema)
+            self.jvm, MetadataSource(self.name(), self._table, self._kind, as_of, self._floe_schema)
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from floe.errors import InvalidInput
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.write.builder import TableWriteBuilder
 from floe.spark.write.options import write_options
@@ -50,5 +51,11 @@ def write_builder(
     """A write of what Spark describes."""
     check_types(target.metadata.schema)
     given = {key.lower(): value for key, value in jvm.read_map(info.options().asCaseSensitiveMap()).items()}
+    if "validate-from-snapshot-id" in given and not isinstance(target, Table):
+        raise InvalidInput(
+            "validate-from-snapshot-id is for writes that replace rows, and this one replaces or creates the table",
+            hint="leave the option out, or write with overwrite or overwritePartitions",
+            table=name,
+        )
     options = write_options(jvm, given, target.metadata, branch)
     return TableWriteBuilder(jvm, name, target, options, info.schema(), info.queryId())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
@@ -26,6 +26,7 @@ from floe.spark.write.options import WriteOptions
 from floe.spark.write.worker import RESULT_SCHEMA, WriteRows, files_of
 from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import DataFile
+from floe.spec.metadata.table_metadata import TableMetadata
 from floe.table.branch import Stage
 from floe.table.committing import change_options, make_changes
 from floe.table.file_actions import FileActions
@@ -115,6 +116,8 @@ def _change(
 ) -> Change | None:
     own = change_options(actions, options.summary, Isolation(options.isolation))
     own["fresh"] = True
+    if not isinstance(intent, Append):
+        reads = _older(reads, options.rests_on, actions.metadata)
     match intent:
         case Append():
             return MergeAppend(files, reads=reads, **own) if files else None
@@ -122,3 +125,13 @@ def _change(
             return Overwrite(added=files, where=where, reads=reads, **own)
         case ReplaceDynamically():
             return ReplacePartitions(files, reads=reads, **own) if files else None
+
+
+def _older(reads: Reads, rests_on: Reads, metadata: TableMetadata) -> Reads:
+    """What a write read, and the state that it is said to rest on: nothing that came after the older may be lost."""
+    if rests_on.blind or reads.blind:
+        return reads if rests_on.blind else rests_on
+    both = [metadata.snapshots_by_id.get(one.snapshot_id) for one in (reads, rests_on) if one.snapshot_id is not None]
+    known = [snapshot for snapshot in both if snapshot is not None]
+    oldest = min(known, key=lambda one: one.sequence_number).snapshot_id if len(known) == 2 else None
+    return replace(reads, snapshot_id=oldest)

@@ -6,7 +6,11 @@
 | `mergeSchema` or `merge-schema` | `spark.sql.iceberg.merge-schema` | |
 | `check-nullability`, `check-ordering` | `spark.sql.iceberg.check-nullability`, `….check-ordering` | |
 | `snapshot-property.*` | `spark.sql.iceberg.snapshot-property.*` | |
-| `isolation-level`, `branch`, `target-file-size-bytes`, `write-format`, `compression-codec`, … | | |
+| `isolation-level`, `validate-from-snapshot-id` | | |
+| `branch`, `target-file-size-bytes`, `write-format`, `compression-codec`, … | | |
+
+An overwrite that is told an isolation level, or a snapshot to validate from, rests on that snapshot: what others wrote
+since among the rows that it replaces is a conflict. Without either it means the table as it is when it is committed.
 """
 
 from __future__ import annotations
@@ -15,8 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from floe.commit.conflicts.window import branch_head
+from floe.commit.footprint import BLIND, Reads
 from floe.errors import InvalidInput
 from floe.spark.bridge.jvm import Jvm
+from floe.spec.metadata.refs import MAIN_BRANCH
 from floe.spec.metadata.table_metadata import TableMetadata
 
 __all__ = ["WriteOptions", "write_options"]
@@ -50,6 +57,9 @@ class WriteOptions:
     wap_id: str | None = None
     distribution: str | None = None
     isolation: str = "serializable"
+    rests_on: Reads = BLIND
+    """The state that an overwrite was made for."""
+
     summary: Mapping[str, str] = field(default_factory=dict)
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Write properties that take the place of the table's."""
@@ -63,12 +73,15 @@ class WriteOptions:
 
 
 def write_options(
-    jvm: Jvm, given: Mapping[str, str], metadata: TableMetadata, named_branch: str | None
+    jvm: Jvm | None, given: Mapping[str, str], metadata: TableMetadata, named_branch: str | None
 ) -> WriteOptions:
-    """What options, session, name and table say together; options come first, and then the session."""
+    """What options, session, name and table say together; options come first, and then the session.
+
+    Where there is no session to be asked (in a worker), options and table say it all.
+    """
     for name in _SWITCHES:
         _switch(metadata.properties, name, default=False)
-    session = jvm.settings_below(_SESSION)
+    session = {} if jvm is None else jvm.settings_below(_SESSION)
     overrides = {own: given[name] for name, own in _PROPERTIES.items() if name in given}
     file_format = overrides.get("write.format.default", metadata.properties.get("write.format.default", "parquet"))
     for name in ("compression-codec", "compression-level", "compression-strategy"):
@@ -82,6 +95,7 @@ def write_options(
         wap_id,
         None if mode is None else _one_of("a distribution mode", mode, _MODES),
         _one_of("an isolation level", given.get("isolation-level", "serializable"), _ISOLATIONS),
+        _rests_on(given, metadata, branch),
         _summary(session) | _summary(given),
         overrides,
         any_columns=_switch(metadata.properties, "write.spark.accept-any-schema", default=False),
@@ -89,6 +103,23 @@ def write_options(
         check_nullability=_switch(said, "check-nullability", default=True),
         check_ordering=_switch(said, "check-ordering", default=False),
     )
+
+
+def _rests_on(given: Mapping[str, str], metadata: TableMetadata, branch: str | None) -> Reads:
+    """The state that an overwrite is validated from: a snapshot that is named, or the branch's head of now."""
+    named = given.get("validate-from-snapshot-id")
+    if named is None and "isolation-level" not in given:
+        return BLIND
+    found = branch_head(metadata, branch or MAIN_BRANCH)
+    if named is not None:
+        known = {str(snapshot_id): snapshot_id for snapshot_id in metadata.snapshots_by_id}
+        if named not in known:
+            raise InvalidInput(
+                f"validate-from-snapshot-id is {named!r:.80}, and the table has no such snapshot",
+                hint="give the snapshot that was current before the table was read; it may have expired",
+            )
+        found = known[named]
+    return Reads(found, schema_id=metadata.current_schema_id)
 
 
 def _one_of(what: str, found: str, known: tuple[str, ...]) -> str:
@@ -116,14 +147,14 @@ def _summary(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _destination(
-    jvm: Jvm, given: Mapping[str, str], metadata: TableMetadata, named: str | None
+    jvm: Jvm | None, given: Mapping[str, str], metadata: TableMetadata, named: str | None
 ) -> tuple[str | None, str | None]:
     """The branch to write to, or the id under which the write is staged (write, audit, publish)."""
     asked = given.get("branch")
     if asked is not None and named is not None and asked != named:
         raise InvalidInput(f"the name says branch {named!r}, and the option says branch {asked!r}")
     branch = named or asked
-    if not _switch(metadata.properties, "write.wap.enabled", default=False):
+    if jvm is None or not _switch(metadata.properties, "write.wap.enabled", default=False):
         return branch, None
     wap_id, wap_branch = jvm.setting("spark.wap.id", ""), jvm.setting("spark.wap.branch", "")
     if wap_id and wap_branch:
