@@ -81,11 +81,18 @@ def test_rows_of_nothing_but_defaults(lake: Lake) -> None:
     assert read(table) == [{"id": 7, "note": None}] * 2
 
 
-def test_encrypted_tables_are_not_written_in_plain(lake: Lake) -> None:
-    table = lake.create_table("db.t", "id bigint", properties={"encryption.key-id": "k"}, format_version=3)
-    with pytest.raises(errors.UnsupportedFeature, match="the table is encrypted"):
-        table.append({"id": [1]})
-    assert data_files(table) == set()
+@pytest.mark.parametrize("name", ["encryption.key-id", "encryption.data-key-length", "encryption.kms-type"])
+def test_who_asks_for_encryption_gets_no_table_in_plain_text(lake: Lake, name: str) -> None:
+    asked = {name: "16"}
+    with pytest.raises(errors.UnsupportedFeature, match=rf"cannot be encrypted yet.*{name}"):
+        lake.create_table("db.t", "id bigint", properties=asked, format_version=3)
+    assert not lake.table_exists("db.t")
+    table = lake.create_table("db.t", "id bigint", format_version=3)
+    with pytest.raises(errors.UnsupportedFeature, match="cannot be encrypted yet"):
+        table.set_properties(asked)
+    with pytest.raises(errors.UnsupportedFeature, match="cannot be encrypted yet"):
+        lake.replace_table("db.t", "id bigint", properties=asked)
+    assert name not in table.refresh().properties
 
 
 def test_nothing_to_append(orders: Table) -> None:

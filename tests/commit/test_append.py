@@ -5,10 +5,20 @@ from dataclasses import replace
 import pytest
 
 from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.properties import UpdateProperties
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate, NoSuchRef, UnsupportedFeature
+from floe.formats.writers.target import WriteTarget
 from floe.spec.manifests.entries import EntryStatus, ManifestContent
+from floe.spec.metadata.encryption import EncryptionKey
 from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.updates import AddSchema, RemoveSnapshotRef, SetCurrentSchema, SetSnapshotRef
+from floe.spec.metadata.updates import (
+    AddEncryptionKey,
+    AddSchema,
+    RemoveSnapshotRef,
+    SetCurrentSchema,
+    SetProperties,
+    SetSnapshotRef,
+)
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import INT, Field
 from helpers.tables import SCHEMA, Box, data_file, new_table, position_deletes
@@ -284,6 +294,15 @@ def test_encrypted_tables_are_not_written() -> None:
     box = Box(new_table(3, properties={"encryption.key-id": "k"}))
     with pytest.raises(UnsupportedFeature, match="encryption"):
         box.commit(FastAppend([data_file("memory:wh/t/a")]))
+    box = Box(new_table(3))
+    box.apply(AddEncryptionKey(EncryptionKey(key_id="k1", encrypted_key_metadata="aWNlYmVyZwo=")))
+    with pytest.raises(UnsupportedFeature, match="keys in its metadata"):
+        box.commit(FastAppend([data_file("memory:wh/t/a")]))
+    box.apply(SetProperties({"encryption.key-id": "k"}))
+    with pytest.raises(UnsupportedFeature, match="cannot be removed from an encrypted table"):
+        box.commit(UpdateProperties(remove=["encryption.key-id"]))
+    with pytest.raises(UnsupportedFeature, match="nobody was given who encrypts"):
+        WriteTarget.of(box.metadata, box.storage)
 
 
 def test_nothing_to_add_makes_no_snapshot_unless_wanted() -> None:

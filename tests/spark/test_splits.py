@@ -102,6 +102,7 @@ def test_big_files_are_cut_where_row_groups_begin(offsets: list[int] | None, cut
             "file_path": ["/wh/a", "/wh/big", "/wh/b"],
             "file_size_in_bytes": [100, 250, 7],
             "split_offsets": pa.array([[4], offsets, None], pa.list_(pa.int64())),
+            "key_metadata": pa.nulls(3, pa.binary()),
         }
     )
     parts = file_parts(files, LOCAL, [FILE], 100)
@@ -151,3 +152,10 @@ def test_many_files_are_checked_by_their_folders(monkeypatch: pytest.MonkeyPatch
     asked.clear()
     urls_of(usual, pa.array([*paths, "/apart/a.parquet"]))
     assert len(asked) <= 4
+
+
+def test_encrypted_files_are_not_handed_to_spark() -> None:
+    keys = pa.array([None, b"key"], pa.binary())
+    files = pa.table({"file_path": ["/wh/a", "/wh/b"], "file_size_in_bytes": [1, 1], "key_metadata": keys})
+    with pytest.raises(errors.UnsupportedFeature, match=r"the file is encrypted.*/wh/b"):
+        file_parts(files, LOCAL, [], 100)

@@ -388,6 +388,15 @@ def test_properties_that_say_nothing_are_refused(session: Spark, db: str, name: 
         session(f"INSERT INTO {table} VALUES (1)")
 
 
+def test_who_asks_for_encryption_gets_no_table_in_plain_text(session: Spark, db: str) -> None:
+    with pytest.raises(PySparkException, match="cannot be encrypted yet"):
+        session(f"CREATE TABLE {db}.secret TBLPROPERTIES ('encryption.key-id' = 'k') AS SELECT 1 AS id")
+    assert not session(f"SHOW TABLES IN {db} LIKE 'secret'")
+    session(f"CREATE TABLE {db}.open (id INT)")
+    with pytest.raises(PySparkException, match="cannot be encrypted yet"):
+        session(f"ALTER TABLE {db}.open SET TBLPROPERTIES ('encryption.data-key-length' = '16')")
+
+
 def test_settings_of_the_session(session: Spark, db: str) -> None:
     name = f"{db}.by_session"
     session(f"CREATE TABLE {name} (id BIGINT)")

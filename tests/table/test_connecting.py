@@ -114,6 +114,12 @@ def test_what_is_no_uri(wrong: object) -> None:
         floe.connect(wrong)  # type: ignore[arg-type]
 
 
+def test_encryption_is_not_ignored() -> None:
+    for uri in ("wh", "s3://bucket/wh"):
+        with pytest.raises(errors.UnsupportedFeature, match=r"cannot be encrypted yet, and encryption\.kms-type"):
+            floe.connect(uri, **{"encryption.kms-type": "aws"})
+
+
 def test_options_that_nobody_knows_are_told() -> None:
     with pytest.raises(errors.FloeError, match="colour"):
         floe.connect("wh", colour="red")

@@ -34,7 +34,9 @@ def snapshot_manifests(snapshot: Snapshot, storage: Storage) -> list[ManifestFil
     find out.
     """
     if snapshot.key_id is not None:
-        raise UnsupportedFeature("the manifest list is encrypted", snapshot=snapshot.snapshot_id)
+        raise UnsupportedFeature(
+            "the manifest list is encrypted, and encrypted tables cannot be read yet", snapshot=snapshot.snapshot_id
+        )
     if snapshot.manifest_list is None:
         return [_described(path, snapshot, storage) for path in snapshot.manifests or ()]
     data = storage.read(snapshot.manifest_list)
@@ -47,7 +49,9 @@ def snapshot_manifests(snapshot: Snapshot, storage: Storage) -> list[ManifestFil
 def open_manifest(manifest: ManifestFile, storage: Storage) -> bytes:
     """The bytes of a manifest's file."""
     if manifest.key_metadata is not None:
-        raise UnsupportedFeature("the manifest is encrypted", manifest=manifest.manifest_path)
+        raise UnsupportedFeature(
+            "the manifest is encrypted, and encrypted tables cannot be read yet", manifest=manifest.manifest_path
+        )
     return storage.read(manifest.manifest_path)
 
 

@@ -217,13 +217,15 @@ def plain_storage_to_read(request: ReadRequest) -> Storage:
     >>> request = ReadRequest(storage=MemoryStorage(), location="memory:a", schema=Schema(()), key_metadata=b"k")
     >>> plain_storage_to_read(request)
     Traceback (most recent call last):
-    floe.errors.UnsupportedFeature: the file is encrypted (file: memory:a); pass `decryption`, which opens such files
+    floe.errors.UnsupportedFeature: the file is encrypted, and encrypted tables cannot be read yet (file: memory:a); ...
     """
     if request.key_metadata is None:
         return request.storage
     if request.decryption is None:
         raise UnsupportedFeature(
-            "the file is encrypted", hint="pass `decryption`, which opens such files", file=request.location
+            "the file is encrypted, and encrypted tables cannot be read yet",
+            hint="pass `decryption`, which opens such files",
+            file=request.location,
         )
     return request.decryption(request.storage, request.location, request.key_metadata)
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from floe.errors import InvalidSettings
+from floe.errors import InvalidSettings, UnsupportedFeature
+from floe.spec.metadata.properties import ENCRYPTION_PREFIX
 from floe.storage.access import DEFAULT_MAX_READ_BYTES, Access
 from floe.storage.locations import is_below, parse
 from floe.storage.opening import open_storage
@@ -40,6 +41,11 @@ def storage_for(location: str, options: Mapping[str, Any], *, usual: Iterable[st
     """
     given = dict(options)
     own = {name: given.pop(name) for name in STORAGE_OPTIONS if name in given}
+    if asked := sorted(name for name in given if name.lower().startswith(ENCRYPTION_PREFIX)):
+        raise UnsupportedFeature(
+            f"tables cannot be encrypted yet, and {', '.join(asked)} asks for it",
+            hint="leave it out, and encrypt the storage (buckets, disks) for now",
+        )
     prefixes = _mapping("prefixes", own.get("prefixes"))
     roots = _roots(own.get("roots"))
     storage = own.get("storage")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from floe.commit.change import Attempt
+from floe.commit.operations.properties import refuse_encryption
 from floe.errors import ConflictingChange, TableAlreadyExists
 from floe.spec.metadata.creation import creation_updates, replacement_updates
 from floe.spec.metadata.table_metadata import TableMetadata
@@ -43,6 +44,9 @@ class TableDefinition:
     sort_order: SortOrder = UNSORTED
     properties: Mapping[str, str] = field(default_factory=dict)
     format_version: int | None = None
+
+    def __post_init__(self) -> None:
+        refuse_encryption(self.properties)
 
 
 @dataclass(frozen=True, slots=True)

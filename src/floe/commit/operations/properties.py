@@ -6,15 +6,20 @@ the same key the later one counts, as with any setting. Nothing is lost that som
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from floe.commit.change import Attempt
-from floe.errors import InvalidUpdate
-from floe.spec.metadata.properties import FORMAT_VERSION, RESERVED_PROPERTIES
+from floe.errors import InvalidUpdate, UnsupportedFeature
+from floe.spec.metadata.properties import (
+    ENCRYPTION_PREFIX,
+    ENCRYPTION_PROPERTIES,
+    FORMAT_VERSION,
+    RESERVED_PROPERTIES,
+)
 from floe.spec.metadata.updates import RemoveProperties, SetProperties, TableUpdate
 
-__all__ = ["UpdateProperties"]
+__all__ = ["UpdateProperties", "refuse_encryption"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,7 @@ class UpdateProperties:
         object.__setattr__(self, "remove", tuple(dict.fromkeys(self.remove)))
         for name, value in self.set.items():
             _check(name, value)
+        refuse_encryption(self.set)
         both = [name for name in self.remove if name in self.set]
         if both:
             raise InvalidUpdate(f"property {both[0]} is both set and removed", property=both[0])
@@ -49,9 +55,30 @@ class UpdateProperties:
         if self.set:
             changed.append(SetProperties(dict(self.set)))
         gone = tuple(name for name in self.remove if name in attempt.metadata.properties)
+        if attempt.metadata.encryption_keys and (kept := sorted(ENCRYPTION_PROPERTIES.intersection(gone))):
+            raise UnsupportedFeature(
+                f"{kept[0]} cannot be removed from an encrypted table: what is written next would be in plain text",
+                property=kept[0],
+            )
         if gone:
             changed.append(RemoveProperties(gone))
         return changed
+
+
+def refuse_encryption(properties: Iterable[str]) -> None:
+    """Raise if properties ask for encryption: who sets them must not find the table's files in plain text.
+
+    >>> refuse_encryption({"encryption.key-id": "k1"})
+    Traceback (most recent call last):
+    floe.errors.UnsupportedFeature: tables cannot be encrypted yet, and this property asks for it ...
+    """
+    for name in properties:
+        if isinstance(name, str) and name.lower().startswith(ENCRYPTION_PREFIX):
+            raise UnsupportedFeature(
+                "tables cannot be encrypted yet, and this property asks for it",
+                hint=f"leave {ENCRYPTION_PREFIX}* out, and encrypt the storage (buckets, disks) for now",
+                property=name,
+            )
 
 
 def _check(name: object, value: object) -> None:

@@ -282,8 +282,8 @@ def _is_unpublished(snapshot: Snapshot, attempt: Attempt) -> bool:
 
 
 def _check_unencrypted(metadata: TableMetadata) -> None:
-    if ENCRYPTION_KEY in metadata.properties:
+    if ENCRYPTION_KEY in metadata.properties or metadata.encryption_keys:
         raise UnsupportedFeature(
             "tables with encryption cannot be written yet: manifests would be left unencrypted",
-            hint=f"property {ENCRYPTION_KEY} says that the table is encrypted",
+            hint=f"property {ENCRYPTION_KEY} and the keys in its metadata say that the table is encrypted",
         )

@@ -85,10 +85,10 @@ class WriteTarget:
 
         Several processes share the `write_id` of a write, each with a part or task of its own; by default it is new.
         """
-        if ENCRYPTION_KEY in metadata.properties and encryption is None:
+        if (ENCRYPTION_KEY in metadata.properties or metadata.encryption_keys) and encryption is None:
             raise UnsupportedFeature(
                 "the table is encrypted, and nobody was given who encrypts its files",
-                hint=f"property {ENCRYPTION_KEY} says so; nothing was written",
+                hint=f"property {ENCRYPTION_KEY} or the keys in its metadata say so; nothing was written",
             )
         environment = environment or Environment()
         names = FileNames(write_id or str(environment.ids.uuid()), part=part, task=task)

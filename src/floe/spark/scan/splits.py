@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from floe.errors import UnsupportedFeature
 from floe.plan.splits import SplitSettings, adjusted_split_size, split_settings
 from floe.spark.bridge.partitioned_files import FileParts
 from floe.spark.scan.constants import constant_column
@@ -67,6 +68,7 @@ def file_parts(
     bits: Mapping[str, bytes] | None = None,
 ) -> FileParts:
     """The parts of all files of a plan's table, with what their rows all have; `bits` are the deleted ones."""
+    _check_plain(files)
     urls = urls_of(storage, files["file_path"].combine_chunks())
     columns = [constant_column(files, field, bits) for field in constants]
     sizes = np.asarray(files["file_size_in_bytes"].to_numpy())
@@ -84,6 +86,14 @@ def file_parts(
     begins[cut], lengths[cut] = found[:, 0], found[:, 1] - found[:, 0]
     order = pa.array(origin)
     return FileParts(urls.take(order), begins, lengths, sizes[origin], [column.take(order) for column in columns])
+
+
+def _check_plain(files: pa.Table) -> None:
+    """Raise if a file is encrypted: Spark's reader would be told nothing of its key."""
+    keys = files["key_metadata"]
+    if keys.null_count < len(files):
+        first = files["file_path"].filter(pc.is_valid(keys))[0].as_py()
+        raise UnsupportedFeature("the file is encrypted, and encrypted tables cannot be read yet", file=first)
 
 
 def _cuts(length: int, offsets: Sequence[int] | None, size: int) -> Iterator[tuple[int, int]]:

@@ -37,7 +37,7 @@ from floe.table.table import Table
 __all__ = ["TableStream"]
 
 _INPUT: Final = "org.apache.spark.sql.connector.read.InputPartition"
-_COLUMNS: Final = ["file_path", "file_format", "file_size_in_bytes", "spec_id", "split_offsets"]
+_COLUMNS: Final = ["file_path", "file_format", "file_size_in_bytes", "spec_id", "split_offsets", "key_metadata"]
 
 
 class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):

@@ -15,6 +15,7 @@ from typing import Final
 from floe.errors import InvalidUpdate
 
 __all__ = [
+    "ENCRYPTION_PREFIX",
     "ENCRYPTION_PROPERTIES",
     "FORMAT_VERSION",
     "METADATA_PREVIOUS_VERSIONS_MAX",
@@ -44,6 +45,9 @@ RESERVED_PROPERTIES: Final = frozenset(
 
 ENCRYPTION_PROPERTIES: Final = frozenset({"encryption.key-id", "encryption.data-key-length"})
 """Properties of table encryption, which came with format version 3."""
+
+ENCRYPTION_PREFIX: Final = "encryption."
+"""What all properties and options of encryption begin with."""
 
 METADATA_PREVIOUS_VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
 """How many previous metadata files the metadata log keeps."""
