@@ -17,6 +17,7 @@ from typing import Any, Final
 from floe.arrow.changing.base import Counts
 from floe.plan.tasks import FileTask
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.merge_metrics import merge_metrics
 from floe.spark.row_level.worker import COPY, DELETE, INSERT, UPDATE
 
 __all__ = ["counts_of_copying", "counts_of_deleting", "merge_summary", "told_by_spark"]
@@ -28,12 +29,16 @@ _TOLD_BY_SPARK: Final = (
 )  # fmt: skip
 
 
-def told_by_spark(jvm: Jvm, summary: Iterable[Any]) -> dict[str, int]:
-    """What Spark counted of a MERGE, where it tells the write: 4.1 does."""
+def told_by_spark(jvm: Jvm, kind: str, summary: Iterable[Any]) -> dict[str, int]:
+    """What Spark counted of a MERGE: 4.1 tells it the write, and newer ones have it in the plan that is carried out."""
     for one in summary:
         if jvm.simple_name(one).startswith("MergeSummary"):
             return {name: int(getattr(one, _method(name))()) for name in _TOLD_BY_SPARK}
-    return {}
+    if kind != "merge" or jvm.version < (4, 2):
+        return {}
+    counted = merge_metrics(jvm)
+    known = {name: counted.get(_method(name), -1) for name in _TOLD_BY_SPARK}
+    return known if min(known.values()) >= 0 else {}
 
 
 def _method(name: str) -> str:

@@ -143,7 +143,7 @@ class ChangedRows(Write, BatchWrite):
     def commit(self, messages: Any, *summary: Any) -> None:
         """Make one change of what all tasks did."""
         self._committing = True
-        told = told_by_spark(self.jvm, summary)
+        told = told_by_spark(self.jvm, self._statement.kind, summary)
         with noting_conflicts(self.jvm, self._statement.table):
             results, tells_copies = self._results(messages), self.jvm.version >= (4, 2)
             commit(self._statement, results, self._others, told, tells_copies=tells_copies)
