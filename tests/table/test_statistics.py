@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import floe
 from floe import Table
 from floe.errors import ConflictingChange, InvalidInput, NoSuchColumn
 from floe.formats.registry import default_registry
 from floe.spec.codecs.theta_sketches import ThetaSketch
-from floe.spec.metadata.statistics import StatisticsFile
+from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
 from floe.table.statistics import register_sketches
 
 
@@ -86,6 +87,61 @@ def test_columns_that_are_not_counted_stay_as_they_were(lake: floe.Lake) -> None
     assert counts(table, table.compute_statistics(["id"])) == {"id": 10, "k": 3}
     (only,) = table.metadata.statistics
     assert counts(table, only) == {"id": 10, "k": 3}
+
+
+def puffins(table: Table) -> list[str]:
+    return sorted(one.location for one in table.storage.list(table.location) if one.location.endswith(".stats"))
+
+
+def named(table: Table) -> list[str]:
+    return sorted(str(file.statistics_path) for file in table.metadata.statistics)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_file_that_is_replaced_goes(lake: floe.Lake, version: int) -> None:
+    table = table_of(lake, format_version=version)
+    table.append(rows(10))
+    table.compute_statistics("k")
+    table.compute_statistics("id")
+    assert len(puffins(table)) == 1, "and not that of the first time"
+    table.append(rows(5))
+    table.compute_statistics()
+    table.compute_statistics()
+    assert len(puffins(table)) == 2
+    table.expire(retain_last=1, older_than=datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)).apply()
+    (path,) = puffins(table)
+    assert path.endswith(named(table)[0].rpartition("/")[2])
+    table.update_statistics(forget=[table.snapshots[-1].snapshot_id])
+    assert puffins(table) == []
+
+
+def test_what_may_be_needed_stays(lake: floe.Lake, tmp_path: Path) -> None:
+    table = table_of(lake, format_version=3, properties={"write.delete.mode": "merge-on-read"})
+    table.append(rows(10))
+    table.delete("id = 1")
+    tasks = list(table.scan().plan().tasks())
+    vector = tasks[0].deletes[0].file_path
+    outside = tmp_path / "outside.stats"
+    made = table.compute_statistics("k")
+    assert made is not None
+    outside.write_bytes(table.storage.read(made.statistics_path))
+    snapshot = table.snapshots[0].snapshot_id
+    for path in (vector, tasks[0].file.file_path, str(outside)):  # which somebody has registered by mistake
+        table.update_statistics([replace(made, snapshot_id=snapshot, statistics_path=path)])
+    shared = [replace(made, snapshot_id=one.snapshot_id) for one in table.snapshots]
+    table.update_statistics(shared)
+    table.update_statistics(forget=[snapshot])
+    assert table.scan().count() == 9
+    assert outside.exists()
+    assert table.storage.exists(made.statistics_path), "another snapshot has it too"
+    part = PartitionStatisticsFile(snapshot_id=snapshot, statistics_path=tasks[0].file.file_path, file_size_in_bytes=1)
+    own = f"{table.location}/metadata/partition-stats.parquet"
+    table.storage.write(own, b"PAR1")
+    for path in (part.statistics_path, own):
+        table.update_statistics([replace(part, statistics_path=path)])
+    table.update_statistics(forget_partition=[snapshot])
+    assert table.scan().to_arrow().num_rows == 9
+    assert not table.storage.exists(own)
 
 
 def test_a_file_that_is_lost_takes_its_counts_along(lake: floe.Lake) -> None:

@@ -15,13 +15,16 @@ from floe.commit.outcomes import find_key, names_metadata_file
 from floe.commit.path_set import PathSet
 from floe.commit.pointer import Pointer, Proposal, TableState
 from floe.commit.reachability import file_batches, reachable_among
-from floe.errors import FloeError, StorageError
+from floe.commit.roots import owned_folders
+from floe.errors import CorruptFile, FloeError, NoSuchFile, StorageError, UnsupportedFeature
+from floe.formats.puffin import PuffinReader
+from floe.spec.codecs.puffin import DELETION_VECTOR
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.uuids import is_same_uuid
-from floe.storage.locations import canonical
+from floe.storage.locations import canonical, is_below
 from floe.storage.protocol import Storage
 
-__all__ = ["clean_failed", "clean_published", "delete_uncommitted", "discard_absent"]
+__all__ = ["clean_failed", "clean_published", "clean_replaced", "delete_uncommitted", "discard_absent"]
 
 
 def clean_published(
@@ -52,6 +55,50 @@ def clean_published(
         return _delete([file for file in candidates if canonical(file) not in kept], pointer.storage)
     except (FloeError, OSError) as error:
         return [f"{len(candidates)} needless metadata files were kept, for not all could be read: {error}"]
+
+
+def clean_replaced(proposal: Proposal) -> list[str]:
+    """Removes the statistics files that a published proposal put out of use; gives notes of what could not be removed.
+
+    Statistics of a snapshot that is still there were replaced or forgotten, and nothing else will ever look for the
+    file. It is deleted if it lies in the table's folders, the table as it is now does not name it, and it cannot be
+    anything else: a Puffin file without deletion vectors is of use as statistics only, and files of partition
+    statistics, which look like data files, are looked for among all files. Files of expired snapshots are expiry's.
+    """
+    if proposal.base is None:
+        return []
+    before, after = proposal.base.metadata, proposal.state.metadata
+    if before.statistics == after.statistics and before.partition_statistics == after.partition_statistics:
+        return []
+    pointer, kept = proposal.pointer, after.snapshots_by_id
+    tables = {one.statistics_path for one in before.statistics if one.snapshot_id in kept}
+    partitions = {one.statistics_path for one in before.partition_statistics if one.snapshot_id in kept}
+    try:
+        fresh = pointer.load()
+        if fresh is None or not is_same_uuid(after.table_uuid, fresh.metadata.table_uuid):
+            return []
+        named = {canonical(one.statistics_path) for one in fresh.metadata.statistics}
+        named |= {canonical(one.statistics_path) for one in fresh.metadata.partition_statistics}
+        folders = owned_folders(fresh.metadata)
+        gone = [
+            path
+            for path in sorted(tables | partitions)
+            if canonical(path) not in named and any(is_below(path, folder) for folder in folders)
+        ]
+        puffin = {path for path in gone if path in tables and _is_only_statistics(path, pointer.storage)}
+        others = [path for path in gone if path in partitions and path not in puffin]
+        reached = reachable_among(fresh.metadata, others, pointer.storage) if others else set()
+        return _delete([*puffin, *(path for path in others if path not in reached)], pointer.storage)
+    except (FloeError, OSError) as error:
+        return [f"replaced statistics files were kept, for not all could be read: {error}"]
+
+
+def _is_only_statistics(path: str, storage: Storage) -> bool:
+    """Whether a file can be nothing but statistics; one that is gone, or no Puffin file, cannot be told."""
+    try:
+        return all(blob.type != DELETION_VECTOR for blob in PuffinReader(storage, path).blobs)
+    except (CorruptFile, NoSuchFile, UnsupportedFeature):
+        return False
 
 
 def clean_failed(

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from floe.commit.change import Attempt, Change, CreatingChange, ReplacingChange, WritingChange
-from floe.commit.cleanup import clean_failed, clean_published, discard_absent
+from floe.commit.cleanup import clean_failed, clean_published, clean_replaced, discard_absent
 from floe.commit.outcomes import Committed, Landing, commit_keys, find_key, is_published, settled, state_unknown
 from floe.commit.pointer import Outcome, Pointer, Proposal, SharedSwap, TableState
 from floe.commit.retry import RetryPolicy, most_patient, retry_policy
@@ -309,14 +309,17 @@ class _Run:
         try:
             for proposal in proposals:
                 _finish(proposal)
-            return [self._cleaned(work, done) for work, done in zip(self.works, results, strict=True)]
+            return [
+                self._cleaned(work, done, by_pointer.get(id(work.pointer)))
+                for work, done in zip(self.works, results, strict=True)
+            ]
         except Exception:  # out of memory, say: there is nothing left to do but to tell the outcome
             return results
         except BaseException as error:
             error.add_note(f"The change of {self._names()} had been published; only clean-up was interrupted.")
             raise
 
-    def _cleaned(self, work: Work, done: Committed) -> Committed:
+    def _cleaned(self, work: Work, done: Committed, proposal: Proposal | None) -> Committed:
         if done.landing is Landing.UNCHANGED:
             if any(isinstance(change, WritingChange) and change.written() for change in work.changes):
                 fresh = work.pointer.load()
@@ -324,6 +327,8 @@ class _Run:
                 self._clean_failed(work, fresh)  # of attempts that came to nothing
             return done
         notes = clean_published(work.pointer, work.changes, done, doubtful=done.landing is not Landing.PUBLISHED)
+        if proposal is not None:
+            notes += clean_replaced(proposal)
         return replace(done, notes=(*done.notes, *notes)) if notes else done
 
     def _given_up(self, error: FloeError, *, exhausted: bool = False) -> list[Committed]:

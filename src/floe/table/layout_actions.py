@@ -60,7 +60,10 @@ class LayoutActions(Actions):
         forget: Iterable[int] = (),
         forget_partition: Iterable[int] = (),
     ) -> None:
-        """Register statistics files of snapshots, and forget those of the snapshots given."""
+        """Register statistics files of snapshots, and forget those of the snapshots given.
+
+        A file in the table's folders that is replaced or forgotten is deleted.
+        """
         given = list(files)
         self._do(
             UpdateStatistics(

@@ -3,6 +3,8 @@
 Concurrency: compatible with every other commit. The statistics of a snapshot are facts about it that do not change,
 so of two files for the same snapshot the later one counts. A snapshot that expired meanwhile has no statistics:
 registering them is a `ConflictingChange`, forgetting them is done already.
+
+A file that is replaced or forgotten is deleted when that is published, if nothing else can need it (see `cleanup`).
 """
 
 from __future__ import annotations
