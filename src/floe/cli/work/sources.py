@@ -18,6 +18,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, TypeAlias, cast
 
@@ -116,10 +117,21 @@ def format_of(name: str, format_: str | None = None) -> str:
 def open_source(name: str, format_: str | None, columns: Schema | None, options: TextOptions) -> Source:
     """Open a file; text is read as the types of `columns`, where they are known."""
     kind = format_of(name, format_)
-    try:
+    with _readable(name, kind):
         return _opened(name, kind, columns, options)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise CorruptFile(f"not a {kind} file: {str(error)[:300]}", file=name) from None
+
+
+@contextmanager
+def _readable(name: str, kind: str) -> Iterator[None]:
+    """What cannot be read is no file of that kind, or a damaged one; errors of the storage pass."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise CorruptFile(f"not a {kind} file, or damaged: {str(error)[:300]}", file=name) from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise CorruptFile(f"not a {kind} file, or damaged: {str(error)[:300]}", file=name) from None
     except FloeError as error:
         raise error.with_context(file=name) from None
 
@@ -143,7 +155,7 @@ def _opened(name: str, kind: str, columns: Schema | None, options: TextOptions) 
     except BaseException:
         close()
         raise
-    return _by_rows(name, schema, batches, rows, size, close)
+    return _by_rows(name, kind, schema, batches, rows, size, close)
 
 
 def _nothing() -> None:
@@ -166,13 +178,20 @@ def _text(
     return Source(name, *opened, size, lambda: counted.taken, close)
 
 
-def _by_rows(name: str, schema: pa.Schema, batches: Batches, rows: int, size: int, close: Callable[[], None]) -> Source:
+def _by_rows(
+    name: str, kind: str, schema: pa.Schema, batches: Batches, rows: int, size: int, close: Callable[[], None]
+) -> Source:
     """A source whose progress is told by its rows, of which it knows the number."""
     taken = 0
 
     def counted() -> Batches:
         nonlocal taken
-        for batch in batches:
+        while True:
+            with _readable(name, kind):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                batch.validate(full=True)  # text that is text, decimals with as many digits as they may have
             yield batch
             taken += batch.num_rows
 
@@ -180,7 +199,7 @@ def _by_rows(name: str, schema: pa.Schema, batches: Batches, rows: int, size: in
 
 
 def _parquet(stream: BinaryIO) -> tuple[pa.Schema, Batches, int]:
-    file = parquet.ParquetFile(stream)
+    file = parquet.ParquetFile(stream, page_checksum_verification=True)
     return file.schema_arrow, file.iter_batches(_BATCH_ROWS), file.metadata.num_rows
 
 
