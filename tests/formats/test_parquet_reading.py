@@ -1,6 +1,7 @@
 """Reading Parquet: other writers' forms, row groups skipped, and files that lie or are broken."""
 
 import io
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -259,13 +260,13 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> tuple[MemoryStorage, list[list[in
     )
     with MODEL.write(request) as file:
         file.write(rows_to_batch(WIDE, [wide_row(n) for n in range(1000)]))
-    matching = row_groups.matching
+    runs = row_groups.runs
 
-    def spy(*arguments: Any) -> list[int]:
-        chosen.append(matching(*arguments))
-        return chosen[-1]
+    def spy(metadata: pq.FileMetaData, numbers: Iterable[int]) -> Iterator[list[int]]:
+        chosen.append(list(numbers))
+        return runs(metadata, chosen[-1])
 
-    monkeypatch.setattr("floe.formats.parquet.reading.matching", spy)
+    monkeypatch.setattr("floe.formats.parquet.reading.runs", spy)
     return storage, chosen
 
 
@@ -451,3 +452,27 @@ def test_storage_errors_stay_what_they_are() -> None:
     fenced = Access(storage, roots=["memory:table/"])
     with pytest.raises(PathNotAllowed):
         read(fenced, column(LONG))
+
+
+# checksums of pages ---------------------------------------------------------------------------------------------------
+
+VERIFY = "read.parquet.page-checksum-verification.enabled"
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_every_changed_bit_of_a_page_is_noticed(version: str) -> None:
+    """Of dictionaries and of data; unless checksums are not to be verified, which gives other rows."""
+    storage, schema = MemoryStorage(), Schema((Field(1, "n", INT), Field(2, "s", STRING)))
+    properties = {"write.parquet.compression-codec": "uncompressed", "write.parquet.page-version": version}
+    with MODEL.write(WriteRequest(storage=storage, location="memory:a", schema=schema, properties=properties)) as file:
+        file.write(pa.record_batch({"n": pa.array(range(9), pa.int32()), "s": ["some", "text", None] * 3}))
+    whole, rows = storage.read("memory:a"), read(storage, schema)
+    places = [whole.index((n).to_bytes(4, "little") + (n + 1).to_bytes(4, "little")) for n in range(1, 8)]
+    places += [whole.index(b"some") + n for n in range(4)] + [whole.index(b"text") + n for n in range(4)]
+    others = 0
+    for place in places:
+        storage.write("memory:a", whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :], overwrite=True)
+        with pytest.raises(CorruptFile, match=f"checksum.*memory:a.*{VERIFY}"):
+            read(storage, schema)
+        others += read(storage, schema, properties={VERIFY: "false"}) != rows
+    assert others == len(places)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from floe.spec.metadata.statistics import BlobMetadata, StatisticsFile
@@ -485,3 +486,25 @@ def test_distinct_counts_of_statistics_files(spark: Spark) -> None:
         assert int(str(plan.optimizedPlan().stats().rowCount().get())) == 2
     finally:
         spark.session.conf.unset("spark.sql.cbo.enabled")
+
+
+@pytest.mark.parametrize("pages", ["v1", "v2"])
+def test_damaged_pages_are_told_by_every_reader(spark: Spark, pages: str) -> None:
+    """A bit that changed in a page is an error which names the file, unless checksums are not to be verified."""
+    properties = {"write.parquet.compression-codec": "uncompressed", "write.parquet.page-version": pages}
+    table = made(spark, f"damaged_{pages}", "id int, u uuid", properties=properties)
+    table.append(pa.table({"id": pa.array([7, 123_456_789, 9], pa.int32()), "u": [b"u" * 16] * 3}))
+    (path,) = table.scan().files()
+    data = bytearray(table.storage.read(path))
+    data[data.index((123_456_789).to_bytes(4, "little"))] ^= 1
+    table.storage.write(path, bytes(data), overwrite=True)
+    native, worker = f"SELECT id FROM {DB}.damaged_{pages}", f"SELECT id, u FROM {DB}.damaged_{pages}"
+    assert "Spark's Parquet reader" in spark.explained(native)
+    assert "Spark's Parquet reader" not in spark.explained(worker)
+    for statement in (native, worker):
+        with pytest.raises((PySparkException, Py4JJavaError), match=path.rpartition("/")[2]) as caught:
+            spark(statement)
+        assert "checksum" in str(caught.value)
+    table.set_properties({"read.parquet.page-checksum-verification.enabled": "false"})
+    for statement in (native, worker):
+        assert sorted(row[0] for row in spark(statement)) == [7, 9, 123_456_788]

@@ -211,7 +211,7 @@ class _Importer:
         config = target.metrics(target.schema)
         if self.format == "parquet":
             with target.storage.open_read(self.location) as stream:
-                return footer_metrics(open_parquet(stream), sources, config, self.size)
+                return footer_metrics(open_parquet(stream), sources, config)
         stored = Schema(tuple(source.field for source in sources if isinstance(source, FromFile)))
         collector = MetricsCollector(stored, config)
         for batch in self._read(stored):
@@ -220,6 +220,7 @@ class _Importer:
 
     def _read(self, schema: Schema) -> Iterator[Any]:
         reading = self.target.registry.read(self.format, "arrow", self.target.storage, self.location).project(schema)
+        reading = reading.properties(self.target.properties)
         return reading.name_mapping(self.mapping).facts(file_size=self.size).build()
 
     # partitions --------------------------------------------------------------------------------------------------
@@ -319,7 +320,7 @@ def _columns_of(target: WriteTarget, location: str, file_format: str, size: int)
     with target.storage.open_read(location) as stream:
         try:
             if file_format == "parquet":
-                return file_fields(open_parquet(stream).schema_arrow)
+                return file_fields(open_parquet(stream).file.schema_arrow)
             if file_format == "orc":
                 return tuple(file_columns(read_tail(stream, size).nodes))
             return avro_file_fields(parse_avro_schema(read_header(stream).schema_text))

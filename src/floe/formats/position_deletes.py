@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -49,16 +49,23 @@ def read_deletion_vector(storage: Storage, vector: DataFile, *, row_count: int |
 
 
 def read_position_deletes(
-    formats: Registry, storage: Storage, file: DataFile, wanted: Schema | None = None, *, trusting: bool = True
+    formats: Registry,
+    storage: Storage,
+    file: DataFile,
+    wanted: Schema | None = None,
+    *,
+    trusting: bool = True,
+    properties: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a position delete file, by default their paths and positions.
 
     What the manifest says about the file has to be true, unless it is not to be trusted. Columns are found by field id,
-    or by their names where the file has no ids (spec: Position Delete Files).
+    or by their names where the file has no ids (spec: Position Delete Files). The properties are the table's.
     """
     wanted = position_delete_schema() if wanted is None else wanted
     reading = formats.read(file.file_format, "arrow", storage, file.file_path).project(wanted)
     reading = reading.name_mapping(mapping_from_schema(wanted)).key_metadata(file.key_metadata, None)
+    reading = reading.properties(properties or {})
     if trusting:
         reading = reading.facts(file_size=file.file_size_in_bytes, record_count=file.record_count)
     return reading.build()

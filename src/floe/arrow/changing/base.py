@@ -194,7 +194,9 @@ class Base:
             return None
         found = BitMap64()
         try:
-            for batch in read_position_deletes(self.target.registry, self.target.storage, delete):
+            for batch in read_position_deletes(
+                self.target.registry, self.target.storage, delete, properties=self.target.properties
+            ):
                 mine = batch.filter(pc.equal(batch.column(0), path)).column(1)
                 found |= BitMap64(mine.to_numpy().astype(np.uint64))
         except FloeError:

@@ -236,6 +236,7 @@ class EqualityDeletes:
     def _batches(self, file: DataFile, schema: Schema) -> Iterable[pa.RecordBatch]:
         reading = self._formats.read(file.file_format, "arrow", self._storage, file.file_path).project(schema)
         reading = reading.name_mapping(self._name_mapping).key_metadata(file.key_metadata, None)
+        reading = reading.properties(self._metadata.properties)
         return reading.facts(file_size=file.file_size_in_bytes, record_count=file.record_count)
 
     def _check_stored(self, file: DataFile, entry: SchemaField) -> None:

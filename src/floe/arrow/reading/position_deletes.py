@@ -31,9 +31,17 @@ _BYTES_PER_PATH = 500
 class PositionDeletes:
     """Reads the position deletes of data files; may be used from several threads."""
 
-    def __init__(self, storage: Storage, formats: Registry, *, budget: int = _BUDGET) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        formats: Registry,
+        *,
+        properties: Mapping[str, str] | None = None,
+        budget: int = _BUDGET,
+    ) -> None:
         self._storage = storage
         self._formats = formats
+        self._properties = properties
         self._files: ReadOnce[_ByPath] = ReadOnce(budget=budget, weigh=_weight)
 
     def of(self, file: DataFile, deletes: Iterable[DataFile]) -> BitMap64:
@@ -79,7 +87,7 @@ class PositionDeletes:
 
     def _read(self, delete: DataFile) -> _ByPath:
         try:
-            return _by_path(read_position_deletes(self._formats, self._storage, delete))
+            return _by_path(read_position_deletes(self._formats, self._storage, delete, properties=self._properties))
         except FloeError as error:
             raise error.with_context(file=delete.file_path) from None
 

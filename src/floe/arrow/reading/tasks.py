@@ -72,7 +72,7 @@ class TaskReader:
         self._storage = storage
         self._formats = default_registry() if registry is None else registry
         self._batch_size = batch_size
-        self._positions = PositionDeletes(storage, self._formats)
+        self._positions = PositionDeletes(storage, self._formats, properties=metadata.properties)
 
     @cached_property
     def _name_mapping(self) -> NameMapping | None:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import pyarrow.parquet as pq
-
 from floe.formats.appending import Written
 from floe.formats.metrics import Metrics
 from floe.formats.metrics_config import MetricsConfig
-from floe.formats.parquet.reading import leaf_at
-from floe.formats.parquet.row_groups import GroupFacts, TestedColumn, facts_of, start_of
+from floe.formats.parquet.reading import ParquetSource, leaf_at
+from floe.formats.parquet.row_groups import GroupFacts, TestedColumn, facts_of
 from floe.spec.codecs.bounds import truncate_lower, truncate_upper
 from floe.spec.codecs.ordering import sort_key
 from floe.spec.codecs.single_value import decode, encode
@@ -24,29 +22,29 @@ __all__ = ["footer_metrics"]
 
 
 def footer_metrics(
-    file: pq.ParquetFile, sources: Sequence[ColumnSource], config: MetricsConfig, size: int
+    source: ParquetSource, sources: Sequence[ColumnSource], config: MetricsConfig
 ) -> tuple[Metrics, Written]:
     """The metrics of the columns that a table finds in a file, and the sizes and places that a manifest tells."""
-    metadata = file.metadata
+    file, rows = source.file, source.file.metadata.num_rows
     columns = []
-    for path, source in _stored(sources, ()):
+    for path, one in _stored(sources, ()):
         leaf, type_ = leaf_at(list(file.schema_arrow), path)
-        if source.column.stored is not None and config.mode(source.field.id).counts:
-            unordered = file.schema.column(leaf).physical_type == "INT96"
-            columns.append((TestedColumn(source.field.id, leaf, source.column.stored, type_), unordered))
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    facts = [facts_of(group, [column for column, _ in columns]) for group in groups]
-    found = Metrics(metadata.num_rows, {}, {}, {}, {}, {})
+        if one.column.stored is not None and config.mode(one.field.id).counts:
+            physical = file.schema.column(leaf).physical_type
+            columns.append(TestedColumn(one.field.id, leaf, one.column.stored, type_, physical))
+    groups = source.row_groups([column.leaf for column in columns])
+    facts = [facts_of(group, columns) for group in groups]
+    found = Metrics(rows, {}, {}, {}, {}, {})
     sizes: dict[int, int] = {}
-    for column, unordered in columns:
+    for column in columns:
         field_id = column.field_id
-        sizes[field_id] = sum(group.column(column.leaf).total_compressed_size for group in groups)
+        sizes[field_id] = sum(group.columns[column.leaf].size for group in groups)
         if all(field_id in one.null_value_counts for one in facts):
-            found.value_counts[field_id] = metadata.num_rows
+            found.value_counts[field_id] = rows
             found.null_value_counts[field_id] = sum(one.null_value_counts[field_id] for one in facts)
-        if not unordered and config.mode(field_id).bounds:
+        if column.physical != "INT96" and config.mode(field_id).bounds:
             _add_bounds(found, column, facts, config.mode(field_id).length)
-    return found, Written(size, sizes or None, tuple(map(start_of, groups)) or None)
+    return found, Written(source.tail.file_size, sizes or None, tuple(group.start for group in groups) or None)
 
 
 def _stored(sources: Sequence[ColumnSource], path: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], FromFile]]:

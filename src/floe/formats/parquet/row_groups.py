@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,45 +10,43 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from floe.errors import FloeError
+from floe.errors import CorruptFile, FloeError
+from floe.formats.parquet.footer import RowGroup
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.nodes import Expression
 from floe.spec.pruning.metrics_filter import compile_might_match
 from floe.spec.types import DecimalType, Type
 from floe.spec.values.exact_numbers import decimal_from_unscaled
 
-__all__ = ["GroupFacts", "TestedColumn", "facts_of", "in_split", "matching", "runs", "start_of"]
+__all__ = ["GroupFacts", "TestedColumn", "facts_of", "in_split", "matching", "runs"]
 
 _MAX_RUN_BYTES = 32 * 1024 * 1024
 """Row groups are read together up to this size, so that small ones cost little and large ones are not all in memory."""
 
-
-def start_of(group: pq.RowGroupMetaData) -> int:
-    """Where a row group begins: at the first page, or dictionary page, of its first column."""
-    if not group.num_columns:
-        return 4
-    column = group.column(0)
-    dictionary = column.dictionary_page_offset
-    if column.has_dictionary_page and dictionary is not None and 0 < dictionary < column.data_page_offset:
-        return int(dictionary)
-    return int(column.data_page_offset)
+_PLAIN = {
+    "BOOLEAN": struct.Struct("<?"),
+    "INT32": struct.Struct("<i"),
+    "INT64": struct.Struct("<q"),
+    "FLOAT": struct.Struct("<f"),
+    "DOUBLE": struct.Struct("<d"),
+}
+"""How values are stored plainly; all others are bytes."""
 
 
-def in_split(metadata: pq.FileMetaData, split: tuple[int, int] | None) -> list[int]:
+def in_split(groups: Sequence[RowGroup], split: tuple[int, int], file_size: int) -> list[int]:
     """The row groups whose middle lies in a range of bytes, as all readers of Parquet count them.
 
     So each row group belongs to exactly one of the splits that cover a file, wherever they are cut.
     """
-    everything = list(range(metadata.num_row_groups))
-    if split is None:
-        return everything
     start, end = split[0], split[0] + split[1]
-    return [n for n in everything if start <= _middle(metadata.row_group(n)) < end]
-
-
-def _middle(group: pq.RowGroupMetaData) -> int:
-    size = sum(group.column(n).total_compressed_size for n in range(group.num_columns))
-    return start_of(group) + int(size) // 2
+    found = []
+    for number, group in enumerate(groups):
+        middle = group.start + group.size // 2
+        if not 0 <= middle <= file_size:  # it would be in no split, and its rows lost
+            raise CorruptFile(f"row group {number} has its middle at byte {middle} of a file of {file_size} bytes")
+        if start <= middle < end:
+            found.append(number)
+    return found
 
 
 def runs(metadata: pq.FileMetaData, groups: Iterable[int]) -> Iterator[list[int]]:
@@ -78,6 +77,8 @@ class TestedColumn:
 
     stored: Type
     arrow: pa.DataType
+    physical: str
+    """How Parquet stores its values: `INT32`, `BYTE_ARRAY`, …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,45 +94,41 @@ class GroupFacts:
 
 
 def matching(
-    metadata: pq.FileMetaData, groups: Sequence[int], where: Expression, columns: Sequence[TestedColumn]
+    groups: Sequence[RowGroup], chosen: Sequence[int], where: Expression, columns: Sequence[TestedColumn]
 ) -> list[int]:
-    """Those of the row groups that may have a row which passes a bound filter, by the statistics in the footer."""
-    if not columns:
-        return list(groups)
+    """Those of the chosen row groups that may have a row which passes a bound filter, by the footer's statistics."""
     might_match = compile_might_match(where)
-    return [n for n in groups if might_match(facts_of(metadata.row_group(n), columns))]
+    return [n for n in chosen if might_match(facts_of(groups[n], columns))]
 
 
-def facts_of(group: pq.RowGroupMetaData, columns: Sequence[TestedColumn]) -> GroupFacts:
+def facts_of(group: RowGroup, columns: Sequence[TestedColumn]) -> GroupFacts:
     """What the statistics in the footer say of some columns of a row group."""
     values: dict[int, int] = {}
     nulls: dict[int, int] = {}
     lower: dict[int, bytes] = {}
     upper: dict[int, bytes] = {}
     for column in columns:
-        chunk = group.column(column.leaf)
-        statistics = chunk.statistics
-        if statistics is None:
-            continue
-        values[column.field_id] = chunk.num_values
-        if statistics.has_null_count:
-            nulls[column.field_id] = statistics.null_count
-        if statistics.has_min_max:
-            for bounds, raw in ((lower, statistics.min_raw), (upper, statistics.max_raw)):
+        chunk = group.columns[column.leaf]
+        values[column.field_id] = chunk.values
+        if chunk.nulls is not None:
+            nulls[column.field_id] = chunk.nulls
+        if chunk.bounds is not None and (chunk.by_type or column.physical in _PLAIN):
+            for bounds, raw in zip((lower, upper), chunk.bounds, strict=True):
                 bound = _bound(column, raw)
                 if bound is not None:
                     bounds[column.field_id] = bound
-    return GroupFacts(group.num_rows, values, nulls, None, lower, upper)
+    return GroupFacts(group.rows, values, nulls, None, lower, upper)
 
 
-def _bound(column: TestedColumn, raw: Any) -> bytes | None:
+def _bound(column: TestedColumn, raw: bytes) -> bytes | None:
     """A bound in the single-value encoding, or None where it is not known for sure what it means."""
     stored = column.stored
     if pa.types.is_unsigned_integer(column.arrow) or pa.types.is_float16(column.arrow):
         return None
+    plain = _PLAIN.get(column.physical)
     try:
-        return encode(stored, _value(stored, column.arrow, raw))
-    except (FloeError, TypeError, ValueError, OverflowError):
+        return encode(stored, _value(stored, column.arrow, raw if plain is None else plain.unpack(raw)[0]))
+    except (FloeError, TypeError, ValueError, OverflowError, struct.error):
         return None  # rows are read then, which is always right
 
 

@@ -20,9 +20,9 @@ from floe.formats.holding_sink import HoldingSink
 from floe.formats.model import WriteRequest
 from floe.formats.parquet.annotations import annotations_of, with_annotations
 from floe.formats.parquet.dictionaries import worthwhile
+from floe.formats.parquet.footer import first_page
 from floe.formats.parquet.options import known_options, parquet_options
 from floe.formats.parquet.required_fields import needs_settling, settled
-from floe.formats.parquet.row_groups import start_of
 from floe.formats.parquet.unknown_fields import drop_unknown, stored_fields
 from floe.spec.manifests.entries import FileContent
 from floe.spec.schemas.schema_json import schema_to_json
@@ -146,7 +146,7 @@ class ParquetAppender(ArrowAppender):
         return Written(
             self.stream.tell(),
             self._column_sizes(metadata),
-            tuple(start_of(metadata.row_group(n)) for n in range(metadata.num_row_groups)),
+            tuple(_start_of(metadata.row_group(n)) for n in range(metadata.num_row_groups)),
         )
 
     def _writer_for(self, table: pa.Table) -> pq.ParquetWriter:
@@ -176,6 +176,14 @@ class ParquetAppender(ArrowAppender):
                 if own and config.mode(field.id).counts:
                     sizes[field.id] = sizes.get(field.id, 0) + group.column(place).total_compressed_size
         return sizes
+
+
+def _start_of(group: pq.RowGroupMetaData) -> int:
+    """Where a row group that was written begins; only of these can pyarrow be asked."""
+    if not group.num_columns:
+        return 4
+    column = group.column(0)
+    return first_page(column.data_page_offset, column.dictionary_page_offset if column.has_dictionary_page else None)
 
 
 def _make_writer(

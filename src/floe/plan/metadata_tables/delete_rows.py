@@ -5,6 +5,7 @@ The deleted rows, which few writers keep, are brought to the table's schema, by 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -30,10 +31,12 @@ def deleted_positions(storage: Storage, vector: DataFile) -> pa.Array:
     return pa.array(np.frombuffer(positions.to_array(), np.uint64).view(np.int64))
 
 
-def deleted_rows(storage: Storage, file: DataFile, wanted: Schema) -> pa.RecordBatch:
+def deleted_rows(
+    storage: Storage, file: DataFile, wanted: Schema, properties: Mapping[str, str] | None = None
+) -> pa.RecordBatch:
     """The rows of a position delete file, in the columns that are wanted; `row` is null where the file has none."""
     schema = Schema(tuple(replace(f, required=f.required and f.id != DELETE_ROW_ID) for f in wanted.fields))
-    batches = list(read_position_deletes(_FORMATS, storage, file, schema, trusting=False))
+    batches = list(read_position_deletes(_FORMATS, storage, file, schema, trusting=False, properties=properties))
     if not schema.fields:
         return batch_of(schema, [], sum(batch.num_rows for batch in batches))
     return pa.concat_batches([pa.RecordBatch.from_pylist([], arrow_schema(schema)), *batches])

@@ -130,7 +130,7 @@ class _Reading:
                 stored["file_path"] = constant_array(fields["file_path"], file.referenced_data_file, count)
         else:
             wanted = project(self.read, {f.id for f in self.read.fields if f.name in ("file_path", "pos", "row")})
-            rows = deleted_rows(self.sources.storage, file, wanted)
+            rows = deleted_rows(self.sources.storage, file, wanted, self.sources.metadata.properties)
             stored, count = dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
         repeated = pa.array(np.zeros(count, np.int64))
         arrays = []

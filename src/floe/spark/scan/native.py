@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from floe.formats.parquet.reading import verifies_page_checksums
 from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.parquet_readers import parquet_factory
@@ -54,6 +55,7 @@ _SETTINGS: Final = {
     "spark.sql.parquet.variant.annotation.logicalType.ignore": "false",
     "spark.sql.caseSensitive": "true",
 }
+_VERIFY_CHECKSUMS: Final = "parquet.page.verify-checksum.enabled"
 
 
 # whether it is exact ----------------------------------------------------------------------------------------------
@@ -135,6 +137,9 @@ class NativeColumns:
     all_stored: bool = False
     """Whether a file that lacks one of the columns is corrupt, where others have null or a default instead."""
 
+    page_checksums: bool = True
+    """Whether pages are compared with their checksums."""
+
     @property
     def fields(self) -> tuple[Field, ...]:
         """All columns, in the order in which they come."""
@@ -167,7 +172,8 @@ def native_columns(metadata: TableMetadata, wanted: Schema) -> NativeColumns:
     """How the wanted columns are read."""
     constants = tuple(field for field in wanted.fields if constant_kind(field) is not None)
     data = tuple(field for field in wanted.fields if constant_kind(field) is None)
-    return NativeColumns(data, constants, frozenset(_with_own_names(metadata, data)))
+    own = frozenset(_with_own_names(metadata, data))
+    return NativeColumns(data, constants, own, page_checksums=verifies_page_checksums(metadata.properties))
 
 
 def _with_own_names(metadata: TableMetadata, fields: Sequence[Field]) -> Iterator[int]:
@@ -223,6 +229,6 @@ def reader_factory(jvm: Jvm, columns: NativeColumns, predicates: Any = None, cho
         columns.constants_schema(),
         predicates,
         chosen,
-        settings=_SETTINGS,
+        settings={**_SETTINGS, _VERIFY_CHECKSUMS: str(columns.page_checksums).lower()},
         options={"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"},
     )
