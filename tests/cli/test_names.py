@@ -118,3 +118,12 @@ def test_a_shell_completes_folders_catalogs_and_tables(run: Floe, here: Path) ->
     assert names("la") == ["lake."]
     assert names("lake.db.o") == ["lake.db.orders"]
     assert names("nothing/here") == []
+
+
+def test_a_word_that_is_no_catalog_is_not_an_empty_one(run: Floe, here: Path) -> None:
+    for arguments in (["ls", "prdo"], ["ls", "--catalog", "prdo"], ["show", "prdo.db.orders"]):
+        done = run(*arguments)
+        assert done.code == 1
+        assert "prdo" in done.err
+    assert "write './prdo'" in run("ls", "--catalog", "prdo").err
+    assert "sqlite:///lake.db?" in run("ls", "sqlit:///lake.db").err

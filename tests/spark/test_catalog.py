@@ -339,7 +339,8 @@ def test_files_are_read_where_the_catalog_says(session: Spark, catalog: str, db:
     lake = session.lake(catalog)
     where = {"warehouse": lake.catalog.warehouse} if catalog == "sq" else {}
     uri = lake.catalog.properties["uri"] if catalog == "sq" else lake.catalog.warehouse
-    with floe.connect(uri, name=catalog, roots="*", durable=False, **where) as trusting:  # leaves no record
+    with floe.connect(uri, roots="*", durable=False, **where) as trusting:  # leaves no record
+        assert "ddl.placed" in trusting.tables("ddl"), "what is called so in the session is the same catalog"
         trusting.table("ddl.placed").add_files(str(tmp_path / "private.parquet"))
     session(f"REFRESH TABLE {db}.placed")
     with pytest.raises(PySparkException, match=rf"outside the allowed roots.*{tmp_path}/private.parquet.*roots=\["):

@@ -14,6 +14,8 @@ from floe.storage.environment import deterministic_environment
 from floe.storage.memory import MemoryStorage
 from floe.storage.prefix_map import PrefixMap
 from floe.storage.routing import RoutedStorage
+from floe.table.catalogs import open_catalog
+from floe.table.lake import Lake
 from floe.table.secrets import Secret
 from floe.table.storages import storage_for
 from helpers.synthetic_files import data_file, live
@@ -32,13 +34,22 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_path_is_a_warehouse(tmp_path: Path) -> None:
-    for path in ("wh", "./wh", str(tmp_path / "wh"), tmp_path / "wh", f"file:{tmp_path}/wh", f"file://{tmp_path}/wh"):
+    (tmp_path / "wh").mkdir()
+    for path in (
+        "wh",
+        "./wh",
+        "wh/",
+        str(tmp_path / "wh"),
+        tmp_path / "wh",
+        f"file:{tmp_path}/wh",
+        f"file://{tmp_path}/wh",
+    ):
         lake = floe.connect(path)
         assert isinstance(lake.catalog, FileSystemCatalog)
         lake.create_namespace("db", if_not_exists=True)
-    assert floe.connect("wh").namespaces() == ["db"]
+    assert floe.connect("./wh").namespaces() == ["db"]
     assert (tmp_path / "wh" / "db").is_dir()
-    assert floe.connect("wh").name == "wh"
+    assert floe.connect("./wh").name == "wh"
 
 
 def test_a_home_path_is_expanded(tmp_path: Path) -> None:
@@ -47,7 +58,7 @@ def test_a_home_path_is_expanded(tmp_path: Path) -> None:
 
 
 def test_connecting_alone_touches_nothing(tmp_path: Path) -> None:
-    floe.connect("wh")
+    floe.connect("./wh")
     floe.connect("sqlite:///lake.db", warehouse="wh")
     assert list(tmp_path.iterdir()) == []
 
@@ -122,15 +133,15 @@ def test_encryption_is_not_ignored() -> None:
 
 def test_options_that_nobody_knows_are_told() -> None:
     with pytest.raises(errors.FloeError, match="colour"):
-        floe.connect("wh", colour="red")
+        floe.connect("./wh", colour="red")
     with pytest.raises(errors.FloeError, match="colour"):
         floe.connect("memory:", colour="red")
     with pytest.raises(errors.FloeError, match="colour"):
         floe.connect("sqlite:///x.db", warehouse="wh", colour="red")
     with pytest.raises(errors.InvalidSettings, match="its own warehouse"):
-        floe.connect("wh", warehouse="other")
+        floe.connect("./wh", warehouse="other")
     with pytest.raises(errors.InvalidSettings, match="environment"):
-        floe.connect("wh", environment="prod")
+        floe.connect("./wh", environment="prod")
 
 
 def test_a_name_comes_from_the_settings(tmp_path: Path) -> None:
@@ -155,7 +166,86 @@ def test_a_name_nearly_right_is_not_taken_for_a_folder(tmp_path: Path) -> None:
         floe.connect("produktion")
     floe.connect("./produktion").create_namespace("db")
     assert floe.connect("produktion").namespaces() == ["db"], "a folder that is there is meant"
-    assert isinstance(floe.connect("elsewhere").catalog, FileSystemCatalog)
+
+
+@pytest.mark.parametrize("word", ["prdo", "glue", "warehouse"])
+def test_a_word_that_is_neither_a_name_nor_a_folder_is_a_mistake(tmp_path: Path, word: str) -> None:
+    with pytest.raises(errors.NoSuchCatalog, match=f"no settings.*write './{word}'"):
+        floe.connect(word)
+    (tmp_path / "floe.toml").write_text('[catalog.prod]\nuri = "memory:"\n[catalog.dev]\nuri = "memory:"')
+    told = "did you mean 'prod'" if word == "prdo" else "the settings have 'dev', 'prod'"
+    with pytest.raises(errors.NoSuchCatalog, match=f"{told}.*write './{word}'"):
+        floe.connect(word)
+    assert floe.connect(f"./{word}").namespaces() == []
+    assert floe.connect(Path(word)).name == word
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["floe.toml"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "meant"),
+    [
+        ("sqlit:///x.db", "sqlite:///x.db"),
+        ("postgresq://me:secret@host/db", r"postgresql://me:\*\*\*@host/db"),
+        ("fil:///wh", "file:///wh"),
+        ("s3n3://b/wh", "s3n://b/wh"),
+    ],
+)
+def test_a_mistyped_scheme_is_told(uri: str, meant: str) -> None:
+    with pytest.raises(errors.InvalidSettings, match=rf"did you mean {meant}\?") as caught:
+        floe.connect(uri)
+    assert "secret" not in str(caught.value)
+
+
+# one database, whatever it is called ----------------------------------------------------------------------------------
+
+SQL = "sqlite:///lake.db"
+
+
+def called(name: str, uri: str = SQL, **options: str) -> floe.Lake:
+    """The lake as a session of Spark has it under a name."""
+    return Lake(*open_catalog(uri, {"warehouse": "./wh", **options}, called=name))
+
+
+def test_a_database_is_one_catalog_whatever_it_is_called(tmp_path: Path) -> None:
+    with called("lake") as lake:
+        assert lake.name == "lake"
+        lake.create_namespace("db")
+        lake.create_table("db.t", "id bigint")
+    with floe.connect(SQL) as found, called("other") as other:
+        assert found.tables() == other.tables() == ["db.t"]
+        assert (found.name, other.name) == ("default", "other")
+        assert found.catalog.catalog_name == other.catalog.catalog_name == "lake"
+        other.create_table("db.u", "id bigint")
+        assert found.tables() == ["db.t", "db.u"]
+    (tmp_path / "floe.toml").write_text(f'[catalog.lake]\nuri = "{SQL}"')
+    with called("spark", "lake", catalog_name="lake") as named, floe.connect("lake") as own:
+        assert named.tables() == own.tables() == ["db.t", "db.u"]
+
+
+def test_a_database_that_is_empty_may_be_filled_by_others_first() -> None:
+    with called("mine") as mine, called("yours") as yours:
+        assert mine.namespaces() == yours.namespaces() == []
+        yours.create_namespace("db")
+        assert mine.namespaces() == ["db"]
+
+
+def test_a_name_that_is_given_goes_before_those_that_are_found(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        with floe.connect(SQL, warehouse="./wh", name=name) as lake:
+            assert lake.namespaces() == []
+            lake.create_namespace(f"of_{name}")
+    with floe.connect(SQL, name="three") as lake:
+        assert lake.namespaces() == []
+    with called("two") as lake:
+        assert lake.namespaces() == ["of_two"], "it has the name of one of them"
+    with called("lake", catalog_name="one") as lake:
+        assert lake.namespaces() == ["of_one"]
+    for ambiguous in (called("lake"), floe.connect(SQL)):
+        with ambiguous as lake, pytest.raises(errors.InvalidSettings, match=r"2 catalogs, 'one', 'two'.*name='one'"):
+            lake.namespaces()
+    (tmp_path / "floe.toml").write_text(f'[catalog.three]\nuri = "{SQL}"')
+    with floe.connect("three") as lake:
+        assert lake.namespaces() == [], "a name in the settings is the name of a catalog"
 
 
 def test_without_settings_there_is_no_default() -> None:
@@ -182,7 +272,7 @@ def test_secrets_can_be_given_by_hand() -> None:
 
 
 def test_roots_say_what_may_be_touched(tmp_path: Path) -> None:
-    lake = floe.connect("wh", roots=str(tmp_path / "wh"), durable=False)
+    lake = floe.connect("./wh", roots=str(tmp_path / "wh"), durable=False)
     lake.create_namespace("db")
     table = lake.create_table("db.t", "id bigint not null")
     with pytest.raises(errors.PathNotAllowed):
@@ -225,11 +315,11 @@ def test_prefixes_open_what_was_moved(tmp_path: Path) -> None:
 )
 def test_options_of_storages_are_checked(options: dict[str, object]) -> None:
     with pytest.raises(errors.InvalidSettings):
-        floe.connect("wh", **options)
+        floe.connect("./wh", **options)
 
 
 def test_the_limit_of_reads_holds(tmp_path: Path) -> None:
-    lake = floe.connect("wh", max_read_bytes=100)
+    lake = floe.connect("./wh", max_read_bytes=100)
     lake.create_namespace("db")
     lake.create_table("db.t", "id bigint")
     with pytest.raises(errors.FileTooLarge):
@@ -241,7 +331,7 @@ def test_the_limit_of_reads_holds(tmp_path: Path) -> None:
 
 def test_a_folder_or_a_file_is_opened(tmp_path: Path) -> None:
     environment = deterministic_environment()
-    lake = floe.connect("wh", environment=environment)
+    lake = floe.connect("./wh", environment=environment)
     lake.create_namespace("db")
     made = lake.create_table("db.t", "id bigint not null")
     for path in ("wh/db/t", tmp_path / "wh/db/t", f"file:{tmp_path}/wh/db/t/", "wh/db/t/metadata"):

@@ -36,7 +36,7 @@ def check_environment(conf: Mapping[str, Any] | None = None) -> None:
 def check_catalog_names(names: Collection[str]) -> None:
     """Raise unless there are names, and catalogs can be called so."""
     if not names:
-        raise InvalidInput("no catalog is given", hint='name one: floe.spark(lake="warehouse")')
+        raise InvalidInput("no catalog is given", hint='name one: floe.spark(lake="./warehouse")')
     for name in names:
         if not isinstance(name, str) or not name.isidentifier():
             raise InvalidInput(f"a catalog's name is a word such as lake, found {name!r}")

@@ -27,7 +27,7 @@ from floe.spark.requirements import check_catalog_names, check_session
 from floe.spark.row_level.retrying import again_after_conflicts, merge_frames_again
 from floe.spark.settings import PREFIX, check_session_settings
 from floe.spark.shipping import ship_code
-from floe.table.connecting import connect
+from floe.table.catalogs import open_catalog
 from floe.table.lake import Lake
 
 __all__ = ["FloeSession", "attach"]
@@ -133,5 +133,5 @@ def _lake(name: str, where: Where) -> Lake:
         return where
     if isinstance(where, Mapping):
         options = dict(where)
-        return connect(options.pop("uri", None), **{"name": name, **options})
-    return connect(where, name=name)
+        return Lake(*open_catalog(options.pop("uri", None), options, called=name))
+    return Lake(*open_catalog(where, {}, called=name))

@@ -47,7 +47,7 @@ def spark(
 ) -> FloeSession:
     """A Spark session in which each of the lakes is a catalog of that name.
 
-    `floe.spark(lake="warehouse")` is short for `floe.spark({"lake": "warehouse"})`. Each lake is given as for
+    `floe.spark(lake="./warehouse")` is short for `floe.spark({"lake": "./warehouse"})`. Each lake is given as for
     `floe.connect`. `conf` are Spark's own settings; catalogs that they describe for Java Iceberg
     (`spark.sql.catalog.local=org.apache.iceberg.spark.SparkCatalog`, …) are understood, and need not be given again. If
     there is a session already, it is that one. With `ship`, Floe's own code is sent to the executors, which then need

@@ -33,10 +33,11 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from floe.errors import InvalidLocation
 
-__all__ = ["Location", "canonical", "is_below", "join", "parse", "same_file"]
+__all__ = ["LOCATION_SCHEMES", "Location", "canonical", "is_below", "join", "parse", "same_file"]
 
 MAX_LENGTH = 32_768
 """Longer texts are no locations: local paths end at 4096 bytes, object keys at 1024."""
@@ -253,3 +254,6 @@ _PARSERS: dict[str, Callable[[str, str, str], Location]] = {
     "local": _parse_tree,
     "memory": _parse_memory,
 }
+
+LOCATION_SCHEMES: Final = frozenset({*_CANONICAL, *_CANONICAL.values(), *_PARSERS})
+"""The schemes that are known here, in all spellings; fsspec may know others."""

@@ -22,8 +22,7 @@ from floe.commit.pointer import Pointer
 from floe.commit.roots import table_folder
 from floe.errors import InvalidInput, InvalidSettings, NoSuchCatalog
 from floe.storage.environment import Environment
-from floe.storage.local import LocalStorage
-from floe.storage.locations import parse
+from floe.storage.locations import LOCATION_SCHEMES, parse
 from floe.storage.protocol import Storage
 from floe.table.secrets import hide_password, reveal, shown_options
 from floe.table.settings import load_settings
@@ -34,32 +33,46 @@ __all__ = ["open_catalog", "open_pointer"]
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 _CATALOG_OPTIONS: Final = ("name", "warehouse", "environment")
+_SCHEMES: Final = ("sqlite", "postgresql", "postgres", "memory", "hdfs", *LOCATION_SCHEMES)
+_SHOWN: Final = 5
 _NO_CATALOG: Final = frozenset({"http", "https", "thrift", "glue", "jdbc", "mysql", "hive", "rest"})
 
 
-def open_catalog(uri: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> tuple[Catalog, Environment]:
+def open_catalog(
+    uri: str | os.PathLike[str] | None, options: Mapping[str, Any], *, called: str | None = None
+) -> tuple[Catalog, Environment]:
     """The catalog at a path or URI, or of a name in the settings, and the environment that it works in.
 
-    Without a URI it is the default one of the settings. `floe.connect` says what the options are.
+    Without a URI it is the default one of the settings. `floe.connect` says what the options are. `called` is how it is
+    called here, unless the options name it; it is not what it is called in a database.
 
     >>> open_catalog("memory:", {"name": "scratch"})[0].name
     'scratch'
     """
     if uri is None:
-        return _named(None, options)
+        return _named(None, options, called)
     text = os.fspath(uri)
     if not isinstance(text, str) or not text:
         raise InvalidSettings(f"a catalog is named by text, found {text!r:.80}")
     if isinstance(uri, str) and _PLAIN_WORD.fullmatch(text):
         settings = load_settings()
         if text in settings.names:
-            return _named(text, options)
-        near = get_close_matches(text, settings.names, n=1, cutoff=0.75)
-        if near and not any(LocalStorage().folders(text)):
-            raise NoSuchCatalog(
-                f"no catalog is named {text!r}", hint=f"did you mean {near[0]!r}? for a folder, write './{text}'"
-            )
-    return _catalog(text, options)
+            return _named(text, options, called)
+        if not os.path.isdir(text):
+            raise _no_catalog(text, settings.names)
+    return _catalog(text, options, called=called)
+
+
+def _no_catalog(word: str, names: Iterable[str]) -> NoSuchCatalog:
+    """A word that is no name, nor a folder that is there: nobody wants an empty catalog for a mistake."""
+    known = list(names)
+    near = [f"{one!r}" for one in get_close_matches(word, known, n=3, cutoff=0.6)]
+    has = f"the settings have {', '.join(map(repr, known[:_SHOWN]))}" if known else "there are no settings (floe.toml)"
+    told = f"did you mean {' or '.join(near)}? " if near else f"{has}; "
+    return NoSuchCatalog(
+        f"no catalog is named {word!r}, and there is no folder of that name",
+        hint=f"{told}for a new warehouse in this folder, write './{word}'",
+    )
 
 
 def open_pointer(path: str | os.PathLike[str], options: Mapping[str, Any]) -> Pointer:
@@ -80,13 +93,16 @@ def _opened_folder(location: str) -> str:
     return table_folder(location if location.endswith((".json", ".gz")) else f"{location.rstrip('/')}/")
 
 
-def _named(name: str | None, options: Mapping[str, Any]) -> tuple[Catalog, Environment]:
+def _named(name: str | None, options: Mapping[str, Any], called: str | None) -> tuple[Catalog, Environment]:
     settings = load_settings().catalog(name)
-    return _catalog(settings.uri, {"name": settings.name, **settings.options, **options})
+    given = {**settings.options, **options}
+    return _catalog(settings.uri, given, called=called or settings.name, recorded=settings.name)
 
 
-def _catalog(uri: str, options: Mapping[str, Any]) -> tuple[Catalog, Environment]:
-    """The catalog of a URI, and the environment that it works in."""
+def _catalog(
+    uri: str, options: Mapping[str, Any], *, called: str | None = None, recorded: str | None = None
+) -> tuple[Catalog, Environment]:
+    """The catalog of a URI, and the environment that it works in; `recorded` is its name in a database."""
     given = reveal(options)
     environment = _environment(given)
     name = given.pop("name", None)
@@ -94,7 +110,17 @@ def _catalog(uri: str, options: Mapping[str, Any]) -> tuple[Catalog, Environment
         raise InvalidSettings(f"a catalog's name must be text, found {name!r:.80}")
     scheme = (match[1].lower() if (match := _SCHEME.match(uri)) else "file").partition("+")[0]
     if is_sql_uri(uri):
-        return _sql(uri, name, given, environment), environment
+        if recorded is not None and name is None:
+            given.setdefault("catalog_name", recorded)
+        return _sql(uri, name, called, given, environment), environment
+    name = name or called
+    near = [] if scheme in (*_SCHEMES, *_NO_CATALOG) else get_close_matches(scheme, _SCHEMES, n=1, cutoff=0.8)
+    if near:
+        raise InvalidSettings(
+            f"there is no catalog for {scheme}:",
+            hint=f"did you mean {near[0]}{hide_password(uri)[len(scheme) :]}?",
+            uri=hide_password(uri),
+        )
     if scheme in _NO_CATALOG:
         raise InvalidSettings(
             f"there is no catalog for {scheme}:",
@@ -106,7 +132,7 @@ def _catalog(uri: str, options: Mapping[str, Any]) -> tuple[Catalog, Environment
     return _file_system(uri, name, given, environment), environment
 
 
-def _sql(uri: str, name: str | None, given: dict[str, Any], environment: Environment) -> Catalog:
+def _sql(uri: str, name: str | None, called: str | None, given: dict[str, Any], environment: Environment) -> Catalog:
     sql = import_module("floe.catalog.sql.sql_catalog")
     known = import_module("floe.catalog.sql.options").SQL_OPTIONS
     warehouse = given.pop("warehouse", None)
@@ -115,7 +141,8 @@ def _sql(uri: str, name: str | None, given: dict[str, Any], environment: Environ
     own = {key: given.pop(key) for key in list(given) if key in known}
     opened = sql.connect_sql(
         uri,
-        name=name or sql.DEFAULT_NAME,
+        name=name or called or sql.DEFAULT_NAME,
+        finds_name=name is None,
         warehouse=warehouse,
         storage=_storage(warehouse or os.curdir, given, *known, usual=() if warehouse is None else [warehouse]),
         environment=environment,

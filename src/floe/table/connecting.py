@@ -2,10 +2,10 @@
 
 | `connect` to | catalog |
 |---|---|
-| `"warehouse"`, `"/data/wh"`, `"s3://bucket/wh"` | the file system: a folder in Hadoop's layout, no server |
+| `"./warehouse"`, `"/data/wh"`, `"s3://bucket/wh"` | the file system: a folder in Hadoop's layout, no server |
 | `"sqlite:///lake.db"`, `"postgresql://me@host/db"` | a SQL database, with `warehouse=` for the files |
 | `"memory:"` | memory, gone when the program ends |
-| `"prod"` | a name from `floe.toml` or the environment (`floe.table.settings`) |
+| `"prod"` | a name from `floe.toml` or the environment (`floe.table.settings`), or a folder there is |
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ _MAX_SHOWN = 20
 
 
 class Lake:
-    """A catalog: `floe.connect("warehouse")`.
+    """A catalog: `floe.connect("./warehouse")`.
 
     It can be used from several threads, and in a `with` block that closes it.
 

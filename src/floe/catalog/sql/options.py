@@ -2,7 +2,7 @@
 
 | option | meaning |
 |---|---|
-| `catalog_name` | the name under which the rows stand in the database; default: the catalog's own name |
+| `catalog_name` | the name under which the rows stand; default: the `name` that is given, or else the only one there |
 | `schema_version` | `v0` or `v1`: the tables to make, and with `v1` to change an older database to it |
 | `init_catalog_tables` | `false`: never make the tables |
 | `user`, `password` | for PostgreSQL, if they are not in the URI |

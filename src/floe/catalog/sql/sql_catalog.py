@@ -30,7 +30,7 @@ from floe.catalog.sql.records import Kind, joined_namespace
 from floe.catalog.sql.sql_pointer import SqlPointer, SqlSharedSwap
 from floe.catalog.sql.sql_schema import SchemaVersion, SqlSchema
 from floe.catalog.sql.sql_views import SqlViews
-from floe.catalog.sql.store import SqlStore
+from floe.catalog.sql.store import CatalogName, SqlStore
 from floe.commit.pointer import Outcome, TableState
 from floe.errors import (
     AlreadyExists,
@@ -58,12 +58,16 @@ def connect_sql(
     uri: str,
     *,
     name: str = DEFAULT_NAME,
+    finds_name: bool = False,
     warehouse: str | None = None,
     storage: Storage | None = None,
     environment: Environment | None = None,
     options: Mapping[str, str] | None = None,
 ) -> SqlCatalog:
     """The catalog in a database; nothing is read before it is used.
+
+    Its rows stand under the option `catalog_name`, or else its name; with `finds_name`, under the only name that the
+    database has, if there is just one.
 
     `floe.catalog.sql.uri` says which URIs there are, `floe.catalog.sql.options` which options. Without a storage, the
     one of the warehouse is opened.
@@ -76,6 +80,7 @@ def connect_sql(
         database_of(uri, given),
         name=name,
         catalog_name=given.get("catalog_name"),
+        finds_name=finds_name,
         warehouse=warehouse,
         storage=storage if storage is not None else open_storage(warehouse or "file:"),
         environment=environment,
@@ -97,6 +102,7 @@ class SqlCatalog:
         storage: Storage,
         name: str = DEFAULT_NAME,
         catalog_name: str | None = None,
+        finds_name: bool = False,
         warehouse: str | None = None,
         environment: Environment | None = None,
         wanted_version: SchemaVersion | None = None,
@@ -107,7 +113,8 @@ class SqlCatalog:
         self.warehouse = None if warehouse is None else warehouse.rstrip("/")
         self.properties: Mapping[str, str] = MappingProxyType(dict(properties or {}))
         schema = SqlSchema(database, wanted=wanted_version, create_tables=create_tables)
-        self._store = SqlStore(database, schema, catalog_name or name, storage, environment or Environment())
+        recorded = catalog_name or (None if finds_name else name)
+        self._store = SqlStore(database, schema, CatalogName(recorded, name), storage, environment or Environment())
         self._views = SqlViews(self._store)
 
     def __repr__(self) -> str:
@@ -126,7 +133,7 @@ class SqlCatalog:
     @property
     def catalog_name(self) -> str:
         """The name under which the catalog's rows stand in the database."""
-        return self._store.catalog_name
+        return str(self._store.name)
 
     @property
     def shared(self) -> SqlSharedSwap:

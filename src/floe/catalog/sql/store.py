@@ -9,7 +9,7 @@ from floe.catalog.identifiers import Identifier, Namespace, format_identifier
 from floe.catalog.sql.database import Database, Session
 from floe.catalog.sql.namespaces import Namespaces
 from floe.catalog.sql.records import Kind, Query, Record, Records, joined_namespace
-from floe.catalog.sql.sql_schema import TABLES, SqlSchema
+from floe.catalog.sql.sql_schema import NAMESPACES, TABLES, SqlSchema
 from floe.commit.pointer import Outcome
 from floe.commit.roots import TableRoots
 from floe.errors import (
@@ -17,6 +17,7 @@ from floe.errors import (
     CatalogUnavailable,
     CommitStateUnknown,
     FloeError,
+    InvalidSettings,
     NoSuchTable,
     NoSuchView,
     NotFound,
@@ -27,11 +28,43 @@ from floe.errors import (
 from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
 
-__all__ = ["SqlStore"]
+__all__ = ["CatalogName", "SqlStore"]
+
+_SHOWN = 5
 
 _WORDS = {Kind.TABLE: "table", Kind.VIEW: "view", None: "thing that this version does not know"}
 _MISSING: dict[Kind, type[NotFound]] = {Kind.TABLE: NoSuchTable, Kind.VIEW: NoSuchView}
 _TAKEN: dict[Kind, type[AlreadyExists]] = {Kind.TABLE: TableAlreadyExists, Kind.VIEW: ViewAlreadyExists}
+
+
+class CatalogName:
+    """The name under which a catalog's rows stand: the given one, or else the only one that the database has.
+
+    A database that has several must have the `usual` one among them; one that has none gets it.
+    """
+
+    def __init__(self, given: str | None, usual: str) -> None:
+        self._found, self._usual = given, usual
+
+    def __str__(self) -> str:
+        return self._found or self._usual
+
+    def find(self, query: Query) -> str:
+        """The name; what is found once stays."""
+        if self._found is not None:
+            return self._found
+        rows = query(f"SELECT catalog_name FROM {TABLES} UNION SELECT catalog_name FROM {NAMESPACES}", ())
+        names = sorted(name for (name,) in rows)
+        if not names:
+            return self._usual
+        if len(names) > 1 and self._usual not in names:
+            told = ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
+            raise InvalidSettings(
+                f"the database has {len(names)} catalogs, {told}, and none that is named {self._usual!r}",
+                hint=f"say which one is meant: name={names[0]!r}, or catalog_name={names[0]!r} in settings",
+            )
+        self._found = self._usual if self._usual in names else names[0]
+        return self._found
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +73,20 @@ class SqlStore:
 
     database: Database
     schema: SqlSchema
-    catalog_name: str
+    name: CatalogName
     storage: Storage
     environment: Environment
 
     def records(self) -> Records:
         """The rows of tables and views; not to be called within a transaction, since it may have to look around."""
-        return Records(self.catalog_name, self.schema.version())
+        version = self.schema.version()
+        return Records(self.name.find(self.database.read), version)
 
     def namespaces(self) -> Namespaces:
         """The rows of namespaces; not to be called within a transaction."""
         self.schema.version()
-        return Namespaces(self.catalog_name, self.database.lock_for_share, self.database.lock_for_update)
+        found = self.name.find(self.database.read)
+        return Namespaces(found, self.database.lock_for_share, self.database.lock_for_update)
 
     def roots(self, namespace: Namespace) -> TableRoots:
         """The storage of a table of a namespace, which allows what the catalog vouches for."""
@@ -134,8 +169,6 @@ class SqlStore:
     def _other_catalogs(self, query: Query) -> str | None:
         """A hint for who looks into the wrong catalog of a shared database."""
         names = sorted(name for (name,) in query(f"SELECT DISTINCT catalog_name FROM {TABLES}", ()))
-        if not names or self.catalog_name in names:
+        if not names or str(self.name) in names:
             return None
-        return (
-            f"this catalog is {self.catalog_name!r}; the database has {', '.join(map(repr, names[:5]))} (catalog_name)"
-        )
+        return f"this catalog is {str(self.name)!r}; the database has {', '.join(map(repr, names[:5]))} (catalog_name)"
