@@ -242,6 +242,19 @@ def test_a_transaction_is_rolled_back_as_a_whole(lake: Lake, branch: str, versio
     assert live(table, ref=branch) == ["a", "b"], "who means it says so"
 
 
+def test_a_fast_forward_does_not_end_within_a_transaction(orders: Table) -> None:
+    before = append(orders, "a")
+    orders.create_branch("audit")
+    with orders.transaction() as tx:
+        tx.branch("audit").append_files([data_file(orders, "b")])
+        tx.branch("audit").append_files([data_file(orders, "c")])
+    _, within, last = (snapshot.snapshot_id for snapshot in orders.snapshots)
+    with pytest.raises(errors.InvalidUpdate, match=f"from snapshot {before.snapshot_id} to snapshot {last} at once"):
+        orders.fast_forward("main", within)
+    orders.fast_forward("main", last)
+    assert live(orders) == ["a", "b", "c"]
+
+
 def test_a_first_transaction_is_kept_whole(orders: Table) -> None:
     with orders.transaction() as tx:
         tx.append_files([data_file(orders, "a")])

@@ -11,7 +11,7 @@ import pytest
 import floe
 from floe import Table
 from floe.commit.change import Change
-from floe.errors import FloeError
+from floe.errors import FloeError, NoSuchSnapshot
 from floe.spark.streaming.sink import publish_epoch
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.worker import WriteRows
@@ -131,3 +131,19 @@ def test_a_commit_that_fails_can_be_made_again(name: str, between: Between) -> N
         publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions())
     assert publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions()) is True
     assert rows(name) == [1]
+
+
+def test_an_epoch_that_may_be_there_where_history_has_expired_is_not_written_again(name: str) -> None:
+    table = driver(name)
+    assert publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions())
+    first = table.snapshots[0].snapshot_id
+    table.create_tag("kept", snapshot=first)
+    for number in (2, 3):
+        table.append([{"id": number}])
+    table.expire(snapshots=[table.snapshots[1].snapshot_id]).apply()
+    with pytest.raises(NoSuchSnapshot, match=f"told whether branch 'main' has epoch 0 .* {first} has epoch 0"):
+        publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions())
+    assert rows(name) == [1, 2, 3]
+    assert publish_epoch(table, files_of(table, 4), "q", 1, WriteOptions()), "a later one is new"
+    assert publish_epoch(table, files_of(table, 5), "another", 0, WriteOptions())
+    assert rows(name) == [1, 2, 3, 4, 5]

@@ -15,12 +15,22 @@ from typing import Final, Literal
 
 from floe.commit.change import Attempt
 from floe.errors import AlreadyExists, ConflictingChange, InvalidUpdate, NoSuchRef
-from floe.spec.metadata.history import is_ancestor_of, unknown_before
+from floe.spec.metadata.history import Around, commit_around, is_ancestor_of, unknown_before
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import RemoveSnapshotRef, SetSnapshotRef, TableUpdate
 
-__all__ = ["KEEP", "CreateRef", "FastForward", "Keep", "MoveRef", "RemoveRef", "RenameRef", "SetRetention"]
+__all__ = [
+    "KEEP",
+    "CreateRef",
+    "FastForward",
+    "Keep",
+    "MoveRef",
+    "RemoveRef",
+    "RenameRef",
+    "SetRetention",
+    "within_transaction",
+]
 
 
 class Keep(Enum):
@@ -216,7 +226,28 @@ class FastForward:
                 f"{ref.snapshot_id}, is not in the history of snapshot {target}",
                 hint="commits of the branch would be lost; cherry-pick instead, or move the branch if that is meant",
             )
+        if isinstance(self.to, int):
+            heads = {one.snapshot_id for one in table.refs.values() if one.is_branch}
+            for around in (commit_around(table, target, head) for head in heads):
+                if around is not None:
+                    raise within_transaction(f"branch {self.branch!r} cannot be fast-forwarded to", target, around)
         return (SetSnapshotRef(self.branch, ref.at(target)),)
+
+
+def within_transaction(refused: str, snapshot_id: int, around: Around) -> InvalidUpdate:
+    """The error for moving a branch to a snapshot that a transaction made on its way.
+
+    >>> print(within_transaction("main cannot be moved to", 2, Around(1, 3)).message)
+    main cannot be moved to snapshot 2: it is in the midst of a transaction, which led from snapshot 1 ...
+    """
+    before = "an empty table" if around.before is None else f"snapshot {around.before}"
+    whole = "" if around.before is None else f"snapshot {around.before} is what was before all of it, and "
+    return InvalidUpdate(
+        f"{refused} snapshot {snapshot_id}: it is in the midst of a transaction, which led from {before} to snapshot "
+        f"{around.after} at once: nobody ever saw it",
+        hint=f"{whole}snapshot {around.after} what was after it; time travel reads the snapshot as it is",
+        snapshot=snapshot_id,
+    )
 
 
 def _chosen(asked: int | Keep | None, now: int | None) -> int | None:

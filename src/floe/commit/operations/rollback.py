@@ -17,8 +17,9 @@ from enum import Enum
 from typing import Final
 
 from floe.commit.change import Attempt
+from floe.commit.operations.refs import within_transaction
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot
-from floe.spec.metadata.history import Around, ancestors, commit_around, is_ancestor_of, unknown_before
+from floe.spec.metadata.history import ancestors, commit_around, is_ancestor_of, unknown_before
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import SetSnapshotRef, TableUpdate
@@ -118,18 +119,10 @@ class RollbackToSnapshot(_BranchMove):
                 snapshot=self.snapshot_id,
             )
         if (around := commit_around(table, self.snapshot_id, head)) is not None:
-            raise self._within(around)
+            raise within_transaction(
+                f"branch {self.target_branch!r} cannot be rolled back to", self.snapshot_id, around
+            )
         return self.snapshot_id
-
-    def _within(self, around: Around) -> InvalidUpdate:
-        before = "an empty table" if around.before is None else f"snapshot {around.before}"
-        whole = "" if around.before is None else f"to snapshot {around.before} to take it back as a whole, or "
-        return InvalidUpdate(
-            f"branch {self.target_branch!r} cannot be rolled back to snapshot {self.snapshot_id}: it is in the midst "
-            f"of a transaction, which led from {before} to snapshot {around.after} at once: nobody ever saw it",
-            hint=f"roll back {whole}to snapshot {around.after} to keep it; time travel reads the snapshot as it is",
-            snapshot=self.snapshot_id,
-        )
 
 
 class RollbackToTime(_BranchMove):
