@@ -1,5 +1,6 @@
 """An epoch of a stream is committed once, however many drivers the query has: one may be thought to be gone."""
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from pathlib import Path
@@ -7,11 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructType as SparkStruct
 
 import floe
 from floe import Table
 from floe.commit.change import Change
-from floe.errors import FloeError, NoSuchSnapshot
+from floe.errors import CommitStateUnknown, FloeError, InvalidInput, NoSuchSnapshot
+from floe.spark.streaming.data_source import stream_writer
 from floe.spark.streaming.sink import publish_epoch
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.worker import WriteRows
@@ -147,3 +150,41 @@ def test_an_epoch_that_may_be_there_where_history_has_expired_is_not_written_aga
     assert publish_epoch(table, files_of(table, 4), "q", 1, WriteOptions()), "a later one is new"
     assert publish_epoch(table, files_of(table, 5), "another", 0, WriteOptions())
     assert rows(name) == [1, 2, 3, 4, 5]
+
+
+def test_files_of_a_commit_that_may_have_been_made_stay(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark has a write that failed aborted, in another process: also if its commit failed, and nobody knows how."""
+    table, before = driver(name), Table._do_all
+    (tmp_path / "metadata").write_text(json.dumps({"id": "query"}))
+    writer = stream_writer(
+        table, SparkStruct().add("id", "long"), {"checkpointLocation": str(tmp_path)}, WriteOptions(), replaces=False
+    )
+    message = writer.write_batches(iter([pa.record_batch({"id": pa.array([1], pa.int64())})]))
+
+    def lost(table: Table, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        before(table, changes, files)
+        raise CommitStateUnknown("no answer")
+
+    monkeypatch.setattr(Table, "_do_all", lost)
+    with pytest.raises(CommitStateUnknown):
+        writer.commit([message], 0)
+    writer.abort([message], 0)
+    assert rows(name) == [1]
+
+
+def test_files_of_tasks_are_deleted_when_another_failed(name: str, tmp_path: Path) -> None:
+    writer = stream_writer(driver(name), SparkStruct().add("id", "long"), {}, WriteOptions(), replaces=False)
+    message = writer.write_batches(iter([pa.record_batch({"id": pa.array([1], pa.int64())})]))
+    assert list(tmp_path.rglob("*.parquet"))
+    writer.abort([message, None], 0)
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_files_of_a_stream_that_cannot_be_committed_are_deleted(name: str, tmp_path: Path) -> None:
+    writer = stream_writer(driver(name), SparkStruct().add("id", "long"), {}, WriteOptions(), replaces=False)
+    message = writer.write_batches(iter([pa.record_batch({"id": pa.array([1], pa.int64())})]))
+    with pytest.raises(InvalidInput, match="checkpoint"):
+        writer.commit([message], 0)
+    assert not list(tmp_path.rglob("*.parquet"))

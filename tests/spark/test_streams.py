@@ -11,10 +11,12 @@ from pyspark.errors import IllegalArgumentException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from floe.errors import InvalidInput
+from floe.errors import CommitStateUnknown, InvalidInput
+from floe.spark.streaming import sink
 from floe.spark.streaming.columns import places_of
 from floe.spark.streaming.epochs import epoch_summary, last_epoch
 from floe.spark.streaming.offsets import StreamOffset, offset_of
+from floe.spark.streaming.sink import publish_epoch
 from floe.table.ddl import parse_columns
 from helpers.spark import Spark
 
@@ -373,3 +375,29 @@ def test_a_stream_makes_its_table_and_another_reads_it(session: Spark, tmp_path:
     write(folder.stream(), "lake.streams.made", tmp_path / "first")
     write(kept, "lake.streams.chained", tmp_path / "second")
     assert session.sorted("SELECT * FROM lake.streams.chained") == [(2, "b"), (3, "c")]
+
+
+def test_an_epoch_whose_commit_got_no_answer_keeps_its_files(
+    session: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark aborts a write whose commit failed, but this one may have been made, and was."""
+    session("CREATE TABLE lake.streams.no_answer (n BIGINT)")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"n": 1}\n')
+
+    def lost(*given: Any, **options: Any) -> bool:
+        publish_epoch(*given, **options)
+        raise CommitStateUnknown("no answer")
+
+    def run() -> None:
+        rows = session.session.readStream.schema("n BIGINT").json(str(tmp_path / "in"))
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        writer.toTable("lake.streams.no_answer").awaitTermination()
+
+    monkeypatch.setattr(sink, "publish_epoch", lost)
+    with pytest.raises(StreamingQueryException, match="no answer"):
+        run()
+    monkeypatch.undo()
+    assert session("SELECT n FROM lake.streams.no_answer") == [(1,)]
+    run()
+    assert session("SELECT n FROM lake.streams.no_answer") == [(1,)]

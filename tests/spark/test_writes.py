@@ -2,7 +2,11 @@
 
 import datetime
 import os
+import threading
+import time
+from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +18,7 @@ from pyspark.sql import functions as F
 from floe.table.table import Table
 from helpers.spark import Spark
 
+SLOW = pytest.mark.slow
 EVERYTHING = (
     "c1 BOOLEAN, c2 INT, c3 BIGINT, c4 FLOAT, c5 DOUBLE, c6 DECIMAL(20,4), c7 DATE, c8 TIMESTAMP, c9 TIMESTAMP_NTZ, "
     "c10 STRING, c11 BINARY, c12 STRUCT<a: INT, b: STRUCT<c: STRING>>, c13 ARRAY<STRUCT<x: INT>>, "
@@ -447,3 +452,71 @@ def test_overwrites_rest_on_the_snapshot_that_they_are_told(session: Spark, db: 
     assert session.sorted(f"SELECT * FROM {name}") == [(8, "b"), (9, "a")]
     rows.writeTo(name).option("isolation-level", "serializable").overwrite(F.col("k") == "a")
     assert session.sorted(f"SELECT * FROM {name}") == [(8, "b"), (9, "a")], "nothing came since the write began"
+
+
+@pytest.fixture
+def failing(session: Spark, tmp_path: Path) -> Iterator[None]:
+    """A function `fails_late`, which raises for 3, and only when another task of its stage has ended."""
+    go, over = str(tmp_path / "go"), threading.Event()
+
+    def fails_late(number: int) -> int:
+        if number == 3:
+            for _ in range(6000):
+                if os.path.exists(go):
+                    raise ValueError("one task fails")
+                time.sleep(0.01)
+        return number
+
+    def watch() -> None:
+        tracker = session.session.sparkContext.statusTracker()
+        while not over.wait(0.02):
+            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            if any(one is not None and one.numTasks > 1 and one.numCompletedTasks for one in stages):
+                Path(go).touch()
+
+    session.session.udf.register("fails_late", fails_late, "bigint")
+    watching = threading.Thread(target=watch)
+    watching.start()
+    yield
+    over.set()
+    watching.join()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO {table} SELECT fails_late(id) AS id, part FROM two_parts",
+        "INSERT OVERWRITE {table} SELECT fails_late(id) AS id, part FROM two_parts",
+        "UPDATE {table} SET id = fails_late(id)",
+        pytest.param("CREATE OR REPLACE TABLE {table} AS SELECT fails_late(id) AS id FROM two_parts", marks=SLOW),
+        pytest.param(
+            "MERGE INTO {table} t USING (SELECT id + 0 AS id FROM two_parts) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET id = fails_late(t.id)",
+            marks=SLOW,
+        ),
+    ],
+)
+@pytest.mark.parametrize("mode", ["copy-on-write", pytest.param("merge-on-read", marks=SLOW)])
+def test_a_statement_that_fails_leaves_no_file_of_tasks_that_had_finished(
+    session: Spark, db: str, failing: None, statement: str, mode: str
+) -> None:
+    table = f"{db}.failing_{abs(hash((statement, mode)))}"
+    modes = [f"'write.{kind}.mode' = '{mode}'" for kind in ("delete", "update", "merge")]
+    alone = [f"'write.{kind}distribution-mode' = 'none'" for kind in ("", "delete.", "update.", "merge.")]
+    properties = ", ".join([*modes, *alone, "'read.split.target-size' = '1'", "'write.spark.fanout.enabled' = 'true'"])
+    session(f"CREATE TABLE {table} (id BIGINT, part INT) PARTITIONED BY (part) TBLPROPERTIES ({properties})")
+    for number in (1, 3):
+        session(f"INSERT INTO {table} VALUES ({number}, {number})")
+    session.session.range(1, 5, 2, 2).selectExpr("id", "CAST(id AS INT) AS part").createOrReplaceTempView("two_parts")
+    session("SET spark.sql.sources.partitionOverwriteMode = dynamic")
+    session("SET spark.sql.autoBroadcastJoinThreshold = 10MB")
+    folder = Path(loaded(session, table).location.removeprefix("file:")) / "data"
+    before = sorted(folder.rglob("*"))
+    try:
+        with pytest.raises(PySparkException, match="one task fails"):
+            session(statement, table=table)
+    finally:
+        session("RESET spark.sql.sources.partitionOverwriteMode")
+        session("RESET spark.sql.autoBroadcastJoinThreshold")
+    assert [path for path in sorted(folder.rglob("*")) if path.is_file() and path not in before] == []
+    assert session.sorted(f"SELECT id FROM {table}") == [(1,), (3,)]

@@ -31,6 +31,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType as SparkStruct
 
+from floe.arrow.changing.base import deleted_on_error
 from floe.errors import FloeError, InvalidInput
 from floe.formats.writers.rolling import discard
 from floe.spark.columns import spark_schema
@@ -199,11 +200,19 @@ class _Writer(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the files of all tasks."""
-        publish(table_of(self._options), _files(messages), self._intent, self._told)
+        files = _files(messages)
+        with deleted_on_error(self._storage, files):
+            table = table_of(self._options)
+        publish(table, files, self._intent, self._told)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Delete the files of the tasks that had finished."""
-        discard(self._storage, [file.file_path for file in _files(messages)])
+        """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made.
+
+        This is another process than that of the commit: whether there was one is told by the tasks, for only if all
+        have finished there is one.
+        """
+        if None in messages:
+            discard(self._storage, [file.file_path for file in _files(messages)])
 
 
 def _files(messages: Iterable[WriterCommitMessage | None]) -> list[Any]:

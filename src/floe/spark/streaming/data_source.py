@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition, WriterCommitMessage
 from pyspark.sql.types import StructType as SparkStruct
 
+from floe.arrow.changing.base import deleted_on_error
 from floe.errors import InvalidInput
 from floe.formats.writers.rolling import discard
 from floe.plan.splits import pack_tasks, split_settings
@@ -159,12 +160,19 @@ class _Writer(ArrowStreamWriter):  # type: ignore[misc]
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Commit the files of an epoch, unless the table has it already."""
-        query = _query_id(self._checkpoint)
-        publish_epoch(self._table, _files(messages), query, batchId, self._options, replaces=self._replaces)
+        files = _files(messages)
+        with deleted_on_error(self._table.storage, files):
+            query = _query_id(self._checkpoint)
+        publish_epoch(self._table, files, query, batchId, self._options, replaces=self._replaces)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Delete the files of the tasks that had finished."""
-        discard(self._table.storage, [file.file_path for file in _files(messages)])
+        """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made.
+
+        This is another process than that of the commit: whether there was one is told by the tasks, for only if all
+        have finished there is one.
+        """
+        if None in messages:
+            discard(self._table.storage, [file.file_path for file in _files(messages)])
 
 
 def _files(messages: list[WriterCommitMessage | None]) -> list[DataFile]:

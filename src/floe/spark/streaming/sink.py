@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from floe.arrow.changing.base import deleted_on_error
 from floe.commit.change import Change
 from floe.commit.footprint import BLIND, Isolation
 from floe.commit.operations.append import FastAppend
@@ -67,6 +68,8 @@ class TableStreamingWrite(StreamingWrite, Rewritable):
     Spark makes one for each epoch, so the table is written as it is then.
     """
 
+    _committing = False
+
     def __init__(
         self, jvm: Jvm, name: str, table: Table, options: WriteOptions, schema: Any, query_id: str, *, replaces: bool
     ) -> None:
@@ -103,11 +106,14 @@ class TableStreamingWrite(StreamingWrite, Rewritable):
 
     def commit(self, epoch: int, messages: Any) -> None:
         """Commit the files of an epoch, unless the table has it already."""
+        self._committing = True
         files = files_of(self._tasks.said(messages))
         publish_epoch(self._table, files, self._query_id, epoch, self._options, replaces=self._replaces)
 
     def abort(self, epoch: int, messages: Any) -> None:
-        """Delete the files of the tasks that had finished."""
+        """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made."""
+        if self._committing:
+            return
         discard(self._table.storage, [file.file_path for file in files_of(self._tasks.said(messages))])
 
 
@@ -121,17 +127,19 @@ def publish_epoch(
     replaces: bool = False,
 ) -> bool:
     """Commit the files of an epoch; False if the table has it already, and the files are thrown away."""
-    table.refresh()
-    actions = table if options.branch is None else table.branch(options.branch, create=True)
-    own = change_options(actions, {**options.summary, **epoch_summary(query_id, epoch)}, Isolation(options.isolation))
-    own["fresh"] = True
-    change: Change
-    if replaces:
-        change = Overwrite(added=files, where=TRUE, reads=BLIND, **own)
-    elif files:
-        change = FastAppend(files, **own)
-    else:
-        return True
+    with deleted_on_error(table.storage, files):
+        table.refresh()
+        actions = table if options.branch is None else table.branch(options.branch, create=True)
+        summary = {**options.summary, **epoch_summary(query_id, epoch)}
+        own = change_options(actions, summary, Isolation(options.isolation))
+        own["fresh"] = True
+        change: Change
+        if replaces:
+            change = Overwrite(added=files, where=TRUE, reads=BLIND, **own)
+        elif files:
+            change = FastAppend(files, **own)
+        else:
+            return True
     once = OnlyOnce(branch_of(actions), query_id, epoch)
     try:
         make_changes(actions, [once, change], [file.file_path for file in files])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
+from floe.arrow.changing.base import deleted_on_error
 from floe.commit.change import Change
 from floe.commit.footprint import BLIND, Isolation, Reads
 from floe.commit.operations.append import MergeAppend
@@ -21,6 +22,7 @@ from floe.spark.shipping import shipped
 from floe.spark.write.any_columns import fitted
 from floe.spark.write.batches import sized_batches
 from floe.spark.write.distribution import distributed, distribution_mode
+from floe.spark.write.finished import FinishedFiles
 from floe.spark.write.local_rows import local_rows
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.worker import RESULT_SCHEMA, WriteRows, files_of
@@ -85,7 +87,9 @@ def _written(jvm: Jvm, rows: DataFrame, target: Table | Transaction, options: Wr
         return work.write(few)
     size = WriteTarget.of(metadata, target.storage, overrides=options.overrides).file_bytes
     together = distributed(jvm, rows, metadata, distribution_mode(metadata, options.distribution), size)
-    with sized_batches(jvm.context, metadata.schema):
+    finished = jvm.once("files of finished tasks", lambda: FinishedFiles(jvm.context))
+    work = replace(work, told=finished.told)
+    with sized_batches(jvm.context, metadata.schema), finished.deleted_on_error(target.storage, work.write_id):
         made = together.mapInArrow(Carried(work), RESULT_SCHEMA).collect()
     return files_of(row[0] for row in made)
 
@@ -94,8 +98,9 @@ def publish(
     target: Table | Transaction, files: Sequence[DataFile], intent: Intent, options: WriteOptions, reads: Reads = BLIND
 ) -> None:
     """Commit files that rest on what was read of the table; if that fails for certain they are deleted."""
-    actions = actions_of(target, options)
-    change = _change(actions, files, intent, options, reads)
+    with deleted_on_error(target.storage, files):
+        actions = actions_of(target, options)
+        change = _change(actions, files, intent, options, reads)
     if change is not None:
         make_changes(actions, [change], [file.file_path for file in files])
 

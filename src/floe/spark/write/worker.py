@@ -1,7 +1,8 @@
 """What runs in Spark's Python workers to write files: the Arrow writer, with the rows of one task.
 
-A task gives back one row with the files that it wrote. A task that fails deletes them; what a task wrote that was
-killed, or whose answer came second, is known to nobody and left for the clean-up of orphans.
+A task gives back one row with the files that it wrote. A task that fails deletes them, and if the statement fails the
+driver deletes those of tasks that had finished; what a task wrote that was killed, or whose answer came second, is
+known to nobody and left for the clean-up of orphans.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.accumulators import Accumulator
 
 from floe.arrow.writing import write_rows
 from floe.errors import UnsupportedFeature
@@ -40,10 +42,14 @@ class WriteRows:
     storage: Storage
     write_id: str
     overrides: Mapping[str, str] = field(default_factory=dict)
+    told: Accumulator[dict[str, list[str]]] | None = None
+    """Where a task also tells its files, by `write_id` (`FinishedFiles`)."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows of a task, in a worker."""
         files = self.write(batches)
+        if self.told is not None:
+            self.told.add({self.write_id: [file.file_path for file in files]})
         settle()
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(files)], pa.binary())], ["files"])
 
