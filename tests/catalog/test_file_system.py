@@ -325,6 +325,9 @@ def test_a_namespace_file_that_is_broken_is_told(catalog: FileSystemCatalog, tmp
     (tmp_path / "db" / ".floe-namespace.json").write_bytes(b'{"properties": {"a": 1}}')
     with pytest.raises(InvalidMetadata, match="properties of a namespace"):
         catalog.namespace_properties(("db",))
+    (tmp_path / "db" / ".floe-namespace.json").write_bytes(b'{"properties": {"a": "1", "a": "2"}}')
+    with pytest.raises(InvalidMetadata, match=r"\$\.properties\.a: the key 'a' stands twice.*\.floe-namespace\.json"):
+        catalog.namespace_properties(("db",))
     assert catalog.namespaces() == [("db",)]
 
 

@@ -322,7 +322,7 @@ def differences(
     """The fields in which two tables differ, but for the clock of each and for orders that mean nothing."""
     log = base.snapshot_log if base else ()
     ours, theirs = comparable(ours, log), comparable(theirs, log)
-    pairs = {f.name: (getattr(ours, f.name), getattr(theirs, f.name)) for f in fields(TableMetadata)}
+    pairs = {f.name: (getattr(ours, f.name), getattr(theirs, f.name)) for f in fields(TableMetadata) if f.compare}
     return {name: (a, b) for name, (a, b) in pairs.items() if a != b}
 
 

@@ -18,7 +18,7 @@ from floe.errors import FloeError, InvalidMetadata, UnsupportedFeature
 from floe.spec.metadata.json_reader import Limits, decode_unknown, document_text, read_list
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import metadata_to_json, parse, serialize
-from helpers.metadata_documents import history, read, snapshot, v1_document, v2_document, v3_document
+from helpers.metadata_documents import NOW, history, read, snapshot, v1_document, v2_document, v3_document
 
 VALID = json.dumps(v2_document(snapshots=history((1, None), (2, 1)))).encode()
 
@@ -519,13 +519,74 @@ def test_messages_stay_short_whatever_the_document_holds() -> None:
 # the same key twice ---------------------------------------------------------------------------------------------
 
 
-def test_of_a_key_given_twice_the_last_counts_as_in_java() -> None:
-    text = json.dumps(v2_document(), separators=(",", ":"))
-    twice = text.replace('"last-column-id":2', '"last-column-id":1,"last-column-id":2')
-    assert parse(twice.encode()) == parse(text.encode())
-    with_unknown = twice[:-1] + ',"u":1,"u":2}'
-    assert parse(with_unknown.encode()).extra == {"u": 2}
-    assert parse(with_unknown.encode()).last_column_id == 2
+TWICE: dict[str, tuple[str, str, str]] = {
+    "a known key": ('"last-column-id":2', '"last-column-id":1,"last-column-id":2', "$.last-column-id"),
+    "the version": ('"format-version":2', '"format-version":2,"format-version":2', "$.format-version"),
+    "an unknown key": ('"last-column-id":2', '"last-column-id":2,"u":1,"u":2', "$.u"),
+    "inside an unknown key": ('"last-column-id":2', '"last-column-id":2,"u":[{"a":1,"a":2}]', "$.u[0].a"),
+    "another spelling": ('"last-column-id":2', r'"last-column-id":2,"\u006cast-column-id":2', "$.last-column-id"),
+    "a field of a schema": ('"name":"x"', '"name":"y","name":"x"', "$.schemas[0].fields[0].name"),
+    "a property": ('"properties":{', '"properties":{"a":"1","a":"2",', "$.properties.a"),
+    "a ref": ('"refs":{', '"refs":{"a":{"snapshot-id":1,"type":"tag"},"a":{"snapshot-id":2,"type":"tag"},', "$.refs.a"),
+    "in a ref": ('"type":"branch"', '"type":"tag","type":"branch"', "$.refs.main.type"),
+    "a snapshot": ('"snapshot-id":2,"p', '"snapshot-id":1,"snapshot-id":2,"p', "$.snapshots[1].snapshot-id"),
+    "the snapshots": ('"snapshots":[', '"snapshots":[],"snapshots":[', "$.snapshots"),
+    "an entry of the log": ('"snapshot-log":[{', '"snapshot-log":[{"snapshot-id":5,', "$.snapshot-log[0].snapshot-id"),
+    "a copy of the snapshots": (
+        '"name":"x"',
+        '"name":"x","snapshots":[{"a":1,"a":1}]',
+        "$.schemas[0].fields[0].snapshots[0].a",
+    ),
+}  # fmt: skip
+
+
+def twice_document(**changes: object) -> dict[str, object]:
+    """A document with something of everything, in the order of keys in which it is written."""
+    refs = {"main": {"snapshot-id": 2, "type": "branch"}}
+    log = [{"timestamp-ms": NOW + number, "snapshot-id": number} for number in (1, 2)]
+    snapshots = history((1, None), (2, 1))
+    made = v2_document(
+        snapshots=snapshots, current_snapshot_id=2, refs=refs, snapshot_log=log, properties={"b": "c"}, **changes
+    )
+    return metadata_to_json(read(made))
+
+
+@pytest.mark.parametrize("case", TWICE)
+@pytest.mark.parametrize("layout", ["compact", "indented", "with unknown keys"])
+def test_a_key_given_twice_is_refused(case: str, layout: str) -> None:
+    """Readers differ in which of the two they take: nobody may be shown another table than his neighbour."""
+    once, twice, path = TWICE[case]
+    text = json.dumps(twice_document(), separators=(",", ":"))
+    assert text.count(once) >= 1
+    parse(text.encode())
+    text = text.replace(once, twice, 1)
+    if layout == "indented":
+        text = text.replace(",", ",\n ")
+    elif layout == "with unknown keys":
+        text = text.replace('"manifest-list"', '"mine":1,"manifest-list"')
+    found = problem(text.encode())
+    assert found.path == path
+    assert "stands twice" in str(found)
+
+
+def test_a_copy_of_the_snapshots_hides_no_key_given_twice() -> None:
+    """The list of snapshots is known by its bytes; another list of the same bytes elsewhere is not taken for it."""
+    text = json.dumps(twice_document(), separators=(",", ":"))
+    whole = text[text.index('"snapshots":') : text.index('],"statistics"') + 1]
+    decoy = text.replace('"name":"x"', f'"name":"x",{whole}', 1)
+    start, end = decoy.rsplit('"snapshot-id":2,"p', 1)
+    parse(decoy.encode())
+    assert problem(f'{start}"snapshot-id":1,"snapshot-id":2,"p{end}'.encode()).path == "$.snapshots[1].snapshot-id"
+
+
+def test_a_key_given_twice_in_a_summary_is_found_when_it_is_looked_at() -> None:
+    text = json.dumps(twice_document(), separators=(",", ":"))
+    twice = text.replace('"summary":{', '"summary":{"operation":"delete",', 1)
+    metadata = parse(twice.encode())
+    with pytest.raises(InvalidMetadata, match=r"operation.*stands twice") as caught:
+        _ = metadata.snapshots[0].summary
+    assert caught.value.path == "$.summary.operation"
+    assert metadata.snapshots[1].summary is not None
 
 
 def metadata_or_none(data: bytes) -> TableMetadata | None:

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import pickle
+import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from floe.errors import InvalidMetadata, UnsupportedFeature
+from floe.spec.metadata import table_metadata_json
+from floe.spec.metadata.apply import apply
+from floe.spec.metadata.records import ListJson
 from floe.spec.metadata.refs import SnapshotRef
+from floe.spec.metadata.snapshots import Snapshot, snapshot_from_json
+from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import metadata_from_json, metadata_to_json, parse, serialize
+from floe.spec.metadata.updates import AddSnapshot, RemoveSnapshots, SetProperties, SetSnapshotRef, TableUpdate
 from floe.spec.partitioning.partition_spec import PARTITION_FIELD_ID_START
 from floe.spec.partitioning.transforms import IDENTITY
 from floe.spec.sorting import UNSORTED
@@ -475,3 +484,105 @@ def test_a_summary_of_null_is_not_written() -> None:
     document = v2_document(current_snapshot_id=1, snapshots=[snapshot(1, summary=None)])
     document["snapshots"][0]["summary"] = None
     assert "summary" not in metadata_to_json(read(document))["snapshots"][0]
+
+
+# written again ------------------------------------------------------------------------------------------------------
+
+
+LAYOUTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "as Floe and Java write": lambda document: json.dumps(document, separators=(",", ":")),
+    "indented": lambda document: json.dumps(document, indent=2),
+    "keys in another order": lambda document: json.dumps(document, separators=(",", ":"), sort_keys=True),
+    "unknown keys": lambda document: json.dumps(
+        {**document, "mine": 1, "snapshots": [{**one, "mine": {"a": [1]}} for one in document["snapshots"]]},
+        separators=(",", ":"),
+    ),
+}
+
+
+def encoded_anew(metadata: TableMetadata) -> dict[str, Any]:
+    """The document of metadata of which nothing was read or written before."""
+    return metadata_to_json(replace(metadata, snapshots_json=ListJson(), snapshot_log_json=ListJson()))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_carried_over_means_the_same(layout: str, seed: int) -> None:
+    """Through commits, expiry, looking at summaries and reading again, a document is what it would be encoded anew."""
+    chance = random.Random(seed)
+    pairs = [(n, n - 1 if n > 1 else None) for n in range(1, 8)]
+    refs = {"main": {"snapshot-id": 7, "type": "branch"}}
+    log = [{"timestamp-ms": NOW - 1000 + n, "snapshot-id": n} for n, _ in pairs]
+    document = v2_document(current_snapshot_id=7, snapshots=history(*pairs), refs=refs, snapshot_log=log)
+    metadata = parse(LAYOUTS[layout](metadata_to_json(read(document))).encode())
+    if layout == "unknown keys":
+        assert metadata.snapshots[3].extra
+    for number in range(8, 30):
+        updates: list[TableUpdate] = []
+        match chance.choice(["append", "append", "expire", "property", "look", "read"]):
+            case "append":
+                parent, last = metadata.current_snapshot_id, metadata.last_sequence_number
+                made = snapshot(number, parent_snapshot_id=parent, sequence_number=last + 1, timestamp_ms=NOW + number)
+                updates = [
+                    AddSnapshot(snapshot_from_json(made)),
+                    SetSnapshotRef("main", SnapshotRef(snapshot_id=number, type="branch")),
+                ]
+            case "expire":
+                old = [s.snapshot_id for s in metadata.snapshots if s.snapshot_id != metadata.current_snapshot_id]
+                updates = [RemoveSnapshots(tuple(chance.sample(old, min(len(old), 2))))] if old else []
+            case "property":
+                updates = [SetProperties({"a": str(number)})]
+            case "look":
+                assert chance.choice(metadata.snapshots).summary
+            case _:
+                metadata = parse(serialize(metadata))
+        metadata = apply(metadata, updates, now_ms=NOW + number)
+        written = serialize(metadata)
+        assert json.loads(written) == encoded_anew(metadata)
+        assert parse(written) == metadata
+
+
+def test_only_what_is_new_is_encoded() -> None:
+    lists: list[tuple[int, ...]] = []
+
+    def encode(items: tuple[int, ...]) -> bytes:
+        lists.append(items)
+        return json.dumps(items, separators=(",", ":")).encode()
+
+    known, items = ListJson(), tuple(range(1000))
+    assert json.loads(bytes(known.of(items, encode))) == [*items]
+    assert json.loads(bytes(known.of((*items, -1), encode))) == [*items, -1]
+    assert json.loads(bytes(known.of((*items, -1), encode))) == [*items, -1]
+    assert json.loads(bytes(known.of(items[1:], encode))) == [*items[1:]]
+    assert lists == [items, (-1,), items[1:]]
+
+
+def test_a_commit_to_many_snapshots_encodes_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cost of a commit that grows with the history is that of copying bytes."""
+    count = 300
+    pairs = [(n, n - 1 if n > 1 else None) for n in range(1, count + 1)]
+    document = v2_document(current_snapshot_id=count, snapshots=history(*pairs), last_sequence_number=count)
+    metadata = parse(serialize(read(document)))
+    encoded: list[int] = []
+    undecoded = table_metadata_json.has_undecoded_summary
+
+    def looked_at(one: Snapshot) -> bool:
+        encoded.append(one.snapshot_id)
+        return undecoded(one)
+
+    monkeypatch.setattr(table_metadata_json, "has_undecoded_summary", looked_at)
+    for number in (count + 1, count + 2):
+        made = snapshot(number, parent_snapshot_id=number - 1, timestamp_ms=NOW + number)
+        metadata = apply(metadata, [AddSnapshot(snapshot_from_json(made))], now_ms=NOW + number)
+        assert parse(serialize(metadata)) == metadata
+    assert encoded == [count + 1, count + 2]
+
+
+def test_the_json_stays_at_home() -> None:
+    """What is sent to other processes, or copied, has no second copy of the lists."""
+    metadata = parse(
+        serialize(read(v2_document(snapshots=history(*((n, None) for n in range(1, 200))), last_sequence_number=200)))
+    )
+    sent = pickle.dumps(replace(metadata, snapshots=(), snapshot_log=()))
+    assert len(sent) < 5000
+    assert pickle.loads(pickle.dumps(metadata)) == metadata

@@ -35,6 +35,7 @@ from floe.errors import (
     StorageError,
     UnsupportedFeature,
 )
+from floe.spec.json_keys import check_unique_keys
 from floe.spec.metadata.file_names import parse_metadata_file_name
 from floe.storage.locations import join
 from floe.storage.protocol import Storage
@@ -256,7 +257,11 @@ class NamespaceFolders:
         if data is None:
             return None
         try:
-            return msgspec.json.decode(data, type=_NamespaceFile).properties
+            properties = msgspec.json.decode(data, type=_NamespaceFile).properties
+            check_unique_keys(data)
+            return properties
+        except InvalidMetadata as error:
+            raise error.with_context(file=self._file(namespace)) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidMetadata(
                 f"the properties of a namespace cannot be read: {error}", file=self._file(namespace)

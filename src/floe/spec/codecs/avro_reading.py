@@ -8,12 +8,14 @@ and size are limited, and a problem is an `InvalidMetadata` with the JSON path o
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from floe.errors import InvalidInput, InvalidMetadata, UnsupportedFeature
 from floe.spec.codecs.avro_schemas import FIELD_NAME
+from floe.spec.json_keys import check_unique_keys
 from floe.spec.schemas.file_fields import FileField
 from floe.spec.types import (
     BINARY,
@@ -88,11 +90,19 @@ def parse_avro_schema(text: bytes | str) -> Any:
     if len(text) > MAX_SCHEMA_BYTES:
         raise InvalidMetadata(f"an Avro schema of {len(text)} bytes; at most {MAX_SCHEMA_BYTES} are read")
     try:
-        return msgspec.json.decode(text)
+        schema = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidMetadata(f"the Avro schema is not JSON: {error}") from error
     except RecursionError:
         raise InvalidMetadata("the Avro schema nests too deep") from None
+    _check_keys(text)
+    return schema
+
+
+@lru_cache(maxsize=64)
+def _check_keys(text: bytes | str) -> None:
+    """The same few schemas stand in all manifests and manifest lists of a table; each is looked at once."""
+    check_unique_keys(text)
 
 
 def avro_to_type(schema: Any) -> Type:

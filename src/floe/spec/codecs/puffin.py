@@ -19,6 +19,7 @@ import msgspec
 
 from floe.errors import CorruptFile, InvalidInput, UnsupportedFeature
 from floe.spec.codecs import frames
+from floe.spec.json_keys import check_unique_keys
 
 __all__ = [
     "DELETION_VECTOR",
@@ -183,6 +184,7 @@ def _payload_from_json(data: bytes) -> FooterPayload:
         raise CorruptFile(f"the payload of the Puffin footer is not what it must be: {error}") from error
     except RecursionError:
         raise CorruptFile("the payload of the Puffin footer nests too deep") from None
+    check_unique_keys(data)
     return FooterPayload(tuple(map(_blob_from_json, json.blobs)), json.properties or {})
 
 

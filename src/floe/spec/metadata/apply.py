@@ -320,14 +320,14 @@ def _check_clock(metadata: TableMetadata) -> None:
 def _check_nothing_missed(draft: Draft) -> None:
     """What was removed must not be needed by what is still there, and what was set must be allowed."""
     metadata = draft.metadata
-    for snapshot in metadata.snapshots:
+    for snapshot in metadata.snapshots if draft.removed_schemas else ():
         if snapshot.schema_id in draft.removed_schemas and snapshot.schema_id not in metadata.schemas_by_id:
             raise InvalidUpdate(
                 f"schema {snapshot.schema_id} cannot be removed: snapshot {snapshot.snapshot_id} was written with it",
                 hint="expire the snapshot first",
             )
     keys = {key.key_id for key in metadata.encryption_keys}
-    for snapshot in metadata.snapshots:
+    for snapshot in metadata.snapshots if draft.removed_keys else map(metadata.snapshot, draft.added_snapshots):
         concerned = snapshot.snapshot_id in draft.added_snapshots or snapshot.key_id in draft.removed_keys
         if concerned and snapshot.key_id is not None and snapshot.key_id not in keys:
             raise InvalidUpdate(

@@ -9,8 +9,8 @@ against what:
 * many tiny values (a byte of JSON can become sixty of Python): they are counted before decoding without a type;
 * numbers and text: integers must be integers within 32 or 64 bits (`floe.spec.metadata.records`), text must be UTF-8.
 
-Where an object has the same key twice the last one counts, as for Java and PyIceberg: a document means the same here as
-there, so that nobody can show two readers two different tables.
+An object that has the same key twice is refused: readers differ in which of the two they take, so that such a document
+could show two readers two different tables.
 """
 
 from __future__ import annotations

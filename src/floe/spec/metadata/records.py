@@ -12,7 +12,7 @@ left out, as Java does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
@@ -24,6 +24,7 @@ from floe.spec.metadata.json_errors import describe_json, invalid_json, step
 __all__ = [
     "Int32",
     "Int64",
+    "ListJson",
     "Record",
     "StringMap",
     "given_attributes",
@@ -51,6 +52,7 @@ else:
 
 _NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})  # one for all: most records have none
 
+T = TypeVar("T")
 RecordT = TypeVar("RecordT", bound="Record")
 
 
@@ -73,6 +75,39 @@ class Record(
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _make, (type(self), given_attributes(self))
+
+
+class ListJson:
+    """The JSON of a list of records that grows at its end, as it was read or written last: what is new is added to it.
+
+    It goes along when metadata is changed, for the first records stay the same objects; where they do not, all are
+    encoded anew. Threads may share it.
+
+    >>> known = ListJson((1, 2), b"[1,2]")
+    >>> known.of((1, 2, 3), msgspec.json.encode)
+    b'[1,2,3]'
+    >>> known.of((2, 3), msgspec.json.encode)
+    b'[2,3]'
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self, items: tuple[Any, ...] = (), json: bytes | memoryview = b"[]") -> None:
+        self._known = (items, json)
+
+    def of(self, items: tuple[T, ...], encode: Callable[[tuple[T, ...]], bytes]) -> bytes | memoryview:
+        """The JSON of a list."""
+        known, json = self._known
+        count = len(known)
+        if not count or items[:count] != known:
+            json = encode(items)
+        elif len(items) > count:
+            json = b"".join((memoryview(json)[:-1], b",", memoryview(encode(items[count:]))[1:]))
+        self._known = (items, json)
+        return json
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ListJson, ()  # others encode for themselves
 
 
 def given_attributes(record: Record) -> dict[str, Any]:

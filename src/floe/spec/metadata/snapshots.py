@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from floe.errors import InvalidInput, InvalidMetadata
+from floe.spec.json_keys import check_unique_keys
 from floe.spec.metadata.json_errors import invalid_json
 from floe.spec.metadata.records import (
     Int32,
@@ -116,14 +117,23 @@ def _read_summary(snapshot: Snapshot) -> Mapping[str, str] | None:
     summary = _STORED_SUMMARY.__get__(snapshot)
     if summary.__class__ is msgspec.Raw:
         try:
-            summary = _SUMMARY.decode(summary)
+            raw, summary = bytes(summary), _SUMMARY.decode(summary)
         except (msgspec.DecodeError, RecursionError) as error:
             raise _wrong_summary(summary, error).with_context(snapshot=snapshot.snapshot_id) from error
+        if summary is not None and raw.count(b'"') != 4 * len(summary):  # a quote in a text, or a key that stands twice
+            _check_summary_keys(raw, snapshot)
         _STORED_SUMMARY.__set__(snapshot, summary)
     return cast("Mapping[str, str] | None", summary)
 
 
 type.__setattr__(Snapshot, "summary", property(_read_summary, doc="What the snapshot did, and counts of it."))
+
+
+def _check_summary_keys(raw: bytes, snapshot: Snapshot) -> None:
+    try:
+        check_unique_keys(raw)
+    except InvalidMetadata as error:
+        raise error.at(".summary").with_context(snapshot=snapshot.snapshot_id) from None
 
 
 def has_undecoded_summary(snapshot: Snapshot) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from floe.errors import InvalidMetadata, NoSuchRef, NoSuchSnapshot
 from floe.spec.metadata.encryption import EncryptionKey
 from floe.spec.metadata.logs import MetadataLogEntry, SnapshotLogEntry
+from floe.spec.metadata.records import ListJson
 from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.snapshots import Snapshot, check_snapshot_id
 from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
@@ -78,6 +79,10 @@ class TableMetadata:
     encryption_keys: tuple[EncryptionKey, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The keys of the document that this version of Floe does not know."""
+
+    snapshots_json: ListJson = field(default_factory=ListJson, repr=False, compare=False)
+    snapshot_log_json: ListJson = field(default_factory=ListJson, repr=False, compare=False)
+    """What is known of the JSON of these two lists, which may be very long, for writing them again."""
 
     # what is current -----------------------------------------------------------------------------------------
 

@@ -4,20 +4,23 @@ Reading tries the whole document at once by its type. If anything is not as the 
 does not know or a mistake, the document is read again part by part: that keeps unknown keys, and finds the exact place
 of a mistake. Files of every age are read: what old writers left out is filled in as the spec says.
 
-Writing is canonical: compact, keys in the order in which Java writes them, unknown keys last. The summary of a snapshot
-that nobody looked at is carried over as it stands in a compact document, without being decoded; that is also why a
-summary that is not a map of strings is found when it is first looked at, not before.
+Writing is canonical: compact, keys in the order in which Java writes them, unknown keys last. Snapshots and entries of
+the log that were read or written before are carried over as they stand there, so that a commit to a table with many
+snapshots encodes only the new one. The summary of a snapshot that nobody looked at is not even decoded; that is also
+why a summary that is not a map of strings, or has a key twice, is found when it is first looked at, not before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from floe.errors import InvalidMetadata, UnsupportedFeature
+from floe.spec.json_keys import check_unique_keys
 from floe.spec.metadata.checks import check_for_reading
 from floe.spec.metadata.encryption import EncryptionKey
 from floe.spec.metadata.json_errors import invalid_json, step
@@ -33,6 +36,7 @@ from floe.spec.metadata.logs import MetadataLogEntry, SnapshotLogEntry
 from floe.spec.metadata.records import (
     Int32,
     Int64,
+    ListJson,
     Record,
     object_from_json,
     record_from_json,
@@ -149,7 +153,7 @@ def parse(data: bytes, *, limits: Limits | None = None) -> TableMetadata:
     try:
         text = document_text(data, limits)
         document, extra = _read_document(text, limits)
-        metadata = _metadata_of(document, extra, limits)
+        metadata = _metadata_of(document, extra, text, limits)
     except RecursionError as error:  # the caller's own stack is nearly full
         raise invalid_json(error) from error
     check_for_reading(metadata)
@@ -266,6 +270,29 @@ _MAP_READERS: Final = {"refs": _refs_from_json, "properties": string_map_from_js
 """How to read each map with care."""
 
 
+def _check_keys(text: bytes, document: _Document) -> dict[str, ListJson]:
+    """Raise if a key stands twice in any object but a summary; gives the long lists as they stand in the text.
+
+    The snapshots and their log are nearly all of a large document. Where they stand there just as they are written,
+    which is compared in no time, no key of theirs stands twice, and what is left to look at is short. It does not
+    matter where such bytes are found: all the rest is looked at, a second list of the same name too.
+    """
+    found, rest, done = dict[str, ListJson](), list[bytes | memoryview](), 0
+    for key, items in (("snapshots", document.snapshots or ()), ("snapshot-log", document.snapshot_log or ())):
+        if not items or any(map(_EXTRA, items)):
+            continue
+        name, written = b'"%s":' % key.encode(), _ENCODER.encode(items)
+        begin = text.find(name, done) + len(name)
+        if begin >= len(name) and text.startswith(written, begin):
+            end = begin + len(written)
+            found[f"{_PARTS[key][0].name}_json"] = ListJson(items, memoryview(text)[begin:end])
+            rest += (memoryview(text)[done:begin], b"[]")
+            done = end
+    rest.append(memoryview(text)[done:])
+    check_unique_keys(b"".join(rest))
+    return found
+
+
 def _check_version(version: int) -> None:
     if version > LATEST_FORMAT_VERSION:
         raise UnsupportedFeature(
@@ -287,7 +314,9 @@ def _is_compact(text: bytes) -> bool:
 
     A summary of null is never written: Java refuses it.
     """
-    if b'"summary":null' in text or any(text.find(blank, 0, len(text) - 1) >= 0 for blank in (b"\n", b"\t", b"\r")):
+    if any(text.find(blank, 0, len(text) - 1) >= 0 for blank in (b"\n", b"\t", b"\r")):
+        return False
+    if text.rfind(b'"summary":null') >= 0:  # from its end, for that is much faster
         return False
     start = text[:1000]
     return b'": ' not in start and b', "' not in start
@@ -296,7 +325,7 @@ def _is_compact(text: bytes) -> bool:
 # from a document to the metadata --------------------------------------------------------------------------------
 
 
-def _metadata_of(document: _Document, extra: dict[str, Any], limits: Limits) -> TableMetadata:
+def _metadata_of(document: _Document, extra: dict[str, Any], text: bytes, limits: Limits) -> TableMetadata:
     version = document.format_version
     _check_required(document)
     _check_counts(document, limits)
@@ -337,6 +366,7 @@ def _metadata_of(document: _Document, extra: dict[str, Any], limits: Limits) -> 
         next_row_id=_since(document, 3, "next-row-id", extra),
         encryption_keys=document.encryption_keys or (),
         extra=extra,
+        **_check_keys(text, document),  # last: by now nothing in it is too large or too deep
     )
 
 
@@ -452,16 +482,27 @@ def _json_of(metadata: TableMetadata) -> dict[str, Any]:
     if metadata.encryption_keys:
         out["encryption-keys"] = [record_to_json(key) for key in metadata.encryption_keys]
     out["refs"] = {name: record_to_json(ref) for name, ref in metadata.refs.items()}
-    out["snapshots"] = [
-        snapshot if has_undecoded_summary(snapshot) and not snapshot.extra else snapshot_to_json(snapshot)
-        for snapshot in metadata.snapshots
-    ]
+    out["snapshots"] = msgspec.Raw(metadata.snapshots_json.of(metadata.snapshots, _encode_snapshots))
     out["statistics"] = [record_to_json(file) for file in metadata.statistics]
     out["partition-statistics"] = [record_to_json(file) for file in metadata.partition_statistics]
-    out["snapshot-log"] = [record_to_json(entry) if entry.extra else entry for entry in metadata.snapshot_log]
+    out["snapshot-log"] = msgspec.Raw(metadata.snapshot_log_json.of(metadata.snapshot_log, _encode_entries))
     out["metadata-log"] = [record_to_json(entry) if entry.extra else entry for entry in metadata.metadata_log]
     return out | {key: value for key, value in metadata.extra.items() if key not in out}
 
 
+def _encode_snapshots(snapshots: Sequence[Snapshot]) -> bytes:
+    return _ENCODER.encode(
+        [
+            snapshot if has_undecoded_summary(snapshot) and not snapshot.extra else snapshot_to_json(snapshot)
+            for snapshot in snapshots
+        ]
+    )
+
+
+def _encode_entries(entries: Sequence[SnapshotLogEntry]) -> bytes:
+    return _ENCODER.encode([record_to_json(entry) if entry.extra else entry for entry in entries])
+
+
 _ENCODER: Final = msgspec.json.Encoder()
+_EXTRA: Final = attrgetter("extra")
 _UNTYPED_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from floe.errors import InvalidMetadata, InvalidSchema
+from floe.spec.json_keys import check_unique_keys
 from floe.spec.schemas.file_fields import FileField
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field
@@ -224,6 +225,10 @@ def parse_name_mapping(text: str) -> NameMapping:
         json = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
         raise InvalidMetadata(f"the name mapping is not JSON: {error}", property=NAME_MAPPING_PROPERTY) from None
+    try:
+        check_unique_keys(text)
+    except InvalidMetadata as error:
+        raise error.with_context(property=NAME_MAPPING_PROPERTY) from None
     return mapping_from_json(json)
 
 

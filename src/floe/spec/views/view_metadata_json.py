@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from floe.errors import InvalidMetadata, UnsupportedFeature
+from floe.spec.json_keys import check_unique_keys
 from floe.spec.metadata._tagged_json import Part, int32, int64, plain, read_part, string
 from floe.spec.metadata.json_errors import describe_json
 from floe.spec.metadata.json_reader import Limits, decode_unknown, document_text
@@ -48,7 +49,10 @@ def parse_view(data: bytes, *, limits: Limits | None = None) -> ViewMetadata:
     floe.errors.UnsupportedFeature: view format version 2 is not supported; supported is 1
     """
     limits = limits or Limits()
-    return view_from_json(decode_unknown(document_text(data, limits), limits))
+    text = document_text(data, limits)
+    json = decode_unknown(text, limits)
+    check_unique_keys(text)
+    return view_from_json(json)
 
 
 def serialize_view(metadata: ViewMetadata) -> bytes:
