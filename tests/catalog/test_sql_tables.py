@@ -10,6 +10,8 @@ from floe.catalog.memory import MemoryCatalog
 from floe.catalog.metadata_files import read_metadata
 from floe.catalog.purge import plan_purge
 from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
+from floe.commit.loop import commit as loop_commit
+from floe.commit.operations.properties import UpdateProperties
 from floe.errors import (
     CatalogError,
     CommitConflict,
@@ -18,7 +20,9 @@ from floe.errors import (
     NoSuchTable,
     UnsupportedFeature,
 )
+from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.local import LocalStorage
+from floe.storage.protocol import Storage
 from helpers.sql_catalogs import DATABASES, TABLE, change, commit, create, database, properties_of, sql, view
 
 
@@ -254,3 +258,27 @@ def test_a_view_that_wants_its_files_plain_or_kept(catalog: SqlCatalog, tmp_path
     assert file.read_bytes().startswith(b"{")
     catalog.drop_view(("db", "v"))
     assert file.exists()
+
+
+def test_what_this_program_committed_is_not_read_again(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A metadata file never changes; what others committed is read, and once."""
+    create(catalog)
+    ours, theirs = catalog.pointer(TABLE), catalog.pointer(TABLE)
+    read: list[str] = []
+
+    def reading(storage: Storage, location: str) -> TableMetadata:
+        read.append(location)
+        return read_metadata(storage, location)
+
+    monkeypatch.setattr("floe.catalog.sql.sql_pointer.read_metadata", reading)
+    for number in range(3):
+        loop_commit(ours, [UpdateProperties({"a": str(number)})])
+    assert len(read) == 1
+    found = loop_commit(theirs, [UpdateProperties({"b": "1"})])
+    assert read[1:] == [entry.metadata_file for entry in found.metadata.metadata_log[-1:]]
+    done = loop_commit(ours, [UpdateProperties({"a": "9"})])
+    assert (done.metadata.properties["a"], done.metadata.properties["b"]) == ("9", "1")
+    assert read[2:] == [found.location]
+    again = catalog.pointer(TABLE).load()
+    assert again is not None
+    assert again.metadata == done.metadata

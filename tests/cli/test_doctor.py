@@ -123,6 +123,16 @@ def test_old_snapshots_and_orphans(run: Floe, warehouse: Warehouse, orders: Tabl
     assert "1 may expire" in findings(run, *name)["snapshots"][0]["text"]
 
 
+def test_very_many_snapshots(run: Floe, warehouse: Warehouse, orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = warehouse.named("db.orders")
+    assert worst(findings(run, *name), "snapshots") == "ok"
+    monkeypatch.setattr("floe.cli.work.health._MANY_SNAPSHOTS", len(orders.snapshots))
+    (found,) = findings(run, *name)["snapshots"]
+    assert found["level"] == "warning"
+    assert found["text"].startswith(f"{len(orders.snapshots)}, the oldest made")
+    assert "t.expire(" in found["advice"]
+
+
 def test_a_table_of_version_1_and_a_change_to_come(run: Floe, tmp_path: Path) -> None:
     lake = floe.connect(tmp_path / "wh")
     lake.create_namespace("db")

@@ -115,7 +115,8 @@ class SqlPointer:
         discard_proposal(proposal)
 
     def finish(self, proposal: Proposal) -> None:
-        """Removes old metadata files, as the table's properties say."""
+        """Remembers what was published, and removes old metadata files, as the table's properties say."""
+        self._last = proposal.state
         clean_old_files(proposal)
 
 

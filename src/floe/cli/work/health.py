@@ -37,6 +37,7 @@ _MANY_MANIFESTS: Final = 100
 _SMALL_MANIFEST: Final = 2 * 2**20
 _MANY_DELETES: Final = 0.1
 _LARGE_METADATA: Final = 8 * 2**20
+_MANY_SNAPSHOTS: Final = 1000
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 
@@ -100,7 +101,14 @@ def _history(table: Table) -> Iterator[Finding]:
     except FloeError as error:
         yield Finding(NOTE, "snapshots", f"{about}; {error.message}", error.hint)
         return
-    if expired:
+    if len(metadata.snapshots) >= _MANY_SNAPSHOTS:
+        text = f"{about}; every commit writes, and every reader reads, what the metadata says of each"
+        go = f"{len(expired):,} may expire" if expired else "none may expire yet"
+        advice = (
+            f"expire more of them: {go} by the table's history.expire properties; t.expire(older_than=…) goes further"
+        )
+        yield Finding(WARNING, "snapshots", text, advice)
+    elif expired:
         advice = "t.expire().plan() shows what would go, t.expire().apply() does it"
         yield Finding(NOTE, "snapshots", f"{about}; {len(expired):,} may expire", advice)
     else:
