@@ -1,17 +1,26 @@
-"""The sessions of docs/guide-cli.md run, and print what they say; and its tables tell of every key and command."""
+"""What the pages tell people to type runs: the sessions of docs/guide-cli.md, which print what they say, and others."""
 
 import doctest
+import glob
 import json
 import re
 import shlex
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from floe.cli.main import COMMANDS
 from helpers.cli_lakes import Floe
 
-GUIDE = (Path(__file__).parent.parent.parent / "docs" / "guide-cli.md").read_text()
+ROOT = Path(__file__).parent.parent.parent
+GUIDE = (ROOT / "docs" / "guide-cli.md").read_text()
+PAGES = [
+    page
+    for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
+    if page.name not in ("public-api.md", "CHANGELOG.md")
+]
 SESSIONS = re.findall(r"^```console\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
 FILES = {
     "orders.csv": "order_id,customer,amount,ts\n1,ada,12.50,2024-05-17 10:00:00\n2,bob,7.25,2024-05-17 11:30:00\n"
@@ -53,6 +62,39 @@ def test_sessions_print_what_they_say(run: Floe) -> None:
                 found = json.dumps(done.json[filter_], separators=(",", ":")) + "\n"
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
         assert checker.check_output(normal(expected), normal(found), flags), f"$ {command}\n{found}"
+
+
+def typed(page: Path) -> list[str]:
+    """The lines with `floe` in the blocks of a page, whatever shell they are marked as, and whatever stands before."""
+    blocks = re.findall(r"^ *```[^\n`]*\n(.*?)^ *```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if re.match(r"(?:[$%>] *)?(?:\w+=\S+ +)*floe +[\w-]", line)]
+
+
+def test_the_sessions_of_the_guide_have_all_its_lines() -> None:
+    run = [f"$ {command}" for command, _ in steps() if command.startswith("floe ")]
+    assert run == [line for line in typed(ROOT / "docs" / "guide-cli.md") if line.startswith("$")]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "guide-cli.md"], ids=lambda page: page.name)
+def test_lines_of_other_pages_run(run: Floe, page: Path) -> None:
+    lines = typed(page)
+    assert lines or page.name != "README.md"
+    orders = pa.table({"order_id": [1, 2], "customer": ["ada", "bob"], "ts": pa.array([0, 1], pa.timestamp("us"))})
+    for name in ("orders-1.parquet", "orders-2.parquet"):
+        pq.write_table(orders, name)
+    for line in lines:
+        words = shlex.split(line.removeprefix("$").strip(), comments=True)[1:]
+        expanded = [one for word in words for one in (sorted(glob.glob(word)) if "*" in word else [word])]
+        done = run(*expanded)
+        assert done.code == 0, f"{page.name}: {line}\n{done.out}{done.err}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_within_sentences_are_there(page: Path) -> None:
+    known = {command.__name__ for _, command in COMMANDS}
+    for name in re.findall(r"`floe ([a-z][\w-]*)[^`]*`", page.read_text()):
+        assert name in known, f"{page.name}: floe {name}"
 
 
 def test_every_command_is_told_of() -> None:
