@@ -9,7 +9,10 @@ import pytest
 
 from floe.commit.change import Attempt
 from floe.commit.loop import Work, commit, commit_all
+from floe.commit.operations.append import FastAppend
 from floe.commit.operations.create import CreateOrReplaceTable, CreateTable, TableDefinition
+from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.expire import apply_expire, plan_expire
 from floe.commit.operations.properties import UpdateProperties
 from floe.commit.outcomes import Landing
 from floe.commit.pointer import Pointer, Proposal
@@ -20,6 +23,7 @@ from floe.errors import (
     ConflictingChange,
     InvalidInput,
     InvalidUpdate,
+    NoSuchFile,
     NoSuchTable,
     OutcomeUnknown,
     RequirementFailed,
@@ -267,6 +271,32 @@ def test_any_retryable_conflict_is_tried_again(kind: type[CommitConflict]) -> No
 
     pointer = Refusing(new_table())
     assert commit(pointer, [UpdateProperties({"owner": "me"})]).attempts == 3
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["expired", "lost"])
+def test_a_manifest_that_is_gone_is_looked_for_in_the_newer_state(lost: bool) -> None:
+    """While an append looks at the manifests of the head, somebody replaces them, and expires what he replaced."""
+    pointer = new_table()
+    first = FastAppend([data_file(path("a"))])
+    commit(pointer, [first])
+
+    def act() -> None:
+        if lost:  # and nobody has committed
+            (manifest,) = [file for file in first.written() if "-m" in file.rpartition("/")[2]]
+            pointer.storage.delete_many([manifest])
+            return
+        commit(pointer, [DeleteFiles(paths=[path("a")])])
+        commit(pointer, [FastAppend([data_file(path("b"))])])
+        apply_expire(pointer, plan_expire(pointer, older_than_ms=pointer.environment.clock.now_ms() + 1))
+
+    racing = Racing(FastAppend([data_file(path("c"))]), act)
+    if lost:
+        with pytest.raises(NoSuchFile):
+            commit(pointer, [racing])
+        assert racing.seen == [1]
+    else:
+        assert commit(pointer, [racing]).attempts == 2
+        assert live_files(loaded(pointer).metadata, pointer.storage) == {path("b"), path("c")}
 
 
 def test_a_conflicting_change_is_final() -> None:

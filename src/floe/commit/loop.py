@@ -6,6 +6,7 @@ is final:
 | what happens | what follows |
 |---|---|
 | another commit came first (`CommitConflict`, `RequirementFailed`) | a pause, and the next attempt |
+| a file of the state that was read is gone, and others have committed since (and expired it) | the same |
 | what others changed must not be built upon (`ConflictingChange`), or any other error | needless files are removed, the error is raised |
 | the answer to a swap is lost (`OutcomeUnknown`) | the pointer settles it; if it cannot, the key is searched; if that fails, `CommitStateUnknown` |
 | the changes are found in the table, at the start of any attempt | success; nothing is done again, no branch is moved |
@@ -32,6 +33,7 @@ from floe.errors import (
     CommitStateUnknown,
     FloeError,
     InvalidInput,
+    NoSuchFile,
     NoSuchTable,
     OutcomeUnknown,
     TableAlreadyExists,
@@ -137,7 +139,12 @@ class _Run:
             if (found := self._found(states)) is not None:
                 return found
             self._discard_refused(states)
-            proposals = self._proposals(states)
+            try:
+                proposals = self._proposals(states)
+            except NoSuchFile as error:
+                if not self._moved_on(states):
+                    raise
+                return CommitConflict(f"a file of the state that was read is gone: {error.message}", **error.context)
         except OutcomeUnknown as error:
             # Only the swap publishes, and it was not sent: what is unknown is the fate of a file that nobody names.
             return CommitFailed(
@@ -173,6 +180,14 @@ class _Run:
         by_pointer = {id(work.pointer): state for work, state in zip(self.works, states, strict=True)}
         refused, self.refused = self.refused, []
         discard_absent(refused, lambda proposal: by_pointer[id(proposal.pointer)])
+
+    def _moved_on(self, states: Sequence[TableState | None]) -> bool:
+        """Whether others have committed since these states were read, so that files of them may be gone."""
+        now = [work.pointer.load() for work in self.works]
+        return any(
+            old is not None and new is not None and old.location != new.location
+            for old, new in zip(states, now, strict=True)
+        )
 
     def _proposals(self, states: Sequence[TableState | None]) -> list[Proposal]:
         built = [self._build(work, state) for work, state in zip(self.works, states, strict=True)]
