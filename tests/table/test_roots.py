@@ -79,12 +79,14 @@ NAMES = json.dumps([{"field-id": 1, "names": ["id"]}])
         {"location": "/"},
         {"properties": {"write.data.path": "/"}},
         {"properties": {"write.metadata.path": "/"}},
+        {"location": ".."},
         {"properties": {"floe.files-elsewhere": "true", "floe.root.0": "/"}},
     ],
     ids=str,
 )
 def test_metadata_cannot_name_files_of_its_own_choice(uri: str, tmp_path: Path, declared: dict[str, object]) -> None:
     table = made(uri)
+    declared = {name: str(tmp_path) if value == ".." else value for name, value in declared.items()}
     poison(table, secret(tmp_path / "private"), **declared)
     with pytest.raises(errors.PathNotAllowed) as caught:
         ids(opened(uri).table("db.t"))
@@ -120,21 +122,12 @@ def test_a_table_opened_by_its_path_is_kept_to_its_folder(tmp_path: Path) -> Non
         assert ids(floe.open(path, roots=[f"{tmp_path}/wh", f"{tmp_path}/private"])) == [99]
 
 
-def test_nothing_is_written_where_only_metadata_says(tmp_path: Path) -> None:
-    table = made("sqlite:///lake.db")
-    place = Path(parse(table.metadata_location).path)
-    place.write_text(json.dumps({**json.loads(place.read_text()), "location": str(tmp_path / "private")}))
-    with pytest.raises(errors.PathNotAllowed):
-        opened("sqlite:///lake.db").table("db.t").append(ROWS)
-    assert not (tmp_path / "private").exists()
-
-
 def test_a_copied_table_is_told_how_to_be_opened(tmp_path: Path) -> None:
     table = made("./wh")
     table.append(ROWS)
     (tmp_path / "copy").mkdir()
     (tmp_path / "wh/db/t").rename(tmp_path / "copy/t")
-    with pytest.raises(errors.PathNotAllowed, match="prefixes="):
+    with pytest.raises(errors.NoSuchFile, match="prefixes="):
         ids(floe.open("copy/t"))
     assert ids(floe.open("copy/t", prefixes={f"{tmp_path}/wh/db/t": f"{tmp_path}/copy/t"})) == [1, 2]
 
@@ -158,6 +151,20 @@ def test_a_location_of_its_own_with_rows_at_once(tmp_path: Path) -> None:
     lake = opened("sqlite:///lake.db")
     lake.create_namespace("db")
     lake.create_table("db.t", data=pa.table({"id": [1, 2]}), location=str(tmp_path / "apart/t"))
+    assert ids(opened("sqlite:///lake.db").table("db.t")) == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["location", "write.data.path", "write.object-storage.path"])
+def test_folders_that_another_engine_declared_are_the_tables_own(tmp_path: Path, name: str) -> None:
+    table = made("sqlite:///lake.db")
+    place = Path(parse(table.metadata_location).path)
+    metadata = json.loads(place.read_text())
+    (metadata if name == "location" else metadata["properties"])[name] = str(tmp_path / "bulk/t")
+    if name == "write.object-storage.path":
+        metadata["properties"]["write.object-storage.enabled"] = "true"
+    place.write_text(json.dumps(metadata))
+    opened("sqlite:///lake.db").table("db.t").append(ROWS)
+    assert list((tmp_path / "bulk/t").rglob("*.parquet"))
     assert ids(opened("sqlite:///lake.db").table("db.t")) == [1, 2]
 
 

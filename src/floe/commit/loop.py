@@ -26,7 +26,7 @@ from floe.commit.cleanup import clean_failed, clean_published, clean_replaced, d
 from floe.commit.outcomes import Committed, Landing, commit_keys, find_key, is_published, settled, state_unknown
 from floe.commit.pointer import Outcome, Pointer, Proposal, SharedSwap, TableState
 from floe.commit.retry import RetryPolicy, most_patient, retry_policy
-from floe.commit.roots import allow_declared
+from floe.commit.roots import allow_changed
 from floe.errors import (
     CommitConflict,
     CommitFailed,
@@ -198,7 +198,7 @@ class _Run:
             requirements = requirements_for(
                 made.updates, None if state is None else state.metadata, replacing=made.replaces
             )
-            allow_declared(work.pointer.storage, None if state is None else state.metadata, made.metadata, lasting=True)
+            allow_changed(work.pointer.storage, None if state is None else state.metadata, made.metadata, lasting=True)
             try:
                 proposal = work.pointer.propose(state, made.metadata, updates=made.updates, requirements=requirements)
             except TableAlreadyExists as error:

@@ -1,18 +1,17 @@
 """Which folders the files of a table may be in, and who vouches for them.
 
-Whoever can put a metadata file where a table is can name any file in it, or declare `/` as its location; and a program
-that opens tables of others has more rights than they. So what metadata says of places counts for nothing by itself. A
-table's files may be touched below
+Whoever can put a metadata file where a table is can name any file in it; and a program that opens tables of others has
+more rights than they. So a table's files may be touched only below
 
 | folder | because |
 |---|---|
 | the warehouse, and where prefixes lead | who opened the catalog named them |
 | the table's folder, which is where its current metadata file lies | the catalog says so, or who opened it by its path |
-| `location`, `write.data.path`, `write.metadata.path`, … as set by a call, and folders given to `add_files` | who made that call named them |
+| `location`, `write.data.path`, `write.metadata.path`, … of the metadata, unless they are a whole file system or contain the warehouse | they are the table's declared folders, whichever engine set them |
+| such folders as a call has set them before, and folders given to `add_files` | who made that call named them |
 
 The last kind is remembered for others, in the properties of the namespace (`floe.root.…`): that is the catalog's own
-record, which a metadata file cannot forge. It holds for all tables of the namespace. What others than Floe set, such as
-a `write.data.path` in another bucket, has no such record, and needs `roots=[…]`.
+record, which a metadata file cannot forge. It holds for all tables of the namespace.
 
 With `roots=[…]` none of this counts: those folders are allowed, and no others. `floe.storage.access` enforces all of it.
 """  # noqa: E501 (a table)
@@ -26,11 +25,11 @@ from typing import Final
 
 from floe.errors import NotFound
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.storage.access import allow, is_allowed, remember, with_own_roots
+from floe.storage.access import allow, allow_declared, is_allowed, remember, with_own_roots
 from floe.storage.locations import is_below
 from floe.storage.protocol import Storage
 
-__all__ = ["FILES_ELSEWHERE", "TableRoots", "allow_declared", "allow_files", "owned_folders", "table_folder"]
+__all__ = ["FILES_ELSEWHERE", "TableRoots", "allow_changed", "allow_files", "owned_folders", "table_folder"]
 
 FILES_ELSEWHERE: Final = "floe.files-elsewhere"
 """The table property that says that the namespace knows of more folders; it allows nothing itself."""
@@ -78,7 +77,8 @@ class TableRoots:
         return self.storage
 
     def loaded(self, metadata: TableMetadata) -> None:
-        """Allows what the namespace remembers, if the table has files elsewhere."""
+        """Allows what the metadata declares, and what the namespace remembers if the table has files elsewhere."""
+        allow_declared(self.storage, owned_folders(metadata))
         elsewhere = FILES_ELSEWHERE in metadata.properties
         if elsewhere or not all(is_allowed(self.storage, folder) for folder in owned_folders(metadata)):
             allow(self.storage, self.recall())
@@ -100,10 +100,10 @@ class TableRoots:
         self._update({_ROOT + sha256(folder.encode()).hexdigest()[:16]: folder for folder in folders})
 
 
-def allow_declared(
+def allow_changed(
     storage: Storage, before: TableMetadata | None, after: TableMetadata, *, lasting: bool = False
 ) -> None:
-    """Allows the folders that a change of this process declares for a table; those that were declared are not trusted.
+    """Allows the folders that a change of this process declares for a table.
 
     What is `lasting` is remembered, but for the table's own folder, which the catalog knows.
     """

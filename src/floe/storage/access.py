@@ -7,7 +7,7 @@ sees real locations).
 | roots | what they are |
 |---|---|
 | exact | those that somebody gave (`roots=[…]`), and no others; links on local disk are followed before they are compared |
-| usual | the warehouse, and of each table what its catalog vouches for, which is added with `allow`; links are for who made them: a name below a root passes, and so does one that leads below it |
+| usual | the warehouse, and of each table what its catalog vouches for and what its metadata declares, which is added with `allow` and `allow_declared`; links are for who made them: a name below a root passes, and so does one that leads below it |
 
 `floe.commit.roots` tells what is vouched for.
 """  # noqa: E501 (a table)
@@ -31,6 +31,7 @@ __all__ = [
     "Access",
     "Ledger",
     "allow",
+    "allow_declared",
     "check_allowed",
     "is_allowed",
     "remember",
@@ -137,6 +138,25 @@ class Access(StorageWrapper):
         if new:
             self._set_roots((*self.roots, *new))
 
+    def allow_declared(self, locations: Iterable[str]) -> None:
+        """Allows folders that a table's metadata declares, but for those that are too wide to be one table's.
+
+        Too wide are a whole file system, and a folder that contains the warehouse of the table's catalog.
+
+        >>> from floe.storage.local import LocalStorage
+        >>> storage = Access(LocalStorage(), roots=["/data/wh"], exact=False).with_own_roots()
+        >>> storage.allow_declared(["/", "/data", "/bulk/t"])
+        >>> storage.roots
+        ('/data/wh', '/bulk/t')
+        """
+        self.allow(location for location in locations if not self._is_too_wide(parse(location)))
+
+    def _is_too_wide(self, folder: Location) -> bool:
+        if not folder.authority and folder.path in ("", "/"):
+            return True
+        usual = () if self._lake is None else (*self._lake._named, *self._lake._real)
+        return any(folder.contains(root) and folder != root for root in usual)
+
     def remember(self, locations: Iterable[str]) -> list[str]:
         """Allows more folders for good; those that not all tables of the lake may touch are told to its catalog."""
         asked = list(locations)
@@ -196,7 +216,7 @@ class Access(StorageWrapper):
     def _advice(self, location: str) -> str:
         roots = [*(self.roots or ()), _folder_to_allow(location)]
         told = f"if you trust this table, open it with roots={roots!r}"
-        why = "its metadata names a file that lies neither in the warehouse nor in the table's own folder"
+        why = "its metadata names a file that lies neither in the warehouse nor in a folder of the table"
         return told if self.exact else f"{told}: {why}"
 
 
@@ -223,6 +243,13 @@ def allow(storage: Storage, locations: Iterable[str]) -> None:
     asked = list(locations)
     for maps, gate in _gates(storage):
         gate.allow([_actual(maps, location) for location in asked])
+
+
+def allow_declared(storage: Storage, locations: Iterable[str]) -> None:
+    """`Access.allow_declared` for recorded locations."""
+    asked = list(locations)
+    for maps, gate in _gates(storage):
+        gate.allow_declared([_actual(maps, location) for location in asked])
 
 
 def remember(storage: Storage, locations: Iterable[str]) -> list[str]:

@@ -17,7 +17,7 @@ from floe.commit.change import Change
 from floe.commit.loop import commit
 from floe.commit.operations.create import CreateOrReplaceTable, CreateTable, ReplaceTable
 from floe.commit.pointer import Pointer, TableState
-from floe.commit.roots import allow_declared
+from floe.commit.roots import allow_changed
 from floe.errors import InvalidInput, TableAlreadyExists
 from floe.spec.metadata.apply import apply
 from floe.table.table import Table
@@ -46,7 +46,7 @@ class CreateTransaction(Transaction):
         self._pending.append(creation)
         if state is None:
             self._preview = (1, metadata)
-        allow_declared(pointer.storage, None if state is None else state.metadata, self.metadata)
+        allow_changed(pointer.storage, None if state is None else state.metadata, self.metadata)
 
     @property
     def table(self) -> Table:

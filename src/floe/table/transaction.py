@@ -23,7 +23,7 @@ from typing import Self
 from floe.commit.change import Attempt, Change, KeyedChange
 from floe.commit.cleanup import delete_uncommitted
 from floe.commit.pointer import Pointer
-from floe.commit.roots import allow_declared
+from floe.commit.roots import allow_changed
 from floe.errors import CommitStateUnknown, FloeError, InvalidInput
 from floe.formats.writers.rolling import discard
 from floe.spec.metadata.apply import apply
@@ -130,7 +130,7 @@ class PendingTable(RowChanges, LayoutActions, RefActions):
         try:
             for change in changes:
                 self._add(change)
-            allow_declared(self.storage, self._base, self.metadata)  # so that what cannot be done is said at once
+            allow_changed(self.storage, self._base, self.metadata)  # so that what cannot be done is said at once
         except FloeError:
             self._pending[:] = before  # a call that raises has no effect
             discard(self.storage, files)
@@ -167,7 +167,7 @@ class PendingTable(RowChanges, LayoutActions, RefActions):
         self._add(builder)
 
     def _finish(self, builder: Builder) -> None:
-        allow_declared(self.storage, self._base, self.metadata)
+        allow_changed(self.storage, self._base, self.metadata)
 
     def _add(self, item: Change | Builder) -> None:
         if self._closed:

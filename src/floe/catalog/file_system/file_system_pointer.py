@@ -52,7 +52,7 @@ from floe.catalog.metadata_files import (
     removed_from_log,
 )
 from floe.commit.pointer import Outcome, Proposal, TableState
-from floe.commit.roots import TableRoots
+from floe.commit.roots import TableRoots, owned_folders
 from floe.errors import (
     CommitConflict,
     FileAlreadyExists,
@@ -69,6 +69,7 @@ from floe.spec.metadata.requirements import TableRequirement
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import serialize
 from floe.spec.metadata.updates import TableUpdate
+from floe.storage.access import allow_declared
 from floe.storage.environment import Environment
 from floe.storage.locations import join, same_file
 from floe.storage.protocol import Storage
@@ -146,6 +147,8 @@ class FileSystemPointer:
         metadata = parse_metadata(data, version.location, limits=self._limits)
         if self._roots is not None:
             self._roots.loaded(metadata)
+        else:
+            allow_declared(self.storage, owned_folders(metadata))
         return VersionState(metadata, version.location, version=version, head=data[:_HEAD_BYTES])
 
     # proposing -----------------------------------------------------------------------------------------------

@@ -18,12 +18,14 @@ from floe.catalog.file_system.file_system_pointer import FileSystemPointer
 from floe.catalog.file_system.versions import direct_files
 from floe.catalog.metadata_files import read_metadata
 from floe.commit.pointer import Outcome, Pointer, Proposal, TableState
+from floe.commit.roots import owned_folders
 from floe.errors import InvalidInput, NoSuchFile, NoSuchTable, UnsupportedFeature
 from floe.spec.metadata.file_names import parse_metadata_file_name
 from floe.spec.metadata.json_reader import Limits
 from floe.spec.metadata.requirements import TableRequirement
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import TableUpdate
+from floe.storage.access import allow_declared
 from floe.storage.environment import Environment
 from floe.storage.locations import join, parse
 from floe.storage.protocol import Storage
@@ -124,9 +126,11 @@ class MetadataFilePointer:
         if self.folder is not None:
             location = _newest_of_catalog(join(self.folder, "metadata"), self.storage) or location
         try:
-            return TableState(read_metadata(self.storage, location, limits=self._limits), location)
+            metadata = read_metadata(self.storage, location, limits=self._limits)
         except NoSuchFile:
             return None
+        allow_declared(self.storage, owned_folders(metadata))
+        return TableState(metadata, location)
 
     def propose(
         self,
