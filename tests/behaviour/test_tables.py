@@ -83,6 +83,9 @@ def test_a_table_is_made_once(lake: Lake, orders: Table) -> None:
 def test_a_table_needs_a_namespace(lake: Lake) -> None:
     with pytest.raises(errors.NoSuchNamespace, match="nowhere"):
         lake.create_table("nowhere.t", "id bigint")
+    with pytest.raises(errors.NoSuchNamespace, match="nowhere"):
+        lake.create_table("nowhere.t", data=pa.table({"id": [1]}))
+    assert not lake.namespace_exists("nowhere")
     with pytest.raises(errors.InvalidName, match="names no namespace"):
         lake.create_table("t", "id bigint")
 

@@ -1,6 +1,7 @@
 """Views: queries that engines share."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,20 @@ def test_a_view_is_found_again(big: View, reconnect: Callable[[], Lake]) -> None
     assert found.properties["owner"] == "me"
     assert found.metadata.current_version.default_namespace == ("db",)
     assert found.metadata.view_uuid == big.metadata.view_uuid
+
+
+def test_a_view_has_a_place_of_its_own_or_the_catalogs(lake: Lake, tmp_path: Path) -> None:
+    options = {"schema": "one int", "location": f"{tmp_path}/elsewhere"}
+    if Capability.CUSTOM_LOCATIONS not in lake.capabilities:
+        with pytest.raises(errors.UnsupportedFeature, match="a folder of its own choice"):
+            lake.create_view("db.placed", "SELECT 1 AS one", **options)
+        return
+    view = lake.create_view("db.placed", "SELECT 1 AS one", **options)
+    assert view.metadata.location == options["location"]
+    assert view.replace("SELECT 2 AS one", schema="one int").metadata.location == options["location"]
+    options["location"] += "/still"
+    assert lake.create_view("db.placed", "SELECT 3 AS one", replace=True, **options).sql() == "SELECT 3 AS one"
+    assert lake.view("db.placed").metadata.location == options["location"]
 
 
 def test_views_are_listed(lake: Lake, big: View) -> None:

@@ -128,9 +128,51 @@ def test_create_says_everything(session: Spark, catalog: str, db: str) -> None:
         session(f"CREATE TABLE {db}.orders (id INT)")
     assert caught.value.getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
     session(f"CREATE TABLE IF NOT EXISTS {db}.orders (id INT)")
-    with pytest.raises(AnalysisException) as caught:
-        session(f"CREATE TABLE {catalog}.missing.t (id INT)")
-    assert caught.value.getCondition() == "SCHEMA_NOT_FOUND"
+
+
+def test_a_table_in_a_namespace_that_is_not_there(session: Spark, catalog: str, db: str) -> None:
+    """A folder is made with the table, as Java's catalog does; others have to be told."""
+    session(f"CREATE TABLE {db}.alike (id INT)")
+    makers = {
+        "one": lambda name: session(f"CREATE TABLE {name} (id INT)"),
+        "two.deep": lambda name: session(f"CREATE TABLE {name} AS SELECT 1 AS id"),
+        "three": lambda name: session.session.range(3).writeTo(name).create(),
+        "four": lambda name: session(f"CREATE TABLE {name} LIKE {db}.alike"),
+    }
+    for namespace, make in makers.items():
+        if catalog == "lake":
+            make(f"{catalog}.missing_{namespace}.t")
+            assert session.lake().tables(f"missing_{namespace}") == [f"missing_{namespace}.t"]
+        else:
+            with pytest.raises(AnalysisException, match=f"CREATE NAMESPACE {catalog}.missing_{namespace}") as caught:
+                make(f"{catalog}.missing_{namespace}.t")
+            assert caught.value.getCondition() == "SCHEMA_NOT_FOUND"
+            assert not session.lake(catalog).namespace_exists(f"missing_{namespace}")
+
+
+def test_names_of_catalogs_that_are_wrong(session: Spark) -> None:
+    known = r"There is no catalog named lak\. The catalogs are lake, sq and spark_catalog\. Did you mean lake\.db"
+    for statement in (
+        "SELECT * FROM lak.db.t",
+        "CREATE TABLE lak.db.t (id INT) USING iceberg",
+        "CREATE TABLE lak.db.t AS SELECT 1 AS id",
+        "INSERT INTO lak.db.t VALUES (1)",
+        "DELETE FROM lak.db.t",
+    ):
+        with pytest.raises(AnalysisException, match=known) as caught:
+            session(statement)
+        assert caught.value.getCondition() == "REQUIRES_SINGLE_PART_NAMESPACE"
+    for statement in ("USE lak.db", "SHOW TABLES IN lak.db"):
+        with pytest.raises(AnalysisException, match=known):
+            session(statement)
+    with pytest.raises(AnalysisException, match=known):
+        session.session.table("lak.db.t")
+    for statement in (
+        "CREATE TABLE default.x (id INT) USING iceberg",
+        "CREATE TABLE x USING iceberg AS SELECT 1 AS id",
+    ):
+        with pytest.raises(PySparkException, match=r"write lake\.default\.x, or USE lake before"):
+            session(statement)
 
 
 @pytest.mark.parametrize(

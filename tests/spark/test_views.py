@@ -1,5 +1,7 @@
 """Views in SQL, over both catalogs: what statements say, what is stored, and views that others stored."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
@@ -36,6 +38,68 @@ def test_a_view_is_stored_as_iceberg_stores_views(session: Spark, catalog: str, 
     assert (version.default_catalog, version.default_namespace) == (None, ("views",))
     assert view.properties["spark.query-column-names"] == "next,name"
     assert (view.properties["comment"], view.properties["x"]) == ("all of t", "1")
+
+
+def test_a_list_of_columns_names_what_the_query_does_not(session: Spark, catalog: str, db: str) -> None:
+    session(f"CREATE VIEW {db}.listed (a, b) AS SELECT id, upper(name) FROM {db}.t")
+    assert session.sorted(f"SELECT a, b FROM {db}.listed WHERE b IS NOT NULL") == [(1, "A"), (2, "B")]
+    session(
+        f"CREATE OR REPLACE VIEW {db}.listed (c COMMENT 'with, a comma', n COMMENT 'how many') "
+        f"AS SELECT concat(name, ',', name), count(*) FROM {db}.t GROUP BY name"
+    )
+    assert session.sorted(f"SELECT n, c FROM {db}.listed") == [(1, "a,a"), (1, "b,b"), (1, None)]
+    fields = session.lake(catalog).view("views.listed").schema.fields
+    assert [(field.name, field.doc) for field in fields] == [("c", "with, a comma"), ("n", "how many")]
+    session(f"CREATE VIEW IF NOT EXISTS {db}.largest_id (id) AS SELECT max(id) FROM {db}.t")
+    assert session.one(f"SELECT id FROM {db}.largest_id") == 3
+    session(f"ALTER VIEW {db}.largest_id AS SELECT min(id) AS least FROM {db}.t")
+    assert session.one(f"SELECT least FROM {db}.largest_id") == 1
+    for statement in (f"CREATE VIEW {db}.unnamed AS", f"ALTER VIEW {db}.largest_id AS"):
+        with pytest.raises(AnalysisException, match="CREATE_PERMANENT_VIEW_WITHOUT_ALIAS"):
+            session(f"{statement} SELECT max(id) FROM {db}.t")
+
+
+def test_what_a_replaced_view_keeps(session: Spark, catalog: str, db: str) -> None:
+    """As with Java: properties that are not given, the comment, the place, the history."""
+    session(
+        f"CREATE VIEW {db}.kept COMMENT 'mine' TBLPROPERTIES ('a' = '1', 'version.history.num-entries' = '2') "
+        f"AS SELECT concat(name, 'x') AS n FROM {db}.t"
+    )
+    before = session.lake(catalog).view("views.kept").metadata
+    session(f"CREATE OR REPLACE VIEW {db}.kept TBLPROPERTIES ('b' = '2') AS SELECT 1 AS one")
+    session(f"CREATE OR REPLACE VIEW {db}.kept (x) TBLPROPERTIES ('a' = '3') AS SELECT concat('a', 'b')")
+    view = session.lake(catalog).view("views.kept")
+    kept = {key: view.properties[key] for key in ("a", "b", "comment", "version.history.num-entries")}
+    assert kept == {"a": "3", "b": "2", "comment": "mine", "version.history.num-entries": "2"}
+    assert (view.metadata.view_uuid, view.metadata.location) == (before.view_uuid, before.location)
+    assert [version.version_id for version in view.metadata.versions] == [2, 3]
+    assert session.one(f"SELECT x FROM {db}.kept") == "ab"
+
+
+def test_the_place_of_a_view(session: Spark, catalog: str, db: str, tmp_path: Path) -> None:
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    make = f"VIEW {db}.placed TBLPROPERTIES ('location' = '{{}}') AS SELECT {{}} AS one"
+    if catalog == "lake":
+        with pytest.raises(PySparkException, match="a folder of its own choice"):
+            session("CREATE " + make.format(first, 1))
+        own = session.lake().catalog.default_location(("views", "placed"))
+        session("CREATE " + make.format(f"file:{own}/", 1))
+        assert session.one(f"SELECT one FROM {db}.placed") == 1
+        return
+    session("CREATE " + make.format(first, 1))
+    view = session.lake(catalog).view("views.placed")
+    assert view.metadata.location == first
+    assert "location" not in view.properties
+    assert len(list((tmp_path / "first" / "metadata").iterdir())) == 1
+    session(f"ALTER VIEW {db}.placed SET TBLPROPERTIES ('a' = '1')")
+    session(f"CREATE OR REPLACE VIEW {db}.placed AS SELECT 2 AS one")
+    assert session.lake(catalog).view("views.placed").metadata.location == first
+    session("CREATE OR REPLACE " + make.format(second, 3))
+    assert session.lake(catalog).view("views.placed").metadata.location == second
+    assert len(list((tmp_path / "second" / "metadata").iterdir())) == 1
+    assert session.one(f"SELECT one FROM {db}.placed") == 3
+    with pytest.raises(PySparkException, match="location is a reserved"):
+        session(f"ALTER VIEW {db}.placed SET TBLPROPERTIES ('location' = '{first}')")
 
 
 def test_a_view_sees_what_the_table_holds_now(session: Spark, db: str) -> None:
@@ -77,6 +141,37 @@ def test_views_are_shown(session: Spark, db: str) -> None:
     session(f"DROP VIEW {db}.shown")
     session(statement)
     assert session.sorted(f"SELECT a FROM {db}.shown") == [(1,), (2,), (3,)]
+
+
+def test_lists_of_tables_and_views(session: Spark, catalog: str, db: str) -> None:
+    """SHOW TABLES has tables alone; tools such as dbt ask SHOW TABLE EXTENDED for all, and what each is."""
+    session(f"CREATE NAMESPACE {catalog}.listing")
+    session(f"CREATE TABLE {catalog}.listing.ta (id INT)")
+    session(f"CREATE VIEW {catalog}.listing.vi (n COMMENT 'a number') COMMENT 'it' AS SELECT id FROM {db}.t")
+    session(f"CREATE VIEW {catalog}.listing.wide AS SELECT 1 AS one")
+    session("CREATE OR REPLACE TEMPORARY VIEW vi_of_a_moment AS SELECT 1 AS one")
+    try:
+        assert session(f"SHOW TABLES IN {catalog}.listing") == [("listing", "ta", False)]
+        assert [row[1] for row in session(f"SHOW VIEWS IN {catalog}.listing")] == ["vi", "wide"]
+        rows = session(f"SHOW TABLE EXTENDED IN {catalog}.listing LIKE 'ta|vi*'")
+    finally:
+        session("DROP VIEW vi_of_a_moment")
+    assert [row[:3] for row in rows] == [
+        ("listing", "ta", False),
+        ("listing", "vi", False),
+        ("", "vi_of_a_moment", True),
+    ]
+    table, view = (row[3].splitlines() for row in rows[:2])
+    assert {"Type: MANAGED", "Provider: iceberg"} <= set(table)
+    assert {"Table: vi", "Type: VIEW", "Provider: iceberg", "Comment: it", f"View Text: SELECT id FROM {db}.t"} <= set(
+        view
+    )
+    assert " |-- n: integer (nullable = true)" in view
+    session(f"USE {catalog}.listing")
+    try:
+        assert [row[1] for row in session("show table extended like 'vi|w*'")] == ["vi", "wide"]
+    finally:
+        session("USE spark_catalog.default")
 
 
 def test_views_that_others_made_are_read_by_the_places_of_their_columns(session: Spark, catalog: str, db: str) -> None:

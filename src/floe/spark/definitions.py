@@ -6,12 +6,15 @@ SHOW CREATE TABLE gives a statement that makes the same table again, so what it 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from floe.errors import InvalidInput
+from floe.catalog.identifiers import format_identifier
+from floe.catalog.protocol import Capability
+from floe.errors import InvalidInput, NamespaceAlreadyExists, NoSuchNamespace
 from floe.spark.columns import CURRENT_DEFAULT, SparkType, table_schema
 from floe.spec.metadata.properties import FORMAT_VERSION
 from floe.spec.partitioning.building import build_spec
@@ -19,10 +22,12 @@ from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.schema import Schema
 from floe.spec.sorting import SortOrder, build_order
 from floe.spec.types import Field, Type
+from floe.table.column_text import name_text
+from floe.table.lake import Lake
 from floe.table.table import Table
 from floe.table.terms import spelled_sort_terms
 
-__all__ = ["NewTable", "new_table", "shown_properties", "split_terms", "table_like"]
+__all__ = ["NewTable", "make_room", "new_table", "no_such_namespace", "shown_properties", "split_terms", "table_like"]
 
 SORT_ORDER: Final = "sort-order"
 IDENTIFIER_FIELDS: Final = "identifier-fields"
@@ -150,6 +155,33 @@ def table_like(table: Table, given: Mapping[str, str]) -> NewTable:
         {**copied, **{key: value for key, value in given.items() if key not in _NOT_STORED}},
         table.format_version if version is None else int(version),
         given.get(LOCATION),
+    )
+
+
+def make_room(lake: Lake, catalog: str, name: tuple[str, ...]) -> None:
+    """Make the namespace of a new table where it is but a folder, as Java's catalog of folders does.
+
+    Other catalogs are asked for it by name.
+
+    >>> import floe
+    >>> make_room(floe.connect("memory:"), "lake", ("db", "t"))
+    Traceback (most recent call last):
+    floe.errors.NoSuchNamespace: there is no such namespace; make it first: CREATE NAMESPACE lake.db (namespace: db)
+    """
+    namespace = name[:-1]
+    if not namespace or lake.namespace_exists(namespace):
+        return
+    if Capability.CUSTOM_LOCATIONS in lake.capabilities:
+        raise no_such_namespace(catalog, namespace)
+    with contextlib.suppress(NamespaceAlreadyExists):  # somebody else did
+        lake.create_namespace(namespace)
+
+
+def no_such_namespace(catalog: str, namespace: tuple[str, ...]) -> NoSuchNamespace:
+    """The error that says how a namespace is made."""
+    statement = f"CREATE NAMESPACE {'.'.join(map(name_text, (catalog, *namespace)))}"
+    return NoSuchNamespace(
+        "there is no such namespace", hint=f"make it first: {statement}", namespace=format_identifier(namespace)
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from floe.spark.bridge.exceptions import with_advice
 from floe.spark.bridge.function_rule import install_function_rule
 from floe.spark.bridge.jvm import Jvm, jvm_of
 from floe.spark.bridge.provider import install_format
@@ -21,6 +24,7 @@ from floe.spark.configured import (
     check_settings,
     configured_catalogs,
 )
+from floe.spark.extended_sql.advice import advice_for
 from floe.spark.extended_sql.answering import answer
 from floe.spark.provider import found_table
 from floe.spark.requirements import check_catalog_names, check_session
@@ -52,10 +56,25 @@ class FloeSession(SparkSession):
         One that changes rows is run again after conflicts if its table says so (`write.conflict.retries`).
         """
         run = super().sql
-        answered = answer(self, self._floe_catalogs, sqlQuery, run)
-        if answered is not None:
-            return answered
-        return again_after_conflicts(jvm_of(self), lambda: run(sqlQuery, args, **kwargs))
+        with self._advising():
+            answered = answer(self, self._floe_catalogs, sqlQuery, run)
+            if answered is not None:
+                return answered
+            return again_after_conflicts(jvm_of(self), lambda: run(sqlQuery, args, **kwargs))
+
+    def table(self, tableName: str) -> DataFrame:
+        """The rows of a table."""
+        with self._advising():
+            return super().table(tableName)
+
+    @contextmanager
+    def _advising(self) -> Iterator[None]:
+        """Errors about a catalog's name tell which catalogs there are."""
+        try:
+            yield
+        except PySparkException as error:
+            advice = advice_for(error, list(self._floe_catalogs))
+            raise error if advice is None else with_advice(error, advice) from None
 
     def newSession(self) -> SparkSession:
         """Another session with its own settings and temporary views, and the same catalogs."""

@@ -47,7 +47,7 @@ from floe.table.evolution import as_schema
 from floe.table.lake_transaction import LakeTransaction
 from floe.table.secrets import hide_password, is_secret_name
 from floe.table.table import Table
-from floe.table.view import View, new_view, view_version
+from floe.table.view import View, check_can_be_placed, new_view, view_version
 
 __all__ = ["Lake", "Name"]
 
@@ -277,6 +277,13 @@ class Lake:
         definition = _definition(schema, partition_by, sort_by, format_version, properties)
         pointer = self._catalog.pointer(identifier)
         state = pointer.load()
+        if state is None and not self._catalog.namespace_exists(identifier[:-1]):
+            # asked before rows are written, which make folders
+            raise NoSuchNamespace(
+                "there is no such namespace",
+                hint="make it first, with create_namespace",
+                namespace=format_identifier(identifier[:-1]),
+            )
         place = self._location(identifier, location)
         if or_replace:
             given = None if location is None else place
@@ -360,13 +367,15 @@ class Lake:
         default_namespace: Name | None = None,
         default_catalog: str | None = None,
         properties: Mapping[str, str] | None = None,
+        location: str | None = None,
         replace: bool = False,
     ) -> View:
         """Make a view: a query in a dialect, or several queries by dialect, and the columns that it has.
 
-        With `replace`, a view that is there gets a new version. Bare names in the query are looked for in
-        `default_namespace`, by default the view's own, and names without a catalog in `default_catalog`, by default
-        the view's own too.
+        With `replace`, a view that is there gets a new version, and keeps the properties that are not given. Bare
+        names in the query are looked for in `default_namespace`, by default the view's own, and names without a
+        catalog in `default_catalog`, by default the view's own too. Metadata files are written to `location` where
+        the catalog keeps locations.
         """
         identifier = parse_identifier(name)
         namespace = identifier[:-1] if default_namespace is None else parse_namespace(default_namespace)
@@ -374,7 +383,7 @@ class Lake:
         metadata = new_view(
             schema,
             version,
-            location=self._catalog.default_location(identifier),
+            location=self._location(identifier, location),
             properties=properties,
             environment=self._environment,
         )
@@ -390,6 +399,7 @@ class Lake:
                 default_namespace=namespace,
                 default_catalog=default_catalog,
                 properties=properties,
+                location=location,
             )
         return View(self._catalog, identifier, metadata, self._environment)
 
@@ -455,12 +465,8 @@ class Lake:
         return str(self._environment.ids.uuid())
 
     def _location(self, identifier: Identifier, given: str | None) -> str:
-        if given is not None and Capability.CUSTOM_LOCATIONS not in self.capabilities:
-            raise UnsupportedFeature(
-                "this catalog puts each table into a folder of its own choice",
-                hint="leave out the location, or use a catalog that keeps locations, such as a SQL database",
-                table=format_identifier(identifier),
-            )
+        if given is not None:
+            check_can_be_placed(self._catalog, identifier)
         return self._catalog.default_location(identifier) if given is None else parse(given).text
 
     def _advice(self, identifier: Identifier) -> str:

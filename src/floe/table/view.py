@@ -7,18 +7,19 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 
 from floe.catalog.identifiers import Identifier, format_identifier
-from floe.catalog.protocol import Catalog
-from floe.errors import CommitConflict
-from floe.spec.metadata.updates import RemoveProperties, SetProperties
+from floe.catalog.protocol import Capability, Catalog
+from floe.errors import CommitConflict, UnsupportedFeature
+from floe.spec.metadata.updates import RemoveProperties, SetLocation, SetProperties
 from floe.spec.metadata.uuids import check_same_view
 from floe.spec.schemas.schema import Schema
 from floe.spec.views.view_metadata import SqlRepresentation, ViewMetadata, ViewVersion
 from floe.spec.views.view_updates import ViewUpdate, apply_to_view, view_creation_updates, view_replacement_updates
 from floe.storage.environment import Environment
+from floe.storage.locations import parse
 from floe.table.cards import view_card
 from floe.table.evolution import as_schema
 
-__all__ = ["View", "new_view", "view_version"]
+__all__ = ["View", "check_can_be_placed", "new_view", "view_version"]
 
 
 class View:
@@ -86,11 +87,15 @@ class View:
         default_catalog: str | None = None,
         properties: Mapping[str, str] | None = None,
         removed: Collection[str] = (),
+        location: str | None = None,
     ) -> View:
         """Make another query the current version; `CommitConflict` if somebody else changed the view meanwhile.
 
-        The same commit sets the properties that are given, and removes those of which the names are.
+        The same commit sets the properties that are given, and removes those of which the names are; metadata files go
+        to `location` from then on.
         """
+        if location is not None:
+            check_can_be_placed(self._catalog, self._identifier)
         namespace = self._metadata.current_version.default_namespace if default_namespace is None else default_namespace
         version = view_version(sql, dialect, namespace, self._environment.clock.now_ms(), default_catalog)
         updates = [*view_replacement_updates(as_schema(schema), version)]
@@ -98,6 +103,8 @@ class View:
             updates.append(SetProperties(dict(properties)))
         if removed:
             updates.append(RemoveProperties(tuple(removed)))
+        if location is not None:
+            updates.append(SetLocation(parse(location).text))
         return self._update(*updates)
 
     def set_properties(self, properties: Mapping[str, str]) -> View:
@@ -125,6 +132,16 @@ class View:
 
     def _repr_html_(self) -> str:
         return view_card(self.name, self._metadata).html()
+
+
+def check_can_be_placed(catalog: Catalog, identifier: Identifier) -> None:
+    """Raise if a catalog says itself where the files of a table or view are."""
+    if Capability.CUSTOM_LOCATIONS not in catalog.capabilities:
+        raise UnsupportedFeature(
+            "this catalog puts each table and view into a folder of its own choice",
+            hint="leave out the location, or use a catalog that keeps locations, such as a SQL database",
+            name=format_identifier(identifier),
+        )
 
 
 def new_view(

@@ -81,8 +81,9 @@ ALTER NAMESPACE {catalog}.{ns}.described SET PROPERTIES ('a' = '3');
 ALTER NAMESPACE {catalog}.{ns}.nowhere SET PROPERTIES ('a' = '3');
 --! SCHEMA_NOT_FOUND
 
+--@ sq
 CREATE TABLE {catalog}.{ns}.nowhere.t (id INT);
---! SCHEMA_NOT_FOUND
+--! CREATE NAMESPACE {catalog}.{ns}.nowhere
 
 SHOW TABLES IN {catalog}.{ns}.nowhere;
 --! SCHEMA_NOT_FOUND
@@ -101,7 +102,7 @@ SELECT `a column`, `b.c` FROM {catalog}.{ns}.`with.dot`.`a table`;
 --> 1 | 2
 
 --@ lake
-DROP TABLE {catalog}.{ns}.`with.dot`.`a table` PURGE;
+DROP TABLE {catalog}.{ns}.`with.dot`.`a table`;
 
 --@ lake
 DROP NAMESPACE {catalog}.{ns}.`with.dot`;

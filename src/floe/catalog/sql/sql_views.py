@@ -84,7 +84,7 @@ class SqlViews:
         if current != base:
             raise CommitConflict("somebody else changed the view", view=format_identifier(identifier))
         records = store.records()
-        location = self._write(record, metadata)
+        location = self._write(record, metadata, moved=_metadata_folder(metadata) != _metadata_folder(base))
 
         def work(session: Session) -> None:
             if not records.update(session, Kind.VIEW, identifier, record.location, location):
@@ -133,8 +133,8 @@ class SqlViews:
             error.with_context(view=format_identifier(record.identifier), file=record.location)
             raise
 
-    def _write(self, base: Record | None, metadata: ViewMetadata) -> str:
-        """Writes the metadata to a file of its own, and says where."""
+    def _write(self, base: Record | None, metadata: ViewMetadata, *, moved: bool = False) -> str:
+        """Writes the metadata to a file of its own, and says where: if it is `moved`, where the caller asks for."""
         gzip = _is_compressed(metadata)
         found = parse_metadata_file_name(base.location) if base is not None else None
         version = found.version if found is not None and found.version is not None else -1
@@ -143,7 +143,7 @@ class SqlViews:
         self._store.schema.check_lengths(metadata_location=location)
         text = serialize_view(metadata)
         content = compressed(text) if gzip else text
-        storage = self._store.storage_at(location if base is None else base.location)
+        storage = self._store.storage_at(location if base is None or moved else base.location)
         try:
             storage.write(location, content)
         except OutcomeUnknown as lost:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.logger import PySparkLogger
 
@@ -40,7 +41,7 @@ from floe.errors import (
 if TYPE_CHECKING:
     from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["JavaError", "declared_error", "plain_message", "to_java", "to_python"]
+__all__ = ["JavaError", "declared_error", "plain_message", "to_java", "to_python", "with_advice"]
 
 _ANALYSIS = "catalyst.analysis."
 _PRIVATE = 2
@@ -121,6 +122,9 @@ def declared_error(jvm: Jvm, error: FloeError, name: Sequence[str]) -> JavaError
             found = jvm.sql(_ANALYSIS + "NoSuchTableException")(jvm.identifier(name))
         case NoSuchView():
             found = jvm.sql(_ANALYSIS + "NoSuchViewException")(jvm.identifier(name))
+        case NoSuchNamespace() if error.hint:
+            class_name = "sql.catalyst.analysis.NoSuchNamespaceException"
+            found = _spark_exception(jvm, class_name, f"[SCHEMA_NOT_FOUND] {error}", "SCHEMA_NOT_FOUND")
         case NoSuchNamespace():
             found = jvm.sql(_ANALYSIS + "NoSuchNamespaceException")(jvm.strings(name))
         case TableAlreadyExists():
@@ -136,13 +140,23 @@ def declared_error(jvm: Jvm, error: FloeError, name: Sequence[str]) -> JavaError
     return JavaError("", found)
 
 
-def _spark_exception(jvm: Jvm, name: str, message: str) -> Any:
+def with_advice(error: PySparkException, advice: str) -> PySparkException:
+    """The same error, with a sentence below its message."""
+    kind = type(error)
+    told = {"__module__": kind.__module__, "__str__": lambda self: f"{kind.__str__(self)}\n{advice}"}
+    error.__class__ = type(kind.__name__, (kind,), told)
+    return error
+
+
+def _spark_exception(jvm: Jvm, name: str, message: str, condition: str | None = None) -> Any:
     """An exception of Spark's own with our message: the constructor is private, as Spark's are of its error classes."""
     for constructor in jvm.reflected(f"org.apache.spark.{name}").getDeclaredConstructors():
         types = [parameter.getName() for parameter in constructor.getParameterTypes()]
         if constructor.getModifiers() & _PRIVATE and types[0] == "java.lang.String":
             constructor.setAccessible(True)
             rest = [_nothing(jvm, type_) for type_ in types[1:]]
+            if condition is not None:
+                rest[1] = jvm.some(condition)
             return constructor.newInstance(jvm.array("java.lang.Object", [message, *rest]))
     return jvm.named("java.lang.RuntimeException")(message)
 

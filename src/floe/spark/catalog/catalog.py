@@ -20,7 +20,7 @@ from floe.spark.catalog.alterations import alter
 from floe.spark.catalog.functions import LakeFunctions
 from floe.spark.catalog.procedures import LakeProcedures
 from floe.spark.catalog.views import LakeViews
-from floe.spark.definitions import LOCATION, NewTable, new_table, table_like
+from floe.spark.definitions import LOCATION, NewTable, make_room, new_table, table_like
 from floe.spark.names import AsOf, Selected, readings, version_as_of
 from floe.spark.row_level.target import changes_rows
 from floe.spark.tables.analyzing import analysis_of_all
@@ -158,7 +158,9 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
         """Make a table."""
         name = self.jvm.read_identifier(identifier)
         with self._telling_of_table(name):
-            table = self.lake.create_table(name, **self._definition(name, definition).arguments())
+            made = self._definition(name, definition)
+            make_room(self.lake, self._name, name)
+            table = self.lake.create_table(name, **made.arguments())
         return self._table(name, table)
 
     def stageCreate(self, identifier: Any, *definition: Any) -> Any:
@@ -180,6 +182,7 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
         name = self.jvm.read_identifier(identifier)
         with self._telling_of_table(name):
             made = self._definition(name, definition)
+            make_room(self.lake, self._name, name)
             transaction = self.lake.create_table_transaction(name, **made.arguments(), or_replace=replacing)
         return StagedSparkTable(self.jvm, (self._name, *name), transaction)
 
@@ -192,6 +195,7 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
         given = self.jvm.read_map(info.properties())
         with self._telling_of_table(name):
             made = table_like(like.table, given)
+            make_room(self.lake, self._name, name)
             table = self.lake.create_table(name, **made.arguments())
         return self._table(name, table)
 

@@ -11,7 +11,8 @@ from floe.errors import FloeError, NoSuchNamespace, NoSuchTable, NoSuchView, Vie
 from floe.spark.bridge.exceptions import declared_error
 from floe.spark.bridge.interfaces.catalogs import RelationCatalog
 from floe.spark.bridge.views import read_view, spark_view
-from floe.spark.tables.view import ViewDefinition, change_view, create_view, defined
+from floe.spark.definitions import no_such_namespace
+from floe.spark.tables.view import ViewDefinition, change_view, create_or_replace_view, create_view, defined
 from floe.table.lake import Lake
 
 __all__ = ["LakeViews"]
@@ -55,6 +56,7 @@ class LakeViews(RelationCatalog):
         """Make a view."""
         name = self.jvm.read_identifier(identifier)
         try:
+            self._check_namespace(name)
             create_view(self.lake, name, self._definition_of(view))
         except FloeError as error:
             raise self._view_error(error, name) from None
@@ -70,10 +72,14 @@ class LakeViews(RelationCatalog):
         return view
 
     def createOrReplaceView(self, identifier: Any, view: Any) -> Any:
-        """One or the other."""
-        if self.viewExists(identifier):
-            return self.replaceView(identifier, view)
-        return self.createView(identifier, view)
+        """One or the other: what the statement does not say stays."""
+        name = self.jvm.read_identifier(identifier)
+        try:
+            self._check_namespace(name)
+            create_or_replace_view(self.lake, name, self._definition_of(view))
+        except FloeError as error:
+            raise self._view_error(error, name) from None
+        return view
 
     def dropView(self, identifier: Any) -> bool:
         """Remove a view."""
@@ -123,6 +129,10 @@ class LakeViews(RelationCatalog):
         """What Spark gives; names that were looked for in this catalog are so whatever its name is elsewhere."""
         found = ViewDefinition(**read_view(self.jvm, view))
         return replace(found, catalog=None) if found.catalog == self._name else found
+
+    def _check_namespace(self, name: tuple[str, ...]) -> None:
+        if not self.lake.namespace_exists(name[:-1]):
+            raise no_such_namespace(self._name, name[:-1])
 
     @property
     def _has_views(self) -> bool:

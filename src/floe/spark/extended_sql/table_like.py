@@ -5,7 +5,7 @@ from __future__ import annotations
 from floe.errors import FloeError, NoSuchNamespace
 from floe.spark.bridge.exceptions import declared_error, to_python
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.definitions import table_like
+from floe.spark.definitions import make_room, table_like
 from floe.spark.extended_sql.parsing import CreateTableLike
 from floe.spark.extended_sql.views import Place
 
@@ -19,6 +19,7 @@ def create_table_like(jvm: Jvm, place: Place, source: Place, statement: CreateTa
         return
     like = source.lake.table(source.name)
     try:
+        make_room(lake, place.catalog, name)
         lake.create_table(name, **table_like(like, statement.properties).arguments())
     except FloeError as error:
         told = declared_error(jvm, error, name[:-1] if isinstance(error, NoSuchNamespace) else name)

@@ -1,4 +1,7 @@
-"""Statements about views, run by Floe where Spark itself has views in its own catalog only (before 4.2)."""
+"""Statements about views, run by Floe where Spark itself has views in its own catalog only (before 4.2).
+
+SHOW TABLE EXTENDED is Spark's on every version, and leaves views out: they are added here.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,22 @@ from floe.spark.bridge.view_statements import (
     ViewStatement,
     check_query,
 )
+from floe.spark.definitions import no_such_namespace
 from floe.spark.literals import quoted
-from floe.spark.tables.view import NOT_SHOWN, ViewDefinition, change_view, create_view, defined, with_properties
+from floe.spark.tables.view import (
+    NOT_SHOWN,
+    ViewDefinition,
+    change_view,
+    check_not_reserved,
+    create_or_replace_view,
+    create_view,
+    defined,
+    with_properties,
+)
 from floe.table.column_text import name_text
 from floe.table.lake import Lake
 
-__all__ = ["Place", "run_view_statement"]
+__all__ = ["Place", "run_view_statement", "show_extended"]
 
 Query = Callable[[str], DataFrame]
 """Spark's own `sql`."""
@@ -47,7 +60,7 @@ class Place:
 def run_view_statement(
     jvm: Jvm, session: SparkSession, query: Query, place: Place, statement: ViewStatement
 ) -> DataFrame | None:
-    """Run the statement; rows only for SHOW VIEWS."""
+    """Run the statement; rows only for SHOW."""
     lake, name = place.lake, place.name
     try:
         match statement:
@@ -63,9 +76,13 @@ def run_view_statement(
                 made = _definition(jvm, query, place, statement.query, (), known.properties, known.schema_mode)
                 change_view(view, made)
             case SetProperties():
-                with_properties(lake.view(name), statement.properties, [])
+                view = lake.view(name)
+                check_not_reserved(statement.properties, view)
+                with_properties(view, statement.properties, [])
             case UnsetProperties():
-                with_properties(lake.view(name), {}, list(statement.keys))
+                view = lake.view(name)
+                check_not_reserved(dict.fromkeys(statement.keys, ""), view)
+                with_properties(view, {}, list(statement.keys))
             case RenameView():
                 lake.rename_view(name, _new_name(place, statement.new_name))
             case DropView():
@@ -84,11 +101,10 @@ def _create(jvm: Jvm, query: Query, place: Place, statement: CreateView) -> None
     made = _definition(
         jvm, query, place, statement.query, statement.columns, statement.properties, statement.schema_mode
     )
-    if statement.replace and lake.view_exists(name):
-        change_view(lake.view(name), made)
-        return
     try:
-        create_view(lake, name, made)
+        if not lake.namespace_exists(name[:-1]):
+            raise no_such_namespace(place.catalog, name[:-1])
+        (create_or_replace_view if statement.replace else create_view)(lake, name, made)
     except ViewAlreadyExists:
         if lake.table_exists(name):
             raise TableAlreadyExists("there is a table of that name") from None
@@ -125,6 +141,41 @@ def _show(jvm: Jvm, session: SparkSession, place: Place, pattern: str | None) ->
         found = jvm.matching(found, pattern)
     rows = [(".".join(place.name), name, False) for name in found]
     return session.createDataFrame(rows, _LISTED)
+
+
+def show_extended(jvm: Jvm, session: SparkSession, query: Query, text: str, place: Place, pattern: str) -> DataFrame:
+    """The rows of SHOW TABLE EXTENDED with those of the views, behind the tables."""
+    frame = query(text)
+    rows = [tuple(row) for row in frame.collect()]
+    namespace = ".".join(map(name_text, place.name))
+    names = jvm.matching([view[-1] for view in place.lake.catalog.views(place.name)], pattern)
+    views = [(namespace, name, False, _information(jvm, place, (*place.name, name))) for name in names]
+    of_tables = [row for row in rows if not row[2]]
+    return session.createDataFrame([*of_tables, *views, *(row for row in rows if row[2])], frame.schema)
+
+
+def _information(jvm: Jvm, place: Place, name: tuple[str, ...]) -> str:
+    """What there is to know about a view, as Spark tells it of a table."""
+    definition = defined(place.lake.view(name))
+    properties = definition.properties
+    own = sorted(f"{key}={value}" for key, value in properties.items() if key not in NOT_SHOWN)
+    told = {
+        "Catalog": place.catalog,
+        "Namespace": ".".join(map(name_text, name[:-1])),
+        "Table": name[-1],
+        "Type": "VIEW",
+        "Comment": properties.get("comment"),
+        "Location": properties["location"],
+        "Provider": properties["provider"],
+        "Owner": properties.get("owner"),
+        "Table Properties": f"[{', '.join(own)}]" if own else None,
+        "View Text": definition.query,
+        "View Catalog and Namespace": ".".join(
+            map(name_text, (definition.catalog or place.catalog, *definition.namespace))
+        ),
+        "Schema": jvm.data_type(definition.columns).treeString(),
+    }
+    return "".join(f"{key}: {value}\n" for key, value in told.items() if value is not None)
 
 
 def _statement(place: Place) -> str:

@@ -1,7 +1,8 @@
 """Views as Spark sees them, and as Iceberg stores them: the query's text, the columns, where its names are looked for.
 
 Java's catalog keeps what Spark needs to know about the query's own columns in a property; so do we. A view that others
-made without it is matched by the places of its columns.
+made without it is matched by the places of its columns. As with Java's, the property `location` of a statement that
+makes a view is where its metadata files are.
 """
 
 from __future__ import annotations
@@ -10,12 +11,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from floe.errors import UnsupportedFeature
 from floe.spark.columns import SparkType, spark_schema, table_schema
 from floe.spec.views.view_metadata import ViewMetadata
+from floe.storage.locations import same_file
 from floe.table.lake import Lake
 from floe.table.view import View
 
-__all__ = ["NOT_SHOWN", "ViewDefinition", "change_view", "create_view", "defined", "with_properties"]
+__all__ = [
+    "NOT_SHOWN",
+    "ViewDefinition",
+    "change_view",
+    "check_not_reserved",
+    "create_or_replace_view",
+    "create_view",
+    "defined",
+    "with_properties",
+]
 
 QUERY_COLUMNS: Final = "spark.query-column-names"
 """Java's name for the columns that the query itself gives, with commas."""
@@ -77,12 +89,14 @@ def defined(view: View) -> ViewDefinition:
 
 def shown_properties(metadata: ViewMetadata) -> dict[str, str]:
     """The properties that Spark shows: the view's own, and what else there is to know about it."""
-    own = {key: value for key, value in metadata.properties.items() if key not in (QUERY_COLUMNS, SCHEMA_MODE)}
-    return {
-        "provider": "iceberg",
-        "location": metadata.location,
-        **own,
-    }
+    hidden = (QUERY_COLUMNS, SCHEMA_MODE, *_SHOWN)
+    own = {key: value for key, value in metadata.properties.items() if key not in hidden}
+    return {**_known(metadata), **own}
+
+
+def _known(metadata: ViewMetadata) -> dict[str, str]:
+    """What is shown as properties of a view that are none."""
+    return {"provider": "iceberg", "location": metadata.location, "format-version": str(metadata.format_version)}
 
 
 def create_view(lake: Lake, name: tuple[str, ...], definition: ViewDefinition) -> View:
@@ -94,11 +108,24 @@ def create_view(lake: Lake, name: tuple[str, ...], definition: ViewDefinition) -
         default_namespace=definition.namespace,
         default_catalog=definition.catalog,
         properties=_stored_properties(definition),
+        location=_other_location(definition, lake.catalog.default_location(name)),
     )
+
+
+def create_or_replace_view(lake: Lake, name: tuple[str, ...], definition: ViewDefinition) -> View:
+    """Store a view; one that is there keeps its history, and what the definition does not say (as Java's do)."""
+    if not lake.view_exists(name):
+        return create_view(lake, name, definition)
+    view = lake.view(name)
+    given = _stored_properties(definition)
+    removed = [key for key in (QUERY_COLUMNS, SCHEMA_MODE) if key in view.properties and key not in given]
+    location = _other_location(definition, view.metadata.location)
+    return _replaced(view, definition, given, removed, location)
 
 
 def change_view(view: View, definition: ViewDefinition) -> View:
     """Make a view what the definition says: one commit, and no new version if only the properties differ."""
+    check_not_reserved({**_known(view.metadata), **definition.properties}, view)
     given = _stored_properties(definition)
     removed = [key for key in view.properties if key not in given]
     known = defined(view)
@@ -110,6 +137,12 @@ def change_view(view: View, definition: ViewDefinition) -> View:
     )
     if same:
         return with_properties(view, given, removed)
+    return _replaced(view, definition, given, removed)
+
+
+def _replaced(
+    view: View, definition: ViewDefinition, given: Mapping[str, str], removed: list[str], location: str | None = None
+) -> View:
     return view.replace(
         definition.query,
         schema=table_schema(definition.columns),
@@ -117,7 +150,28 @@ def change_view(view: View, definition: ViewDefinition) -> View:
         default_catalog=definition.catalog,
         properties=given,
         removed=removed,
+        location=location,
     )
+
+
+def _other_location(definition: ViewDefinition, usual: str) -> str | None:
+    """The place that is asked for, unless the view is there anyway."""
+    asked = definition.properties.get("location")
+    return None if asked is None or same_file(asked.rstrip("/"), usual.rstrip("/")) else asked
+
+
+def check_not_reserved(properties: Mapping[str, str], view: View) -> None:
+    """Raise if properties are to say something that only the view's metadata can."""
+    for key, value in _known(view.metadata).items():
+        if key in properties and properties[key] != value:
+            raise UnsupportedFeature(
+                f"{key} is a reserved property, which cannot be set",
+                hint="CREATE OR REPLACE VIEW … TBLPROPERTIES ('location' = …) moves a view"
+                if key == "location"
+                else "",
+                view=view.name,
+                is_now=value,
+            )
 
 
 def with_properties(view: View, given: Mapping[str, str], removed: list[str]) -> View:

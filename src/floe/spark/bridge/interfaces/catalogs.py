@@ -173,10 +173,9 @@ class RelationCatalog(TableCatalog, ViewCatalog):
         return missing(self, "loadRelation")
 
     def listRelationSummaries(self, namespace: Any) -> Any:
-        """The tables and views of a namespace, with what they are."""
+        """The tables of a namespace, with what they are: SHOW TABLES asks for it, and lists no views of Iceberg."""
         kind = self.jvm.sql("connector.catalog.TableSummary")
         found = [kind.of(identifier, "FOREIGN") for identifier in self.listTables(namespace)]
-        found += [kind.of(identifier, "VIEW") for identifier in self.listViews(namespace)]
         return self.jvm.array(CONNECTOR + "catalog.TableSummary", found)
 
 
