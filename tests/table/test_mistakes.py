@@ -237,11 +237,9 @@ def test_a_moved_table_says_how_to_open_it(tmp_path: Path) -> None:
     shutil.move(tmp_path / "old", tmp_path / "new")
     moved = floe.open(tmp_path / "new" / "db" / "t")
     for call in (moved.scan().plan, moved.inspect.files):
-        with pytest.raises(errors.PathNotAllowed, match=r"prefixes=\{.*old/db/t.*new/db/t") as caught:
+        with pytest.raises(errors.NoSuchFile, match=r"prefixes=\{.*old/db/t.*new/db/t") as caught:
             call()
         assert caught.value.context["table"] == moved.name
-    with pytest.raises(errors.NoSuchFile, match=r"prefixes=\{.*old/db/t.*new/db/t"):
-        floe.open(tmp_path / "new" / "db" / "t", roots=str(tmp_path)).scan().plan()
     opened = floe.open(tmp_path / "new" / "db" / "t", prefixes={str(tmp_path / "old"): str(tmp_path / "new")})
     assert opened.scan().count() == 10
 
@@ -256,7 +254,7 @@ def test_a_table_that_is_gone_says_so(tmp_path: Path) -> None:
         table.scan().plan()
 
 
-@pytest.mark.parametrize("uri", ["wh", "sqlite:///lake.db", "memory:"])
+@pytest.mark.parametrize("uri", ["./wh", "sqlite:///lake.db", "memory:"])
 def test_an_option_with_a_typing_mistake(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(errors.FloeError, match=r"no option prefxes; did you mean prefixes\?"):
