@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from floe import errors, spec
     from floe.arrow.values.given import lit
+    from floe.commit.operations.snapshot_summary import commit_properties
     from floe.spark.session import attach
     from floe.spark.starting import spark
     from floe.spec.expressions.dsl import col
@@ -34,6 +35,7 @@ __all__ = [
     "__version__",
     "attach",
     "col",
+    "commit_properties",
     "connect",
     "errors",
     "lit",
@@ -48,6 +50,7 @@ _HOMES = {
     "Table": "floe.table.table",
     "attach": "floe.spark.session",
     "col": "floe.spec.expressions.dsl",
+    "commit_properties": "floe.commit.operations.snapshot_summary",
     "connect": "floe.table.connecting",
     "errors": "floe.errors",
     "lit": "floe.arrow.values.given",

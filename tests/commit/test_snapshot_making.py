@@ -26,7 +26,8 @@ from floe.commit.operations.replace_partitions import ReplacePartitions
 from floe.commit.operations.rewrite_files import RewriteFiles
 from floe.commit.operations.rewrite_manifests import RewriteManifests
 from floe.commit.operations.row_delta import RowDelta
-from floe.errors import InvalidUpdate
+from floe.commit.operations.snapshot_summary import commit_properties, properties_of_now
+from floe.errors import InvalidInput, InvalidUpdate
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import col
@@ -209,6 +210,20 @@ def test_the_engine_can_be_named() -> None:
     made = box.commit(FastAppend([data_file(A)], summary={"engine-name": "spark", "app-id": "7"}))
     assert (made.summary["engine-name"], made.summary["app-id"]) == ("spark", "7")
     assert box.commit(FastAppend([data_file(B)])).summary["engine-name"] == "floe"
+
+
+def test_blocks_of_commit_properties_reach_every_snapshot_of_their_thread() -> None:
+    box = Box(new_table())
+    with commit_properties({"job": "nightly", "by": "me"}):
+        with commit_properties({"by": "you"}):
+            inner = box.commit(FastAppend([data_file(A)], summary={"job": "mine"}))
+        with ThreadPoolExecutor(1) as others:
+            elsewhere = others.submit(properties_of_now).result()
+        with pytest.raises(InvalidInput, match="counted, and cannot be set"), commit_properties({"added-records": "7"}):
+            pass
+    assert (inner.summary["job"], inner.summary["by"]) == ("mine", "you")
+    assert dict(elsewhere) == {}
+    assert "job" not in box.commit(FastAppend([data_file(B)])).summary
 
 
 def test_unknown_totals_stay_unknown() -> None:

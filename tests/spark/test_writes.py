@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
+import floe
 from floe.table.table import Table
 from helpers.spark import Spark
 
@@ -221,6 +222,82 @@ def test_write_audit_publish(session: Spark, db: str) -> None:
     assert session.one(f"SELECT count(*) FROM {name}") == 0
     loaded(session, name).publish("load-1")
     assert session.one(f"SELECT count(*) FROM {name}") == 1
+
+
+def test_the_branch_of_an_audit_is_read_too(session: Spark, db: str) -> None:
+    name = f"{db}.reviewed"
+    session(f"CREATE TABLE {name} (id BIGINT) TBLPROPERTIES ('write.wap.enabled' = 'true')")
+    session(f"INSERT INTO {name} VALUES (1)")
+    first = loaded(session, name).current_snapshot
+    assert first is not None
+    session("SET spark.wap.branch = audit")
+    try:
+        assert session(f"SELECT id FROM {name}") == [(1,)], "where there is no such branch, main is read"
+        session(f"INSERT INTO {name} VALUES (2)")
+        assert session.sorted(f"SELECT id FROM {name}") == [(1,), (2,)]
+        assert session.one(f"SELECT count(*) FROM {name}") == 2
+        session(f"INSERT INTO {name} SELECT id + 10 FROM {name}")
+        session(f"DELETE FROM {name} WHERE id = 1")
+        assert session(f"SELECT id FROM {name} ORDER BY id") == [(2,), (11,), (12,)]
+        assert session(f"SELECT id FROM {name} VERSION AS OF {first.snapshot_id}") == [(1,)]
+        assert session(f"SELECT id FROM {name}.branch_main") == [(1,)]
+        assert session.session.read.option("branch", "main").table(name).count() == 1
+        assert session.session.read.option("snapshot-id", first.snapshot_id).table(name).count() == 1
+        assert session.session.read.format("iceberg").load(name).count() == 3
+        session(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('write.wap.enabled')")
+        assert session(f"SELECT id FROM {name}") == [(1,)], "the table does not say that it is audited"
+    finally:
+        session("RESET spark.wap.branch")
+    assert session(f"SELECT id FROM {name}") == [(1,)]
+    assert session.one(f"SELECT count(*) FROM {name}.branch_audit") == 3
+
+
+def test_every_snapshot_tells_who_made_it(session: Spark, db: str, tmp_path: Path) -> None:
+    """Under Java's names, with what blocks and settings around the statement say."""
+    name, catalog = f"{db}.told_by_whom", db.partition(".")[0]
+    rows = session.session.readStream.format("rate-micro-batch").option("rowsPerBatch", 2).load()
+
+    def stream(checkpoint: str) -> None:
+        writer = rows.selectExpr("value AS id", "value AS v").writeStream
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(once=True)
+        writer.toTable(name).awaitTermination()
+
+    session("SET `spark.sql.iceberg.snapshot-property.cluster` = blue")
+    try:
+        with floe.commit_properties({"job": "nightly", "cluster": "red"}):
+            session(
+                f"CREATE TABLE {name} TBLPROPERTIES ('format-version' = '2', 'write.update.mode' = 'merge-on-read', "
+                "'write.wap.enabled' = 'true') AS SELECT id, id AS v FROM range(6)"
+            )
+            session(f"INSERT INTO {name} VALUES (6, 6)")
+            session(f"DELETE FROM {name} WHERE id + v = 2")
+            session(f"DELETE FROM {name} WHERE id = 6")
+            session(f"UPDATE {name} SET v = 0 WHERE id = 2")
+            session(f"MERGE INTO {name} t USING (SELECT 3L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+            session.session.range(1).selectExpr("id", "id AS v").writeTo(name).overwritePartitions()
+            session("SET spark.wap.id = w1")
+            session(f"INSERT INTO {name} VALUES (7, 7)")
+            session("RESET spark.wap.id")
+            session(f"INSERT INTO {name} VALUES (8, 8)")
+            session(f"CALL {catalog}.system.publish_changes('{name.partition('.')[2]}', 'w1')")
+            session(f"TRUNCATE TABLE {name}")
+            stream("inside")
+        stream("outside")
+    finally:
+        session("RESET spark.wap.id")
+        session("RESET `spark.sql.iceberg.snapshot-property.cluster`")
+    snapshots = loaded(session, name).metadata.snapshots
+    assert len(snapshots) == 13
+    application = session.session.sparkContext.applicationId
+    for snapshot in snapshots:
+        summary = dict(snapshot.summary)
+        assert summary["spark.app.id"] == summary["app-id"] == application, summary
+        assert (summary["engine-name"], summary["engine-version"]) == ("spark", session.session.version)
+        assert summary["iceberg-version"] == f"Floe {floe.__version__}"
+        assert summary["cluster"] == "blue"
+    assert [dict(one.summary).get("job") for one in snapshots] == ["nightly"] * 12 + [None]
+    who = f"SELECT DISTINCT summary['spark.app.id'] FROM {name}.snapshots"
+    assert session(who) == [(application,)]
 
 
 def test_sorted_tables_are_sorted(session: Spark, db: str) -> None:

@@ -31,6 +31,7 @@ from floe.spark.requirements import check_catalog_names, check_session
 from floe.spark.row_level.retrying import again_after_conflicts, merge_frames_again
 from floe.spark.settings import PREFIX, check_session_settings
 from floe.spark.shipping import ship_code
+from floe.spark.write.options import carry_commit_properties
 from floe.table.catalogs import open_catalog
 from floe.table.lake import Lake
 
@@ -122,6 +123,7 @@ def _attached(session: SparkSession, lakes: Mapping[str, Lake], ship: bool = Fal
         prepare_new_sessions(jvm, java_session, lambda new: _prepare(jvm, new))
         install_format(jvm, lambda options: found_table(jvm, application, options))
         merge_frames_again()
+        carry_commit_properties(jvm)
         if ship:
             ship_code(session.sparkContext)
         session.__class__ = FloeSession

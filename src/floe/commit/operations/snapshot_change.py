@@ -23,7 +23,7 @@ from floe.commit.footprint import BLIND, Footprint, Isolation, Reads, Writes
 from floe.commit.manifests.added_files import AddedFiles
 from floe.commit.manifests.held_files import check_not_held
 from floe.commit.manifests.manifest_files import CommitKey, Manifest, ManifestFiles, NewManifest, Workspace
-from floe.commit.operations.snapshot_summary import SummaryBuilder, check_own_properties
+from floe.commit.operations.snapshot_summary import SummaryBuilder, check_own_properties, properties_of_now
 from floe.errors import InvalidUpdate, UnsupportedFeature
 from floe.spec.manifests.entries import ManifestFile
 from floe.spec.manifests.row_lineage import assign_first_row_ids
@@ -100,7 +100,7 @@ class SnapshotChange(ABC):
         self._target = options.get("branch", MAIN_BRANCH)
         self._create_branch = options.get("create_branch", False)
         self._staged = options.get("staged", False)
-        self._own_summary = check_own_properties(options.get("summary", {}))
+        self._own_summary = check_own_properties({**properties_of_now(), **options.get("summary", {})})
         self._fresh = options.get("fresh", False)
         self._written_with = options.get("written_with")
         self._keep_empty = options.get("keep_empty", False)

@@ -12,8 +12,11 @@ beside the counts and cannot take their place.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from floe.commit.change import COMMIT_ID
@@ -26,7 +29,15 @@ from floe.spec.metadata.snapshots import OPERATION
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.paths import partition_path
 
-__all__ = ["FileCounts", "SummaryBuilder", "check_own_properties"]
+__all__ = [
+    "FileCounts",
+    "SummaryBuilder",
+    "check_own_properties",
+    "commit_properties",
+    "engine_properties",
+    "follow_properties",
+    "properties_of_now",
+]
 
 PARTITION_LIMIT: Final = "write.summary.partition-limit"
 
@@ -95,6 +106,67 @@ def check_own_properties(properties: Mapping[str, str]) -> dict[str, str]:
         if name in _COMPUTED or name.startswith(summaries.CHANGED_PARTITION_PREFIX):
             raise InvalidInput(f"{name} of a snapshot's summary is counted, and cannot be set")
     return dict(properties)
+
+
+_OF_NOW: Final[ContextVar[Mapping[str, str]]] = ContextVar("floe.commit-properties", default=MappingProxyType({}))
+_followers: Final[dict[str, Callable[[Mapping[str, str]], None]]] = {}
+
+
+@contextmanager
+def commit_properties(properties: Mapping[str, str]) -> Iterator[None]:
+    """Write properties into the summary of every snapshot that is made inside, by Python or by SQL of the same thread.
+
+    What a call gives itself (`summary=`, the write option `snapshot-property.*`) takes the place of what is said here,
+    and an inner block that of an outer one. A stream of Spark that is started inside has them to its end.
+
+    >>> import floe
+    >>> lake = floe.connect("memory:")
+    >>> lake.create_namespace("db")
+    >>> with floe.commit_properties({"job": "nightly"}):
+    ...     snapshot = lake.create_table("db.t", "id bigint").append([{"id": 1}])
+    >>> snapshot.summary["job"]
+    'nightly'
+    """
+    try:
+        with engine_properties(properties):
+            _tell()
+            yield
+    finally:
+        _tell()
+
+
+@contextmanager
+def engine_properties(properties: Mapping[str, str]) -> Iterator[None]:
+    """The same for an engine that is asked to commit by others: it knows what blocks say, and is not told it again."""
+    token = _OF_NOW.set({**_OF_NOW.get(), **check_own_properties(properties)})
+    try:
+        yield
+    finally:
+        _OF_NOW.reset(token)
+
+
+def follow_properties(engine: str, follower: Callable[[Mapping[str, str]], None]) -> None:
+    """Have an engine told, in the thread of a block, what `commit_properties` says from then on, and what it says now.
+
+    For engines that commit in threads of their own; of each, the last that asked is told.
+    """
+    _followers[engine] = follower
+    follower(properties_of_now())
+
+
+def _tell() -> None:
+    for follower in list(_followers.values()):
+        follower(properties_of_now())
+
+
+def properties_of_now() -> Mapping[str, str]:
+    """What blocks of `commit_properties` around the call say.
+
+    >>> with commit_properties({"job": "nightly", "by": "me"}), commit_properties({"by": "you"}):
+    ...     properties_of_now()
+    {'job': 'nightly', 'by': 'you'}
+    """
+    return _OF_NOW.get()
 
 
 def _kind(file: DataFile) -> str:

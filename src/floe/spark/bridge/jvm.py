@@ -356,6 +356,11 @@ class Jvm:
         found: str = settings.get(name) if default is None else settings.get(name, default)
         return found
 
+    def tell_thread(self, name: str, value: str | None) -> None:
+        """Note something for calls that the JVM makes in the thread of this one; not if Spark has stopped meanwhile."""
+        if self.context._jsc is not None:
+            self.context.setLocalProperty(name, value)  # None takes it away
+
     def settings_below(self, prefix: str) -> dict[str, str]:
         """The settings of the session that is at work now whose names begin so, by the rest of their names."""
         found = self.read_scala_map(self.active_session().conf().getAll())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from floe.commit.operations.snapshot_summary import engine_properties
 from floe.errors import InvalidInput, NotFound
 from floe.spark.bridge.interfaces.procedures import BoundProcedure, ProcedureCatalog, UnboundProcedure
 from floe.spark.bridge.interfaces.scans import LocalScan
@@ -12,6 +13,7 @@ from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.values import internal_rows_of, value_at
 from floe.spark.procedures.all import PROCEDURES
 from floe.spark.procedures.procedure import Column, Context, Parameter, Procedure
+from floe.spark.write.options import snapshot_properties
 from floe.table.lake import Lake
 
 __all__ = ["LakeProcedures"]
@@ -87,7 +89,8 @@ class CatalogProcedure(UnboundProcedure, BoundProcedure):
         for one in self._procedure.parameters:
             if arguments[one.name] is None and one.default is None:
                 raise InvalidInput(f"{one.name} must not be null", hint=f"it is an argument of {self._procedure.name}")
-        rows = list(self._procedure.call(self._context, **arguments))
+        with engine_properties(snapshot_properties(self.jvm)):
+            rows = list(self._procedure.call(self._context, **arguments))
         answers = self.jvm.named("java.util.ArrayList")()
         answers.add(AnswerScan(self.jvm, self._procedure.output, rows))
         return answers.iterator()

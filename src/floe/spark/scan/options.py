@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from floe.errors import InvalidInput
-from floe.spark.names import AsOf
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.names import NOW, AsOf
 from floe.spark.scan.source import Source
+from floe.spec.metadata.table_metadata import TableMetadata
 
-__all__ = ["state_of", "with_options"]
+__all__ = ["audited_state", "state_of", "with_options"]
 
 _SPLITS = {"split-size": "target_size", "file-open-cost": "open_file_cost", "lookback": "lookback"}
 _STATES = ("snapshot-id", "branch", "tag", "as-of-timestamp", "end-snapshot-id")
@@ -44,6 +46,17 @@ def state_of(given: Mapping[str, str], named: AsOf, table: str) -> AsOf:
     if len(states) > 1 or (states and not named.is_now):
         raise InvalidInput(f"the state that is read is said twice: {', '.join(states)}", table=table)
     return _state(states[0], given[states[0]]) if states else named
+
+
+def audited_state(jvm: Jvm, metadata: TableMetadata) -> AsOf:
+    """The state that is read where nobody says one: that of `spark.wap.branch`, for those who audit what they wrote.
+
+    It counts for tables with `write.wap.enabled`, and where the branch is there; all others are read as they are now.
+    """
+    if metadata.properties.get("write.wap.enabled", "false").lower() != "true":
+        return NOW
+    branch = jvm.setting("spark.wap.branch", "")
+    return AsOf(ref=branch) if branch in metadata.refs else NOW
 
 
 def _state(name: str, value: str) -> AsOf:

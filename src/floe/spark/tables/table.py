@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +22,7 @@ from floe.spark.row_level.retrying import noting_conflicts
 from floe.spark.row_level.statement import statement_on
 from floe.spark.scan.builder import TableScanBuilder
 from floe.spark.scan.metadata_columns import metadata_columns
-from floe.spark.scan.options import with_options
+from floe.spark.scan.options import audited_state, with_options
 from floe.spark.scan.predicates import filter_of, translate
 from floe.spark.scan.source import Source, selects_whole_files
 from floe.spark.tables.analyzing import analysis
@@ -73,13 +74,14 @@ class SparkTable(
         self.table = table
         self.selected = selected
         as_of = selected.as_of
+        self._audited = audited_state(jvm, table.metadata) if as_of.is_now else as_of
         self.floe_schema: Schema = schema_for(
             table.metadata, snapshot=as_of.snapshot_id, ref=as_of.ref, as_of_ms=as_of.timestamp_ms
         )
 
     def key(self) -> Any:
         """The same table at the same state is the same to Spark."""
-        return (self.table.uuid, self.table.metadata_location, self.selected)
+        return (self.table.uuid, self.table.metadata_location, self.selected, self._audited)
 
     def title(self) -> str:
         """What plans show."""
@@ -126,12 +128,14 @@ class SparkTable(
 
     def newScanBuilder(self, options: Any) -> Any:
         """A read of the table."""
-        source = with_options(self._source, self.jvm.read_map(options))  # names come in small letters
-        return TableScanBuilder(self.jvm, source)
+        named = replace(self._source, as_of=self.selected.as_of)
+        source = with_options(named, self.jvm.read_map(options))  # names come in small letters
+        return TableScanBuilder(self.jvm, replace(source, as_of=self._audited) if source.as_of.is_now else source)
 
     @cached_property
     def _source(self) -> Source:
-        return Source(self.name(), self.table, self.selected.as_of, self.floe_schema)
+        """What is read unless options say another state."""
+        return Source(self.name(), self.table, self._audited, self.floe_schema)
 
     @property
     def _write_capabilities(self) -> list[str]:

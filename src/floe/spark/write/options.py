@@ -5,7 +5,7 @@
 | `distribution-mode` | `spark.sql.iceberg.distribution-mode` | `write.distribution-mode` |
 | `mergeSchema` or `merge-schema` | `spark.sql.iceberg.merge-schema` | |
 | `check-nullability`, `check-ordering` | `spark.sql.iceberg.check-nullability`, `….check-ordering` | |
-| `snapshot-property.*` | `spark.sql.iceberg.snapshot-property.*` | |
+| `snapshot-property.*` | `spark.sql.iceberg.snapshot-property.*`, and before it `floe.commit_properties` | |
 | `isolation-level`, `validate-from-snapshot-id` | | |
 | `branch`, `target-file-size-bytes`, `write-format`, `compression-codec`, … | | |
 
@@ -15,18 +15,24 @@ since among the rows that it replaces is a conflict. Without either it means the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import pyspark
+
+import floe
 from floe.commit.conflicts.window import branch_head
 from floe.commit.footprint import BLIND, Reads
+from floe.commit.operations.snapshot_summary import follow_properties
 from floe.errors import InvalidInput
 from floe.spark.bridge.jvm import Jvm
 from floe.spec.metadata.refs import MAIN_BRANCH
+from floe.spec.metadata.summaries import APP_ID, ENGINE_NAME, ENGINE_VERSION, ICEBERG_VERSION, SPARK_APP_ID
 from floe.spec.metadata.table_metadata import TableMetadata
 
-__all__ = ["WriteOptions", "write_options"]
+__all__ = ["WriteOptions", "carry_commit_properties", "engine_summary", "snapshot_properties", "write_options"]
 
 _PROPERTIES: Final = {
     "target-file-size-bytes": "write.target-file-size-bytes",
@@ -35,6 +41,9 @@ _PROPERTIES: Final = {
     "delete-format": "write.delete.format.default",
     "delete-granularity": "write.delete.granularity",
 }
+_BLOCKS: Final = "floe.commit.properties"
+"""The property of a thread in the JVM that holds what blocks of `floe.commit_properties` say."""
+
 _SNAPSHOT_PROPERTY: Final = "snapshot-property."
 _SESSION: Final = "spark.sql.iceberg."
 _MODES: Final = ("none", "hash", "range")
@@ -96,13 +105,40 @@ def write_options(
         None if mode is None else _one_of("a distribution mode", mode, _MODES),
         _one_of("an isolation level", given.get("isolation-level", "serializable"), _ISOLATIONS),
         _rests_on(given, metadata, branch),
-        _summary(session) | _summary(given),
+        engine_summary(jvm) | _of_blocks(jvm) | _summary(session) | _summary(given),
         overrides,
         any_columns=_switch(metadata.properties, "write.spark.accept-any-schema", default=False),
         merge_schema=_switch(said, "mergeschema" if "mergeschema" in said else "merge-schema", default=False),
         check_nullability=_switch(said, "check-nullability", default=True),
         check_ordering=_switch(said, "check-ordering", default=False),
     )
+
+
+def engine_summary(jvm: Jvm | None) -> dict[str, str]:
+    """What summaries tell of the engine, under the names that Java writes: Spark, its version, and the application.
+
+    A data source in a session of others runs where there is no application to be asked.
+    """
+    written_by = {ENGINE_NAME: "spark", ICEBERG_VERSION: f"Floe {floe.__version__}"}
+    if jvm is None:
+        return {**written_by, ENGINE_VERSION: pyspark.__version__}
+    version, application = jvm.once(("engine",), lambda: (jvm.context.version, jvm.context.applicationId))
+    return {**written_by, ENGINE_VERSION: version, APP_ID: application, SPARK_APP_ID: application}
+
+
+def snapshot_properties(jvm: Jvm) -> dict[str, str]:
+    """What summaries tell of a snapshot that no write with options makes, such as that of a procedure."""
+    return engine_summary(jvm) | _of_blocks(jvm) | _summary(jvm.settings_below(_SESSION))
+
+
+def carry_commit_properties(jvm: Jvm) -> None:
+    """Have blocks of `floe.commit_properties` reach what SQL commits: that is done in threads of the JVM."""
+    follow_properties("spark", lambda said: jvm.tell_thread(_BLOCKS, json.dumps(dict(said)) if said else None))
+
+
+def _of_blocks(jvm: Jvm | None) -> dict[str, str]:
+    said = None if jvm is None else jvm.context.getLocalProperty(_BLOCKS)
+    return {} if said is None else dict(json.loads(said))
 
 
 def _rests_on(given: Mapping[str, str], metadata: TableMetadata, branch: str | None) -> Reads:

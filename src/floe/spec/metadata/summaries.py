@@ -24,6 +24,7 @@ __all__ = [
     "ADDED_POSITION_DELETES",
     "ADDED_POSITION_DELETE_FILES",
     "ADDED_RECORDS",
+    "APP_ID",
     "CHANGED_PARTITION_COUNT",
     "CHANGED_PARTITION_PREFIX",
     "DELETED_DATA_FILES",
@@ -32,6 +33,7 @@ __all__ = [
     "ENGINE_NAME",
     "ENGINE_VERSION",
     "ENTRIES_PROCESSED",
+    "ICEBERG_VERSION",
     "MANIFESTS_CREATED",
     "MANIFESTS_KEPT",
     "MANIFESTS_REPLACED",
@@ -46,6 +48,7 @@ __all__ = [
     "REMOVED_POSITION_DELETE_FILES",
     "REPLACE_PARTITIONS",
     "SOURCE_SNAPSHOT_ID",
+    "SPARK_APP_ID",
     "TOTALS",
     "TOTAL_DATA_FILES",
     "TOTAL_DELETE_FILES",
@@ -98,6 +101,9 @@ ENGINE_VERSION: Final = "engine-version"
 CHANGED_PARTITION_PREFIX: Final = "partitions."
 PARTITION_SUMMARIES_INCLUDED: Final = "partition-summaries-included"
 REPLACE_PARTITIONS: Final = "replace-partitions"
+ICEBERG_VERSION: Final = "iceberg-version"
+APP_ID: Final = "app-id"
+SPARK_APP_ID: Final = "spark.app.id"
 
 TOTALS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
