@@ -281,3 +281,67 @@ def test_json_lines_into_moments(run: Floe, warehouse: Warehouse) -> None:
         assert message in done.err
         assert "defect" not in done.err
     assert len(rows_of(table)) == 2
+
+
+# as files come --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "rows"),
+    [
+        ("id;price\n1;2,50\n2;3,75\n", (), [(1, "2,50"), (2, "3,75")]),
+        ("id\tprice\n1\t2\n", (), [(1, 2)]),
+        ("id|price\n1|2\n", (), [(1, 2)]),
+        ('id,"a;b;c"\n1,"x;y"\n', (), [(1, "x;y")]),
+        ("id;price,x\n1;2,3\n", ("--delimiter", ","), [("1;2", 3)]),
+        ("id\n1\n2\n", (), [(1,), (2,)]),
+    ],
+    ids=repr,
+)
+def test_what_stands_between_fields_is_found(run: Floe, text: str, arguments: tuple[str, ...], rows: list[Any]) -> None:
+    Path("a.csv").write_text(text)
+    done = run("load", "a.csv", "warehouse/db/t", "--create", "--yes", *arguments)
+    assert done.code == 0, done.err
+    assert [tuple(row.values()) for row in floe.open("warehouse/db/t").scan().to_arrow().to_pylist()] == rows
+
+
+def test_lines_that_do_not_fit_are_told_with_the_delimiter(run: Floe) -> None:
+    Path("a.csv").write_text("id,note\n1,a\n2,b,c\n")
+    done = run("load", "a.csv", "warehouse/db/t", "--create", "--yes")
+    assert done.code == 1
+    assert "fields were cut at ','" in done.err
+    assert "--delimiter" in done.err
+
+
+@pytest.mark.parametrize("schema", [(), ("--schema", "id bigint, at timestamptz")], ids=["inferred", "given"])
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
+def test_a_list_of_objects_is_read(run: Floe, schema: tuple[str, ...], name: str) -> None:
+    text = b'\n [{"id": 1,\n "at": "2024-05-17T10:00:00Z"},{"id": 2, "at": null}]\n'
+    Path(name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    done = run("load", name, "warehouse/db/t", "--create", "--yes", *schema)
+    assert done.code == 0, done.err
+    assert floe.open("warehouse/db/t").scan().to_arrow()["id"].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("[1, 2]", "element 1 of the list is 1"), ('[{"id": 1},', "list is no JSON")]
+)
+def test_other_lists_are_told(run: Floe, text: str, told: str) -> None:
+    Path("a.json").write_text(text)
+    done = run("load", "a.json", "warehouse/db/t", "--create", "--yes")
+    assert done.code == 1
+    assert told in done.err
+
+
+def test_commands_that_are_not_there_are_told(run: Floe) -> None:
+    for typed, told in (
+        ("lod", "Did you mean load?"),
+        ("compact", ""),
+        ("sql", "SQL runs on Spark"),
+        ("expire", "Snapshots"),
+    ):
+        done = run(typed, "warehouse/db/t")
+        assert done.code == 2
+        words = " ".join(done.err.split())
+        assert f"There is no command '{typed}'. {told}".strip() in words
+        assert "Commands are ls, show, history, head, scan, load, doctor, demo." in words

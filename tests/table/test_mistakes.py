@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -286,3 +287,85 @@ def test_mistakes_with_rows(table: Table, call: Call, told: str) -> None:
         call(table)
     assert told in str(refused.value)
     assert table.scan().to_arrow().to_pylist() == [{"id": 7, "day": None}]
+
+
+# what other libraries call things -------------------------------------------------------------------------------------
+
+
+def test_names_of_other_libraries_are_told() -> None:
+    lake = floe.connect("memory:")
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", "id bigint")
+    for owner, name, here in (
+        (lake, "load_table", r'PyIceberg calls so is lake\.table\("db\.orders"\)'),
+        (lake, "list_tables", r"lake\.tables"),
+        (table, "vacuum", r"delta-rs calls so is .*t\.expire"),
+        (table, "optimize", "rewrite_manifests"),
+        (table, "to_duckdb", r"duckdb\.sql"),
+        (table, "update_schema", r"t\.evolve\(\)"),
+        (table, "to_pandas", r"t\.scan\(\)\.to_pandas\(\)"),
+        (table.scan(), "to_arrow_batch_reader", r"to_batches\(\)"),
+        (table, "apend", "did you mean 'append'"),
+    ):
+        with pytest.raises(AttributeError, match=here):
+            getattr(owner, name)
+    for owner in (lake, table, table.scan()):
+        assert not hasattr(owner, "_repr_png_")
+    with pytest.raises(AttributeError, match=r"a Table has no 'zzz'$"):
+        table.zzz  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("given", "here"),
+    [
+        ({"row_filter": "id > 1"}, r'where="amount > 10"'),
+        ({"selected_fields": ("id",)}, r'columns=\["id", "amount"\]'),
+        ({"snapshot_id": 1}, "snapshot="),
+        ({"limit": 1}, r"scan\(…\)\.limit\(10\)"),
+    ],
+    ids=str,
+)
+def test_arguments_of_other_libraries_are_told(given: dict[str, Any], here: str) -> None:
+    lake = floe.connect("memory:")
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", "id bigint")
+    with pytest.raises(errors.InvalidInput, match=rf"has no argument '{next(iter(given))}'; here it is .*{here}"):
+        table.scan(**given)
+    with pytest.raises(TypeError, match="colour"):
+        table.scan(colour="red")
+
+
+def test_a_type_that_says_not_null() -> None:
+    lake = floe.connect("memory:")
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", "id bigint")
+    with pytest.raises(errors.InvalidType, match=r"add_column\(name, 'bigint', required=True, default=…\)"):
+        table.evolve().add_column("r", "bigint not null")
+    table.evolve().add_column("s", "struct<a: int not null>").commit()
+    table = lake.create_table("db.v3", "id bigint", format_version=3)
+    table.evolve().add_column("r", "bigint", required=True, default=0).commit()
+
+
+def test_a_snapshot_that_is_not_there_is_told_with_those_there_are() -> None:
+    lake = floe.connect("memory:")
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", "id bigint")
+    made = [one.snapshot_id for n in range(7) if (one := table.append([{"id": n}])) is not None]
+    with pytest.raises(errors.NoSuchSnapshot, match=r"may have expired; there are .* and 2 older") as caught:
+        table.scan(snapshot=123)
+    assert all((str(one) in str(caught.value)) == (place >= 2) for place, one in enumerate(made))
+
+
+def test_unknown_columns_are_told_together() -> None:
+    lake = floe.connect("memory:")
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", "id bigint")
+    with pytest.raises(errors.InvalidSchema) as caught:
+        table.append([{"id": 1, "a": 1, "b": 2, "c": 3, "d": 4, "e": 5}])
+    assert caught.value.hint == "leave a, b, c, d, e out, or pass merge_schema=True to add them"
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="only Linux has /proc")
+def test_a_folder_that_cannot_be_made_is_told() -> None:
+    with pytest.raises(errors.AccessDenied, match=r"folder /proc/wh cannot be made: .* in /proc.*choose another place"):
+        floe.connect("/proc/wh").create_namespace("db")

@@ -51,7 +51,8 @@ class _Problem:
 
     column: str
     what: str
-    remedy: str
+    remedy: str | None = None
+    """None for a column that is not in the table: of all of those the same is said once."""
 
 
 class Fitting:
@@ -114,7 +115,13 @@ def _plain_fields(schema: pa.Schema, views: list[int]) -> list[pa.Field]:
 def _refusal(problems: list[_Problem]) -> InvalidSchema:
     told = "; ".join(f"column {one.column} {one.what}" for one in problems[:_MOST_PROBLEMS])
     more = f" (and {len(problems) - _MOST_PROBLEMS} more)" if len(problems) > _MOST_PROBLEMS else ""
-    remedies = dict.fromkeys(one.remedy for one in problems[:_MOST_PROBLEMS])
+    unknown = [one for one in problems if one.remedy is None]
+    remedies = dict.fromkeys(one.remedy for one in problems[:_MOST_PROBLEMS] if one.remedy is not None)
+    if unknown:
+        names = ", ".join(one.column for one in unknown[:_MOST_PROBLEMS])
+        others = ", …" if len(unknown) > _MOST_PROBLEMS else ""
+        them = "it" if len(unknown) == 1 else "them"
+        remedies[f"leave {names}{others} out, or pass merge_schema=True to add {them}"] = None
     return InvalidSchema(f"the data does not fit the table: {told}{more}", hint="; ".join(remedies))
 
 
@@ -144,9 +151,7 @@ class _Fitter:
                 problems.append(_Problem(column, f"may mean {meant}", "write names as the table does"))
             elif not exact:
                 near = folded.get(name.lower())
-                remedy = f"leave {column} out, or pass merge_schema=True to add it"
-                if near is not None:
-                    remedy = f"rename {column} to {near}, or pass case_sensitive=False"
+                remedy = None if near is None else f"rename {column} to {near}, or pass case_sensitive=False"
                 problems.append(_Problem(column, "is not in the table", remedy))
             elif exact[0].id in taken:
                 remedy = "give every column of the table once"

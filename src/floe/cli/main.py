@@ -15,6 +15,7 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib.abc import MetaPathFinder
 from textwrap import indent
 from typing import Annotated, Any, Final, NoReturn
@@ -34,6 +35,22 @@ STOPPED: Final = 130
 NOBODY_READS: Final = 141
 
 
+_ELSEWHERE: Final = {
+    "sql": "SQL runs on Spark: floe.spark(lake=…).sql(…).",
+    "query": "Rows are read with scan --where; SQL runs on Spark.",
+    "select": "Rows are read with scan --where; SQL runs on Spark.",
+    "cat": "Rows are read with scan.",
+    "create": "load FILES TABLE --create makes a table; an empty one is made from Python: lake.create_table(…).",
+    "expire": "Snapshots are expired from Python: table.expire(older_than='7d').apply().",
+    "rollback": "A table is rolled back from Python: table.rollback(snapshot).",
+    "tag": "Tags are made from Python: table.create_tag('v1').",
+    "branch": "Branches are made from Python: table.create_branch('audit').",
+    "diff": "Changes are read from Python: table.changes(since=snapshot).",
+    "drop": "Tables are dropped from Python: lake.drop_table('db.orders').",
+}
+"""What others have as commands, and where it is."""
+
+
 class _NoPandas(MetaPathFinder):
     """Hides pandas: pyarrow imports it, if it is there, to make arrays; no command needs it, and it is slow."""
 
@@ -44,6 +61,15 @@ class _NoPandas(MetaPathFinder):
 
 class _Commands(TyperGroup):
     """The sub-commands; errors of Floe end in a message, not in a traceback."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that was typed; a name that is none is told with those there are."""
+        names = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in names:
+            near = [f"Did you mean {one}?" for one in get_close_matches(args[0], names, n=1)]
+            told = [_ELSEWHERE[args[0]]] if args[0] in _ELSEWHERE else near
+            ctx.fail(" ".join([f"There is no command {args[0]!r}.", *told, f"Commands are {', '.join(names)}."]))
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was typed."""

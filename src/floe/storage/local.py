@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, cast
 
 from floe.errors import (
+    AccessDenied,
     FileAlreadyExists,
     FileTooLarge,
     InvalidLocation,
@@ -47,6 +48,12 @@ WHERE_LOCAL_IS = (
 TEMPORARY_PREFIX = ".floe-tmp-"
 _WRITE_BUFFER = 1024 * 1024
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+_MAY_NOT_MAKE = {
+    errno.ENOENT: "nobody can make folders in",
+    errno.EACCES: "you may not write in",
+    errno.EPERM: "you may not write in",
+    errno.EROFS: "nothing can be written in",
+}
 _NO_FOLDER_FSYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 # A pipe or a device must be refused, not waited for: hence no blocking, and a look at what was opened.
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -185,8 +192,17 @@ class LocalStorage:
         parent = os.path.dirname(path)
         if parent != path:
             self._ensure_folder(parent)
-        with contextlib.suppress(FileExistsError):
+        try:
             os.mkdir(path)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            if error.errno not in _MAY_NOT_MAKE or not os.path.isdir(parent):  # else it was removed meanwhile
+                raise
+            raise AccessDenied(
+                f"the folder {path} cannot be made: {_MAY_NOT_MAKE[error.errno]} {parent}",
+                hint=f"choose another place, or look who may write there: ls -ld {parent}",
+            ) from None
         if not os.path.isdir(path):
             raise NotADirectoryError(errno.ENOTDIR, "a file stands where a folder should be", path)
         self._flush_folder(parent)

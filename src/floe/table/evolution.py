@@ -15,8 +15,9 @@ table {
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -26,6 +27,7 @@ from floe.commit.change import Change
 from floe.commit.operations.schema_update import UpdateSchema, schema_update_of
 from floe.commit.operations.sort_order import UpdateSortOrder
 from floe.commit.operations.spec_update import UpdateSpec, spec_update_of
+from floe.errors import InvalidType
 from floe.formats.arrow_types import schema_from_arrow
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION
 from floe.spec.partitioning.partition_spec import PartitionSpec
@@ -37,6 +39,8 @@ from floe.table.actions import Actions, Builder
 from floe.table.ddl import parse_column_type, parse_columns
 
 __all__ = ["SchemaEvolution", "SpecEvolution", "as_schema", "sort_change"]
+
+_NOT_NULL: Final = re.compile(r"(.*\S)\s+(?:not\s+null|null|default\b.*)", re.I | re.S)
 
 
 class SchemaEvolution(Builder):
@@ -207,4 +211,10 @@ def as_schema(schema: Any, *, format_version: int = LATEST_FORMAT_VERSION) -> Sc
 
 
 def _as_type(type_: Type | str) -> Type:
+    if isinstance(type_, str) and (found := _NOT_NULL.fullmatch(type_)):
+        raise InvalidType(
+            f"{type_!r:.80} says more than a type",
+            hint=f"say it beside the type: add_column(name, {found[1]!r}, required=True, default=…); a required column "
+            "needs a default, which the rows have that are there",
+        )
     return type_ if isinstance(type_, Type) else parse_column_type(type_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -45,6 +45,7 @@ from floe.table.cards import Card
 from floe.table.create_transaction import CreateTransaction
 from floe.table.evolution import as_schema
 from floe.table.lake_transaction import LakeTransaction
+from floe.table.other_names import LAKE_NAMES, no_such_name
 from floe.table.secrets import hide_password, is_secret_name
 from floe.table.table import Table
 from floe.table.view import View, check_can_be_placed, new_view, view_version
@@ -431,6 +432,11 @@ class Lake:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # who checks types is told of every name that is not there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            no_such_name(self, name, LAKE_NAMES)
 
     def __getitem__(self, name: Name) -> Table:
         return self.table(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 
@@ -25,6 +26,7 @@ from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
 from floe.table.cards import Card, snapshot_line
 from floe.table.lost_files import explaining_lost_files
+from floe.table.other_names import SCAN_NAMES, no_such_name
 from floe.table.row_source import RowSource, column_lines
 
 __all__ = ["Scan"]
@@ -93,6 +95,11 @@ class Scan(RowSource):
                 table=self._table,
             )
         return chosen
+
+    if not TYPE_CHECKING:  # who checks types is told of every name that is not there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            no_such_name(self, name, SCAN_NAMES)
 
     def plan(self) -> ScanPlan:
         """The files to be read, with the deletes to apply and what is left of the filter for each; planned once."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
+from typing import TYPE_CHECKING, NoReturn
 
 from floe.commit.change import BranchChange, Change
 from floe.commit.cleanup import delete_uncommitted
@@ -39,6 +40,7 @@ from floe.table.inspect import Inspect
 from floe.table.layout_actions import LayoutActions
 from floe.table.lost_files import explaining_lost_files
 from floe.table.moments import Moment, duration_millis, to_millis
+from floe.table.other_names import SCAN_ARGUMENTS, TABLE_NAMES, knowing_other_names, no_such_name
 from floe.table.ref_actions import RefActions
 from floe.table.row_changes import RowChanges
 from floe.table.scan import Scan
@@ -181,6 +183,12 @@ class Table(RowChanges, LayoutActions, RefActions):
 
     # reading -----------------------------------------------------------------------------------------------------
 
+    if not TYPE_CHECKING:  # who checks types is told of every name that is not there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            no_such_name(self, name, TABLE_NAMES)
+
+    @knowing_other_names(SCAN_ARGUMENTS)
     def scan(
         self,
         columns: str | Sequence[str] | None = None,

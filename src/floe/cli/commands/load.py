@@ -93,7 +93,15 @@ def load(
         typer.Option("--property", "-p", metavar="KEY=VALUE", help="With --create.", show_default=False),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Make the namespace too, without asking.")] = False,
-    delimiter: Annotated[str, typer.Option("--delimiter", help="What stands between the fields of a CSV file.")] = ",",
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            "--delimiter",
+            metavar="TEXT",
+            help="What stands between the fields of a CSV file; default: what its first lines tell.",
+            show_default=False,
+        ),
+    ] = None,
     null: Annotated[
         list[str] | None,
         typer.Option("--null", metavar="TEXT", help="What means null in CSV; default: nothing.", show_default=False),

@@ -4,7 +4,7 @@
 |---|---|
 | Parquet, ORC, Avro | `.parquet`, `.orc`, `.avro` |
 | CSV | `.csv`, `.tsv`, also compressed: `.csv.gz`, `.csv.zst`, … |
-| JSON lines | `.jsonl`, `.ndjson`, `.json`, also compressed |
+| JSON: an object on each line, or a list of objects | `.jsonl`, `.ndjson`, `.json`, also compressed |
 
 A folder stands for the files of these names in it, at any depth; hidden files and those named `_…` are left out.
 `-` is standard input.

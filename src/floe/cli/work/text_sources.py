@@ -1,4 +1,4 @@
-"""CSV and JSON lines as Arrow batches: with the types of a table's columns where they are known, or with inferred ones.
+"""CSV and JSON as Arrow batches: with the types of a table's columns where they are known, or with inferred ones.
 
 What Arrow reads as a type on its own it reads; the rest (times with a zone, UUIDs, bytes, nested values in CSV) is read
 as text, and converted as `floe.spec.values` does it. An empty field of a CSV file is null; `""` is an empty text.
@@ -7,6 +7,7 @@ as text, and converted as `floe.spec.values` does it. An empty field of a CSV fi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -29,6 +30,8 @@ from floe.spec.values import convert
 
 __all__ = ["TextOptions", "open_csv", "open_json_lines"]
 
+_LOOKED_AT: Final = 64 * 2**10
+_DELIMITERS: Final = (",", ";", "\t", "|")
 _BLOCK: Final = 4 * 2**20
 _ROWS: Final = 8192
 _READ_BY_CSV: Final = frozenset(
@@ -47,7 +50,9 @@ _ZONE: Final = r"(Z|[+-]\d\d:?\d\d)$"
 class TextOptions:
     """How text is written: what stands between fields, what means null, and whether the first line has titles."""
 
-    delimiter: str = ","
+    delimiter: str | None = None
+    """None: the first lines tell."""
+
     nulls: tuple[str, ...] = ("",)
     titles: bool = True
 
@@ -65,13 +70,15 @@ def open_csv(name: str, stream: Any, columns: Schema | None, options: TextOption
     [DataType(int32), TimestampType(timestamp[us, tz=UTC])]
     """
     by_name = {} if columns is None else {field.name: field.type for field in columns.fields}
+    ahead = _Ahead(stream)
+    delimiter = options.delimiter or _guessed_delimiter(ahead.seen)
     if not options.titles and not by_name:
         raise InvalidInput("a file without titles does not name its columns", hint="name them with --schema")
     try:
         reader = csv.open_csv(
-            stream,
+            pa.PythonFile(ahead, mode="r"),
             csv.ReadOptions(block_size=_BLOCK, column_names=None if options.titles else list(by_name)),
-            csv.ParseOptions(delimiter=options.delimiter, newlines_in_values=True),
+            csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             csv.ConvertOptions(
                 column_types={
                     name: arrow_type(type_) if type_.kind in _READ_BY_CSV else pa.string()
@@ -83,15 +90,16 @@ def open_csv(name: str, stream: Any, columns: Schema | None, options: TextOption
             ),
         )
     except pa.ArrowInvalid as error:
-        raise _unreadable(error, name, known=columns is not None) from None
+        raise _unreadable(error, name, known=columns is not None, delimiter=delimiter) from None
     texts = {name: type_ for name, type_ in by_name.items() if type_.kind not in _READ_BY_CSV}
     schema = _resolved(reader.schema, texts)
-    return schema, _batches(name, reader, schema, texts, known=columns is not None)
+    return schema, _batches(name, reader, schema, texts, known=columns is not None, delimiter=delimiter)
 
 
 def open_json_lines(name: str, stream: Any, columns: Schema | None, options: TextOptions) -> Opened:
     """The batches of a file with a JSON object on each line (or of one list of objects)."""
     by_name = {} if columns is None else {field.name: field.type for field in columns.fields}
+    stream = _rows_of_list(name, _Ahead(stream))
     texts = {name: type_ for name, type_ in by_name.items() if type_.kind in _TEXT_IN_JSON}
     if columns is not None and not all(_json_can(type_) for name, type_ in by_name.items() if name not in texts):
         return _open_json_rows(name, stream, columns)
@@ -109,6 +117,69 @@ def open_json_lines(name: str, stream: Any, columns: Schema | None, options: Tex
     return schema, _batches(name, reader, schema, texts, known=columns is not None)
 
 
+class _Ahead:
+    """A stream whose beginning can be looked at."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.seen: bytes = bytes(stream.read(_LOOKED_AT))
+        self._rest, self.closed = self.seen, False
+
+    def read(self, size: int) -> bytes:
+        if not self._rest:
+            return bytes(self._stream.read(size))
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _guessed_delimiter(text: bytes) -> str:
+    """What stands between fields, by the first two lines: what both have as often, and most often; else a comma.
+
+    >>> (
+    ...     _guessed_delimiter(b"id;price" + bytes([10]) + b"1;2,50"),
+    ...     _guessed_delimiter(b"id,note" + bytes([10]) + b"1,a|b"),
+    ... )
+    (';', ',')
+    """
+    lines = [re.sub(rb'"[^"]*"', b"", line) for line in text.splitlines()[:2]]
+    counts = {one: {line.count(one.encode()) for line in lines} for one in _DELIMITERS}
+    alike = {one: found.pop() for one, found in counts.items() if len(found) == 1}
+    best = max(alike, key=lambda one: alike[one], default=",")
+    return best if alike.get(best) else ","
+
+
+def _rows_of_list(name: str, stream: _Ahead) -> Any:
+    """The stream of objects; of a list of objects, each on a line, for which it is read as a whole."""
+    if not stream.seen.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+        return pa.PythonFile(stream, mode="r")
+    try:
+        rows = msgspec.json.decode(
+            b"".join(iter(lambda: stream.read(_BLOCK), b"")).lstrip(b"\xef\xbb\xbf"), type=list[msgspec.Raw]
+        )
+    except msgspec.DecodeError as error:
+        raise CorruptFile(f"the list is no JSON: {error}", file=name) from None
+    for number, row in enumerate(rows, 1):
+        if not bytes(row).lstrip().startswith(b"{"):
+            raise CorruptFile(
+                f"element {number} of the list is {bytes(row)[:40].decode(errors='replace')}, and no object",
+                hint='rows are objects, as in [{"id": 1}, {"id": 2}]',
+                file=name,
+            )
+    return pa.BufferReader(b"\n".join(msgspec.json.format(bytes(row), indent=-1) for row in rows))
+
+
 def _resolved(schema: pa.Schema, texts: dict[str, Type]) -> pa.Schema:
     """The columns as they will be: texts of a type as that type, and those that have no value as texts."""
 
@@ -121,7 +192,7 @@ def _resolved(schema: pa.Schema, texts: dict[str, Type]) -> pa.Schema:
 
 
 def _batches(
-    name: str, reader: Any, schema: pa.Schema, texts: dict[str, Type], *, known: bool
+    name: str, reader: Any, schema: pa.Schema, texts: dict[str, Type], *, known: bool, delimiter: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     while True:
         try:
@@ -129,7 +200,7 @@ def _batches(
         except StopIteration:
             return
         except pa.ArrowInvalid as error:
-            raise _unreadable(error, name, known=known) from None
+            raise _unreadable(error, name, known=known, delimiter=delimiter) from None
         columns = [
             _from_text(texts[field.name], column, field.name, name)
             if field.name in texts
@@ -261,6 +332,10 @@ def _lines(stream: Any) -> Iterator[bytes]:
     yield from chain([rest] if rest else [])
 
 
-def _unreadable(error: Exception, name: str, *, known: bool) -> CorruptFile | InvalidInput:
+def _unreadable(
+    error: Exception, name: str, *, known: bool, delimiter: str | None = None
+) -> CorruptFile | InvalidInput:
     hint = "check the file" if known else "say what the columns are with --schema 'id bigint, name string, …'"
+    if delimiter is not None and "columns, got" in str(error):
+        hint = f"fields were cut at {delimiter!r}: say what stands between them with --delimiter, or check the file"
     return CorruptFile(f"the file cannot be read: {str(error)[:300]}", hint=hint, file=name)

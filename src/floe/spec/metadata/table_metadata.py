@@ -28,6 +28,8 @@ __all__ = ["LATEST_FORMAT_VERSION", "TableMetadata"]
 LATEST_FORMAT_VERSION: Final = 3
 """The newest version of the format that Floe reads and writes."""
 
+_SHOWN = 5
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableMetadata:
@@ -164,8 +166,14 @@ class TableMetadata:
             check_snapshot_id(snapshot_id)
             raise NoSuchSnapshot(
                 f"the table has no snapshot {snapshot_id}",
-                hint="it may have expired" if self.snapshots else "the table has no snapshots at all",
+                hint=self._newest_told() if self.snapshots else "the table has no snapshots at all",
             ) from None
+
+    def _newest_told(self) -> str:
+        newest = sorted(self.snapshots, key=lambda one: one.timestamp_ms, reverse=True)[:_SHOWN]
+        told = ", ".join(f"{one.snapshot_id} ({millis_text(one.timestamp_ms)})" for one in newest)
+        older = len(self.snapshots) - len(newest)
+        return f"it may have expired; there are {told}{f' and {older} older' if older else ''}"
 
     def ref(self, name: str) -> SnapshotRef:
         """The branch or tag of that name."""
