@@ -54,12 +54,8 @@ SELECT current_catalog(), current_schema();
 
 USE {catalog}.{ns};
 
---@ lake
-DROP NAMESPACE {catalog}.{ns}.inner CASCADE;
+DROP NAMESPACE {catalog}.{ns}.inner;
 --! SCHEMA_NOT_EMPTY
-
---@ lake
-DROP TABLE {catalog}.{ns}.inner.t PURGE;
 
 DROP NAMESPACE {catalog}.{ns}.inner CASCADE;
 
@@ -83,7 +79,7 @@ ALTER NAMESPACE {catalog}.{ns}.nowhere SET PROPERTIES ('a' = '3');
 
 --@ sq
 CREATE TABLE {catalog}.{ns}.nowhere.t (id INT);
---! CREATE NAMESPACE {catalog}.{ns}.nowhere
+--! make it first: CREATE NAMESPACE
 
 SHOW TABLES IN {catalog}.{ns}.nowhere;
 --! SCHEMA_NOT_FOUND
