@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.table.metadata import TableMetadataUtil
 
 from floe.errors import FloeError, InvalidMetadata, UnsupportedFeature
 from floe.spec.metadata.json_reader import Limits, decode_unknown, document_text, read_list
@@ -567,6 +568,29 @@ def test_a_key_given_twice_is_refused(case: str, layout: str) -> None:
     found = problem(text.encode())
     assert found.path == path
     assert "stands twice" in str(found)
+
+
+@pytest.mark.parametrize("place", [0, 1, 4, 29])
+@pytest.mark.parametrize("twice", ["snapshot", "log"])
+def test_a_key_given_twice_is_refused_in_any_order_of_keys(place: int, twice: str) -> None:
+    """PyIceberg writes the keys of snapshots in another order than Java."""
+    pairs = [(n, n - 1 if n > 1 else None) for n in range(1, 31)]
+    log = [{"timestamp-ms": NOW + n, "snapshot-id": n} for n, _ in pairs]
+    document = v2_document(snapshots=history(*pairs), snapshot_log=log)
+    text = TableMetadataUtil.parse_raw(json.dumps(document)).model_dump_json()
+    snapshots, entries = text.split('"snapshot-log":')
+    assert snapshots.count('"snapshot-id":') == len(pairs)
+    assert not snapshots.partition('"snapshots":')[2].startswith('[{"sequence-number"')
+    assert parse(text.encode()).snapshots == read(document).snapshots
+
+    def doubled(part: str) -> str:
+        pieces = part.split('"snapshot-id":')
+        pieces[place + 1] = f'{place + 1},"snapshot-id":' + pieces[place + 1]
+        return '"snapshot-id":'.join(pieces)
+
+    parts = (doubled(snapshots), entries) if twice == "snapshot" else (snapshots, doubled(entries))
+    found = problem('"snapshot-log":'.join(parts).encode())
+    assert found.path == f"$.{'snapshots' if twice == 'snapshot' else 'snapshot-log'}[{place}].snapshot-id"
 
 
 def test_a_copy_of_the_snapshots_hides_no_key_given_twice() -> None:

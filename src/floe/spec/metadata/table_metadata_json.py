@@ -12,8 +12,9 @@ why a summary that is not a map of strings, or has a key twice, is found when it
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
@@ -182,7 +183,7 @@ def serialize(metadata: TableMetadata) -> bytes:
     return _ENCODER.encode(_json_of(metadata))
 
 
-def metadata_from_json(json: Any, *, limits: Limits | None = None) -> TableMetadata:
+def metadata_from_json(value: Any, *, limits: Limits | None = None) -> TableMetadata:
     """The metadata that a JSON value describes, such as a part of a catalog's answer.
 
     >>> metadata_from_json([])
@@ -190,7 +191,7 @@ def metadata_from_json(json: Any, *, limits: Limits | None = None) -> TableMetad
     floe.errors.InvalidMetadata: $: must be a JSON object, found a list
     """
     try:
-        data = _ENCODER.encode(json)
+        data = _ENCODER.encode(value)
     except RecursionError as error:
         raise invalid_json(error) from error
     except (TypeError, UnicodeEncodeError) as error:
@@ -278,19 +279,54 @@ def _check_keys(text: bytes, document: _Document) -> dict[str, ListJson]:
     matter where such bytes are found: all the rest is looked at, a second list of the same name too.
     """
     found, rest, done = dict[str, ListJson](), list[bytes | memoryview](), 0
+    raw_parts: dict[str, msgspec.Raw] = {}
     for key, items in (("snapshots", document.snapshots or ()), ("snapshot-log", document.snapshot_log or ())):
-        if not items or any(map(_EXTRA, items)):
-            continue
-        name, written = b'"%s":' % key.encode(), _ENCODER.encode(items)
+        name = b'"%s":' % key.encode()
         begin = text.find(name, done) + len(name)
-        if begin >= len(name) and text.startswith(written, begin):
-            end = begin + len(written)
-            found[f"{_PARTS[key][0].name}_json"] = ListJson(items, memoryview(text)[begin:end])
-            rest += (memoryview(text)[done:begin], b"[]")
-            done = end
+        if not items or any(map(_EXTRA, items)) or begin < len(name):
+            continue
+        written = _ENCODER.encode(items[:1])[:-1]
+        if text.startswith(written, begin) and text.startswith(written := _ENCODER.encode(items), begin):
+            found[f"{_PARTS[key][0].name}_json"] = ListJson(items, memoryview(text)[begin : begin + len(written)])
+        else:
+            raw_parts = raw_parts or _RAW_PARTS.decode(text)
+            written = _in_its_own_order(raw_parts[key])
+            if not text.startswith(written, begin):
+                continue
+        rest += (memoryview(text)[done:begin], b"[]")
+        done = begin + len(written)
     rest.append(memoryview(text)[done:])
     check_unique_keys(b"".join(rest))
     return found
+
+
+def _in_its_own_order(raw: msgspec.Raw) -> bytes:
+    """A list of records, each with its keys in the order in which others wrote them, and its values as they stand.
+
+    The order is that of the first two items: a table's first snapshot has no parent. Where an item has its keys in
+    another order, or one twice, this is not what stands in the text.
+    """
+    head = bytes(memoryview(raw)[:_HEAD_BYTES]).decode(errors="replace")
+    try:
+        keys, end = _KEYS.raw_decode(head, 1)
+        if head[end : end + 1] == ",":
+            keys = max(keys, _KEYS.raw_decode(head, end + 1)[0], key=len)
+    except ValueError:
+        return _ENCODER.encode(None)
+    return _ENCODER.encode(_layout(tuple(dict.fromkeys(keys))).decode(raw))
+
+
+@lru_cache(maxsize=16)
+def _layout(keys: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """How to read a list of objects whose keys stand in an order, with all values left as they are."""
+    fields = [(f"field_{n}", msgspec.Raw, msgspec.field(default=_ABSENT, name=key)) for n, key in enumerate(keys)]
+    kind = msgspec.defstruct("Layout", fields, omit_defaults=True, gc=False)
+    return msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+
+
+_KEYS: Final = json.JSONDecoder(object_pairs_hook=lambda pairs: [key for key, _ in pairs])
+_HEAD_BYTES: Final = 64 * 1024
+"""In so much of a list its first two items stand, if they are of the usual size."""
 
 
 def _check_version(version: int) -> None:
