@@ -1,32 +1,43 @@
-"""One append to a table of 100,000 files, beside PyIceberg's; and how it grows with the table.
+"""One append to a table of 100,000 files, beside PyIceberg's; and how it grows with files and snapshots.
 
-    .venv/bin/python benchmarks/bench_appends.py [--files 100000] [--rounds 5]
+    .venv/bin/python benchmarks/bench_appends.py [--files 100000] [--snapshots 5000] [--rounds 5]
 
 The table is the same for both: v2, 10 columns with all metrics, partitioned by a number, in manifests of 8 MB, on local
 disk. Measured is the CPU time of this process from the files' descriptions to the new manifest list and metadata file;
 what others do (the disk) is not in it. Rounds of both are taken in turn, and the best of each counts. Files that are
 given by path are looked for in all manifests; the first append reads them, and later ones know what is in them.
+
+With many snapshots the append goes through a catalog in SQLite, each side through its own: by a program that loads the
+table for it, and by one that holds the table and appends again and again.
 """
 
 import argparse
+import itertools
 import shutil
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.manifest import DataFile as PyDataFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table import StaticTable
+from pyiceberg.table import Table as PyTable
 from pyiceberg.table.update import update_table_metadata
 from pyiceberg.typedef import Record
 
+import floe
 from floe.commit.change import Attempt
 from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.spec.codecs.single_value import encode
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata
+from floe.spec.metadata.logs import SnapshotLogEntry
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import parse, serialize
 from floe.spec.partitioning.building import build_spec
@@ -103,8 +114,8 @@ def floe_append(
     return time.process_time() - began
 
 
-def pyiceberg_append(path: str, operation: str, number: int) -> float:
-    file = data_file(str(Path(path).parent.parent), number)
+def pyiceberg_file(folder: str, number: int) -> PyDataFile:
+    file = data_file(folder, number)
     new = PyDataFile.from_args(
         content=DataFileContent.DATA,
         file_path=file.file_path,
@@ -123,6 +134,11 @@ def pyiceberg_append(path: str, operation: str, number: int) -> float:
         spec_id=0,
     )
     new.spec_id = 0
+    return new
+
+
+def pyiceberg_append(path: str, operation: str, number: int) -> float:
+    new = pyiceberg_file(str(Path(path).parent.parent), number)
     began = time.process_time()
     table = StaticTable.from_metadata(path)
     producer = getattr(table.transaction().update_snapshot(), operation)()
@@ -134,12 +150,81 @@ def pyiceberg_append(path: str, operation: str, number: int) -> float:
     return time.process_time() - began
 
 
+# many snapshots ---------------------------------------------------------------------------------------------------
+
+
+def with_snapshots(folder: str, count: int) -> tuple[floe.Lake, SqlCatalog]:
+    """A table with so many snapshots, in a catalog of each side; all of them have the files of the first one."""
+    lake = floe.connect(f"sqlite:///{folder}/floe.db", warehouse=f"{folder}/warehouse", durable=False)
+    lake.create_namespace("db")
+    table = lake.create_table("db.made", SCHEMA, partition_by=["c1"])
+    table.append_files([data_file(table.location, 0)])
+    snapshot = table.snapshots[0]
+    ids = [snapshot.snapshot_id - number for number in range(count)][::-1]
+    begin = snapshot.timestamp_ms - 1000 * count
+    history = tuple(
+        msgspec.structs.replace(
+            snapshot,
+            snapshot_id=snapshot_id,
+            parent_snapshot_id=ids[place - 1] if place else None,
+            sequence_number=place + 1,
+            timestamp_ms=begin + 1000 * place,
+        )
+        for place, snapshot_id in enumerate(ids)
+    )
+    log = tuple(SnapshotLogEntry(timestamp_ms=one.timestamp_ms, snapshot_id=one.snapshot_id) for one in history)
+    many = replace(table.metadata, snapshots=history, snapshot_log=log, last_sequence_number=count)
+    location = f"{table.location}/metadata/00002-{uuid.uuid4()}.metadata.json"
+    table.storage.write(location, serialize(many))
+    catalog = SqlCatalog("theirs", uri=f"sqlite:///{folder}/theirs.db", warehouse=f"{folder}/warehouse")
+    catalog.create_namespace("db")
+    lake.register_table("db.t", location)
+    catalog.register_table("db.t", location)
+    return lake, catalog
+
+
+def floe_commit(table: Callable[[], floe.Table], file: DataFile) -> float:
+    began = time.process_time()
+    table().append_files([file], fast=True)
+    return time.process_time() - began
+
+
+def pyiceberg_commit(table: Callable[[], PyTable], file: PyDataFile) -> float:
+    began = time.process_time()
+    with table().transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+    return time.process_time() - began
+
+
+def report_snapshots(folder: str, count: int, rounds: int) -> None:
+    Path(folder).mkdir()
+    lake, catalog = with_snapshots(folder, count)
+    ours, theirs = lake.table("db.t"), catalog.load_table("db.t")
+    pairs: dict[str, tuple[Callable[[], floe.Table], Callable[[], PyTable]]] = {
+        "append again": (lambda: ours, lambda: theirs),
+        "load and append": (lambda: lake.table("db.t"), lambda: catalog.load_table("db.t")),
+    }
+    numbers = itertools.count(1)
+    for name, (floe_table, pyiceberg_table) in pairs.items():
+        times = [
+            (
+                floe_commit(floe_table, data_file(ours.location, next(numbers))),
+                pyiceberg_commit(pyiceberg_table, pyiceberg_file(ours.location, next(numbers))),
+            )
+            for _ in range(rounds)
+        ]
+        best = [min(some) * 1000 for some in zip(*times, strict=True)]
+        print(f"{count:>10,} {name:>20} {best[0]:>9.1f} {best[1]:>13.1f} {best[1] / best[0]:>6.1f}x")
+    lake.close()
+
+
 PAIRS = {"fast append": (FastAppend, "fast_append"), "append with merging": (MergeAppend, "merge_append")}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--snapshots", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="floe-bench-")
@@ -161,6 +246,9 @@ def main() -> None:
                 for number in range(options.rounds + 1)
             ]
             print(f"{files:>10,} {'given by path':>20} {min(named[1:]):>9.1f}   (the first one {named[0]:.1f})")
+        print(f"{'snapshots':>10} {'operation':>20} {'Floe ms':>9} {'PyIceberg ms':>13} {'ratio':>7}")
+        for count in sorted({100, 1_000, options.snapshots}):
+            report_snapshots(f"{folder}/{count}-snapshots", count, min(options.rounds, 3))
         print(f"goal: an append to {options.files:,} files takes less than {GOAL_MS} ms of CPU")
     finally:
         shutil.rmtree(folder)
