@@ -4,6 +4,7 @@ import datetime as dt
 import io
 import itertools
 import random
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,7 @@ from floe.spec.types import (
     TIMESTAMP,
     TIMESTAMPTZ,
     UNKNOWN,
+    DecimalType,
     Field,
     ListType,
     MapType,
@@ -418,3 +420,26 @@ def test_messages():
             read_fields(broken)
     with pytest.raises(CorruptFile, match="not an ORC file"):
         parse_postscript(b"PAR1")
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "run", "changed", "message"),
+    [
+        (STRING, None, "c1ff0700", "c1ff0701", "lengths from -504 on"),
+        (ListType(2, INT), [1, 2, 3], "c1ff0300", "c1ff0301", "lengths from -508 on"),
+        (DecimalType(30, 2), Decimal("1.25"), "c1ff0400", "c1ff7f00", "scales from -64 to"),
+        (DecimalType(9, 2), Decimal("1.25"), "c1ff0400", "c1ff7e00", "scales from 0 to 63"),
+    ],
+    ids=str,
+)
+def test_lengths_and_scales_that_cannot_be(type_, value, run, changed, message):
+    """ORC's reader would end the process with them, or never end; the runs are of 512 equal numbers."""
+    schema = Schema((Field(1, "a", type_),))
+    rows = [{"a": f"{n:07}" if value is None else value} for n in range(600)]  # too many texts for a dictionary
+    storage, _ = written(schema, rows_to_batch(schema, rows), properties={"write.orc.compression-codec": "none"})
+    data = storage.read("memory:a")
+    place = data.index(bytes.fromhex(run))
+    assert read(storage, schema).num_rows == 600
+    storage.write("memory:a", data[:place] + bytes.fromhex(changed) + data[place + 4 :], overwrite=True)
+    with pytest.raises(CorruptFile, match=message):
+        read(storage, schema)

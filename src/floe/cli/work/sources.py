@@ -29,6 +29,8 @@ from floe.cli.work.text_sources import TextOptions, open_csv, open_json_lines
 from floe.errors import CorruptFile, FloeError, InvalidInput, NoSuchFile
 from floe.formats.arrow_types import arrow_schema
 from floe.formats.avro_data.blocks import read_header
+from floe.formats.orc.streams import StripeStreams, check_streams
+from floe.formats.orc.tail import read_tail
 from floe.formats.registry import default_registry
 from floe.spec.codecs.avro_reading import avro_file_fields, avro_to_type, parse_avro_schema
 from floe.spec.schemas.file_fields import has_ids
@@ -149,7 +151,7 @@ def _opened(name: str, kind: str, columns: Schema | None, options: TextOptions) 
         if kind == "avro":
             schema, batches, rows = *_avro(name, stream, storage), 0
         elif kind == "orc":
-            schema, batches, rows = _orc(stream)
+            schema, batches, rows = _orc(stream, size)
         else:
             schema, batches, rows = _parquet(stream)
     except BaseException:
@@ -203,9 +205,16 @@ def _parquet(stream: BinaryIO) -> tuple[pa.Schema, Batches, int]:
     return file.schema_arrow, file.iter_batches(_BATCH_ROWS), file.metadata.num_rows
 
 
-def _orc(stream: BinaryIO) -> tuple[pa.Schema, Batches, int]:
+def _orc(stream: BinaryIO, size: int) -> tuple[pa.Schema, Batches, int]:
+    tail = read_tail(stream, size)
     file = orc.ORCFile(stream)
-    return file.schema, (file.read_stripe(n) for n in range(file.nstripes)), file.nrows
+
+    def stripes() -> Batches:
+        for number, stripe in enumerate(tail.stripes):
+            check_streams(StripeStreams(stream, tail, stripe), tail.nodes)
+            yield file.read_stripe(number)
+
+    return file.schema, stripes(), file.nrows
 
 
 def _avro(name: str, stream: BinaryIO, storage: Storage | None) -> tuple[pa.Schema, Batches]:

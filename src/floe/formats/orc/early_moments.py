@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from floe.errors import UnsupportedFeature
 from floe.formats.arrow_values import validity_buffer
 from floe.formats.orc.chunks import HEAD, NONE, pack_plain, unpack
-from floe.formats.orc.moments import EPOCH_2015, MILLISECOND, MOMENT_KINDS, SECONDARY, moments_below, with_leaves
+from floe.formats.orc.moments import EPOCH_2015, MILLISECOND, MOMENT_KINDS, moments_below, with_leaves
 from floe.formats.orc.protobuf import Message, bytes_of, numbers_of, one_number, read_fields, signed, write_fields
 from floe.formats.orc.run_lengths import RUN, encode_unsigned
+from floe.formats.orc.streams import SECONDARY
 from floe.formats.orc.tail import OrcNode, Stripe, Tail, read_tail
 
 __all__ = ["MadeStripe", "check_moments", "early_stripes"]

@@ -8,7 +8,6 @@ seconds are read as plain numbers (see `floe.formats.orc.disguise`), and the nan
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +16,16 @@ from numpy.typing import NDArray
 from floe.errors import CorruptFile, UnsupportedFeature
 from floe.formats.arrow_types import arrow_type
 from floe.formats.arrow_values import validity_buffer
-from floe.formats.orc.chunks import unpack
 from floe.formats.orc.columns import type_of
-from floe.formats.orc.protobuf import bytes_of, one_number, read_fields
+from floe.formats.orc.protobuf import bytes_of
 from floe.formats.orc.run_lengths import decode_unsigned
-from floe.formats.orc.tail import OrcNode, Stripe, Tail
+from floe.formats.orc.streams import SECONDARY, StripeStreams
+from floe.formats.orc.tail import OrcNode
 
 __all__ = [
     "EPOCH_2015",
     "MILLISECOND",
     "MOMENT_KINDS",
-    "SECONDARY",
     "Leaf",
     "Seconds",
     "has_moments",
@@ -43,15 +41,10 @@ MOMENT_KINDS = ("timestamp", "timestamp_instant")
 EPOCH_2015 = 1_420_070_400
 """What the seconds of a timestamp are counted from."""
 
-SECONDARY = 5
-"""The stream of a timestamp's nanoseconds."""
-
 MILLISECOND = 999_999
 """Before 1970, seconds are rounded up where there are more nanoseconds than this."""
 
 _SAME_AS_UTC = frozenset({"", "UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Zulu", "Etc/UCT", "Universal"})
-_DATA_STREAM_LIMIT = 2**31
-_DIRECT, _DIRECT_V2 = 0, 2
 
 
 # arrays ---------------------------------------------------------------------------------------------------------------
@@ -122,22 +115,8 @@ def rounded_down(node: OrcNode, array: pa.Array) -> pa.Array:
 class Seconds:
     """The timestamps of one stripe, from their seconds and the stripe's streams of nanoseconds."""
 
-    def __init__(self, stream: BinaryIO, tail: Tail, stripe: Stripe) -> None:
-        self._stream = stream
-        self._tail = tail
-        self._stripe = stripe
-        start = stripe.end - stripe.footer_length
-        self._footer = read_fields(self._part(start, stripe.footer_length))
-        self._encodings = [one_number(read_fields(one), 1) for one in bytes_of(self._footer, 2)]
-        self._places: dict[int, tuple[int, int]] = {}
-        at = stripe.offset
-        for one in map(read_fields, bytes_of(self._footer, 1)):
-            length = one_number(one, 3)
-            if one_number(one, 1) == SECONDARY:
-                self._places[one_number(one, 2)] = at, length
-            at += length
-            if at > start:
-                raise CorruptFile("the streams of a stripe go beyond it", position=stripe.offset)
+    def __init__(self, streams: StripeStreams) -> None:
+        self._streams = streams
 
     def __call__(self, node: OrcNode, array: pa.Array) -> pa.Array:
         """The timestamps of a column, from the seconds since 2015 that it stores."""
@@ -157,30 +136,22 @@ class Seconds:
         )
 
     def _check_zone(self, node: OrcNode) -> None:
-        zone = b"".join(bytes_of(self._footer, 3)[-1:]).decode(errors="replace")
+        zone = b"".join(bytes_of(self._streams.footer, 3)[-1:]).decode(errors="replace")
         if node.kind == "timestamp" and zone not in _SAME_AS_UTC:
             raise UnsupportedFeature(f"timestamps before 1677 or after 2262 that were written in the time zone {zone}")
 
     def _nanos(self, node: OrcNode, count: int) -> NDArray[np.int64]:
         if not count:
             return np.zeros(0, np.int64)
-        encoding = self._encodings[node.id] if node.id < len(self._encodings) else -1
-        if node.id not in self._places or encoding not in (_DIRECT, _DIRECT_V2):
-            raise CorruptFile(f"column {node.id} of a stripe has no nanoseconds", position=self._stripe.offset)
-        packed = decode_unsigned(self._part(*self._places[node.id]), count, version=1 if encoding == _DIRECT else 2)
+        data, version = self._streams.read(node.id, SECONDARY), self._streams.run_version(node.id)
+        if data is None or version is None:
+            raise CorruptFile(f"column {node.id} of a stripe has no nanoseconds", position=self._streams.stripe.offset)
+        packed = decode_unsigned(data, count, version=version)
         zeros = packed & 7  # that many and one more were cut off at the end, if any were
         nanos: NDArray[np.int64] = (packed >> 3) * np.where(zeros > 0, 10 ** (zeros + 1), 1)
         if nanos.min() < 0 or nanos.max() >= 1_000_000_000:
             raise CorruptFile(f"column {node.id} of a stripe has nanoseconds of more than a second")
         return nanos
-
-    def _part(self, at: int, length: int) -> bytes:
-        self._stream.seek(at)
-        data = self._stream.read(length)
-        if len(data) != length:
-            raise CorruptFile(f"the file is cut off within a part of {length} bytes", position=at)
-        script = self._tail.postscript
-        return unpack(script.codec, data, script.block_size, _DATA_STREAM_LIMIT)
 
 
 def _check_range(seconds: NDArray[np.int64], parts: NDArray[np.int64], per_second: int, wanted: pa.DataType) -> None:

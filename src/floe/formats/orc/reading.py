@@ -14,8 +14,9 @@ from floe.formats.model import ReadRequest, plain_storage_to_read
 from floe.formats.orc.columns import file_columns
 from floe.formats.orc.disguise import DisguisedFile, column_name
 from floe.formats.orc.moments import Leaf, Seconds, has_moments, moments_below, rounded_down, with_leaves
+from floe.formats.orc.streams import StripeStreams, check_streams
 from floe.formats.orc.stripes import in_split, matching, within_nanoseconds
-from floe.formats.orc.tail import Tail, read_tail
+from floe.formats.orc.tail import Tail, nodes_below, read_tail
 from floe.formats.projection import Projection, rows_without_columns
 
 __all__ = ["read_orc"]
@@ -54,6 +55,7 @@ class _File:
         self.projection = Projection(request, file_columns(tail.nodes), nested_selection=False)
         children = tail.nodes[0].children
         self.selected = [children[place] for place in self.projection.selection.places(len(children))]
+        self.read_nodes = [node for number in self.selected for node in nodes_below(tail.nodes, number)]
         self.moments = [found for number in self.selected for found in moments_below(tail.nodes, number)]
         self._reader: orc.ORCFile | None = None
         self._as_numbers = False
@@ -79,16 +81,18 @@ class _File:
                 yield first[number] + start, rows_without_columns(count) if whole is None else whole.slice(start, count)
 
     def _stripe(self, number: int) -> pa.RecordBatch:
+        stripe = self.tail.stripes[number]
         with _readable():
+            streams = StripeStreams(self.stream, self.tail, stripe)
+            check_streams(streams, self.read_nodes)
             batch = self._read(number)
             batch.validate(full=True)  # text that is text, decimals with as many digits as they may have
-        stripe = self.tail.stripes[number]
         if batch.num_rows != stripe.rows or batch.num_columns != len(self.selected):
             raise CorruptFile(
                 f"stripe {number} should have {stripe.rows} rows of {len(self.selected)} columns, "
                 f"found {batch.num_rows} of {batch.num_columns}"
             )
-        return self._with_moments(number, batch)
+        return self._with_moments(streams, batch)
 
     def _read(self, number: int) -> pa.RecordBatch:
         if self._reader is None:
@@ -96,11 +100,11 @@ class _File:
             self._reader = orc.ORCFile(pa.PythonFile(disguised, mode="r"))
         return self._reader.read_stripe(number, columns=[column_name(one) for one in self.selected])
 
-    def _with_moments(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _with_moments(self, streams: StripeStreams, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self.moments:
             return batch
-        nodes, stripe = self.tail.nodes, self.tail.stripes[number]
-        leaf: Leaf = Seconds(self.stream, self.tail, stripe) if self._as_numbers else rounded_down
+        nodes = self.tail.nodes
+        leaf: Leaf = Seconds(streams) if self._as_numbers else rounded_down
         arrays = [
             with_leaves(nodes, own, array, leaf) if has_moments(nodes, own) else array
             for own, array in zip(self.selected, batch.columns, strict=True)

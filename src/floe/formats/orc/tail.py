@@ -6,7 +6,7 @@ checked before any of it is handed on: a tree of types that is one, stripes insi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -15,7 +15,19 @@ from floe.formats.orc.chunks import CODEC_NAMES, MAX_BLOCK, NONE, unpack
 from floe.formats.orc.protobuf import Message, bytes_of, numbers_of, one_number, read_fields
 from floe.spec.schemas.schema_fields import MAX_TYPE_DEPTH
 
-__all__ = ["KINDS", "MAGIC", "OrcNode", "Postscript", "Stripe", "Tail", "parse_footer", "parse_postscript", "read_tail"]
+__all__ = [
+    "KINDS",
+    "MAGIC",
+    "OrcNode",
+    "Postscript",
+    "Stripe",
+    "Tail",
+    "most_rows",
+    "nodes_below",
+    "parse_footer",
+    "parse_postscript",
+    "read_tail",
+]
 
 MAGIC = b"ORC"
 KINDS = (
@@ -155,16 +167,31 @@ def parse_footer(script: Postscript, packed: bytes, content_end: int, metadata: 
     return Tail(script, nodes, stripes, rows, content_end, footer, metadata)
 
 
+def most_rows(stripe: Stripe) -> int:
+    """How many rows, or values of lists, a stripe may have at most."""
+    return _ROWS_AT_LEAST + _ROWS_PER_BYTE * (stripe.end - stripe.offset)
+
+
 def _stripe(message: Message, content_end: int) -> Stripe:
     stripe = Stripe(*(one_number(message, field) for field in (1, 2, 3, 4, 5)))
     if stripe.offset < len(MAGIC) or stripe.end > content_end:
         raise CorruptFile(
             f"a stripe is said to be at {stripe.offset} to {stripe.end}, and stripes end at {content_end}"
         )
-    most = _ROWS_AT_LEAST + _ROWS_PER_BYTE * (stripe.end - stripe.offset)
-    if stripe.rows > most:
+    if stripe.rows > most_rows(stripe):
         raise CorruptFile(f"a stripe of {stripe.end - stripe.offset} bytes is said to have {stripe.rows} rows")
     return stripe
+
+
+def nodes_below(nodes: Sequence[OrcNode], number: int) -> Iterator[OrcNode]:
+    """The type of a number, and all that are inside.
+
+    >>> [node.kind for node in nodes_below([OrcNode(0, "array", (), (1,)), OrcNode(1, "timestamp")], 0)]
+    ['array', 'timestamp']
+    """
+    yield nodes[number]
+    for child in nodes[number].children:
+        yield from nodes_below(nodes, child)
 
 
 # types ----------------------------------------------------------------------------------------------------------------
