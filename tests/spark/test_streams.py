@@ -149,7 +149,7 @@ def test_a_stream_whose_place_has_expired_says_so(session: Spark, reading: Calla
     session("INSERT INTO lake.streams.lost VALUES (2)")
     table = session.lake().table("streams.lost")
     table.expire(snapshots=[table.snapshots[0].snapshot_id]).apply()
-    with pytest.raises(StreamingQueryException, match="which has expired"):
+    with pytest.raises(StreamingQueryException, match="the snapshot expired"):
         read()
 
 
