@@ -126,7 +126,7 @@ def test_what_is_no_uri(wrong: object) -> None:
 
 
 def test_encryption_is_not_ignored() -> None:
-    for uri in ("wh", "s3://bucket/wh"):
+    for uri in ("./wh", "s3://bucket/wh"):
         with pytest.raises(errors.UnsupportedFeature, match=r"cannot be encrypted yet, and encryption\.kms-type"):
             floe.connect(uri, **{"encryption.kms-type": "aws"})
 

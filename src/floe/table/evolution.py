@@ -40,7 +40,7 @@ from floe.table.ddl import parse_column_type, parse_columns
 
 __all__ = ["SchemaEvolution", "SpecEvolution", "as_schema", "sort_change"]
 
-_NOT_NULL: Final = re.compile(r"(.*\S)\s+(?:not\s+null|null|default\b.*)", re.I | re.S)
+_NOT_NULL: Final = re.compile(r"(.*?\S)\s+(?:not\s+null|null|default\b.*)", re.I | re.S)
 
 
 class SchemaEvolution(Builder):
