@@ -1,7 +1,9 @@
 """Python objects as Java interfaces: every method is there, errors and equality go both ways."""
 
+import gc
 import inspect
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from py4j.clientserver import ClientServerConnection  # type: ignore[import-untyped]
+from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import (
     AnalysisException,
@@ -130,6 +133,57 @@ def test_what_could_not_be_made_is_made_by_the_next_who_asks() -> None:
         once("key", lambda: 1 // 0)
     assert once("key", lambda: 1) == 1
     assert once("other", lambda: once("key", lambda: 2)) == 1
+
+
+def test_connections_end_with_the_threads_of_the_jvm(jvm: Jvm) -> None:
+    ran: list[threading.Thread] = []
+
+    class Running(Proxy):
+        interface = "java.lang.Runnable"
+
+        def run(self) -> None:
+            ran.append(threading.current_thread())
+
+    for _ in range(5):
+        thread = jvm.named("java.lang.Thread")(Running(jvm))
+        thread.start()
+        thread.join()
+    assert len(set(ran)) == 5
+    for answering in ran[:-1]:  # the last one ends when another comes
+        answering.join(30)
+    assert [answering.is_alive() for answering in ran[:-1]] == [False] * 4
+
+
+@pytest.mark.slow
+def test_statements_leave_nothing_behind(session: Spark, jvm: Jvm) -> None:
+    """Statements that change the same rows over and over leave no objects, neither here nor in the JVM."""
+    session("CREATE NAMESPACE lake.soak")
+    session("CREATE TABLE lake.soak.t AS SELECT id, 'a' AS name FROM range(20)")
+    there = JavaObject("GATEWAY_SERVER", jvm.gateway._gateway_client).getGateway().getBindings()
+
+    def run(times: int) -> None:
+        for _ in range(times):
+            session("SELECT count(*) FROM lake.soak.t WHERE id > 5")
+            session("INSERT OVERWRITE lake.soak.t SELECT id, 'b' FROM range(20)")
+            session(
+                "MERGE INTO lake.soak.t t USING (SELECT id FROM range(20)) s ON t.id = s.id "
+                "WHEN MATCHED THEN UPDATE SET name = 'x'"
+            )
+
+    def kept() -> tuple[int, int]:
+        gc.collect()
+        jvm.named("java.lang.System").gc()
+        return len(jvm.gateway.gateway_property.pool), there.size()
+
+    run(2)
+    pool, bindings = map(min, zip(*(kept() for _ in range(5)), strict=True))
+    run(8)
+    for _ in range(100):  # both collectors tell each other, in their time
+        found = kept()
+        if found[0] <= pool + 8 and found[1] <= bindings + 40:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{found} objects are kept, after a few statements it was {(pool, bindings)}")
 
 
 def test_equal_keys_are_equal_objects_to_the_jvm(jvm: Jvm) -> None:

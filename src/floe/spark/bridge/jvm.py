@@ -101,7 +101,6 @@ class Jvm:
     def __init__(self, spark: SparkSession, constructors: Once) -> None:
         self.gateway: Any = spark.sparkContext._gateway
         self.context: Any = spark.sparkContext
-        answer_calls(self.gateway)
         self._classes: dict[str, Any] = {}
         self._made: dict[str, Any] = {}
         self.once: Once = Once()
@@ -115,6 +114,8 @@ class Jvm:
 
         self.version: tuple[int, int] = _version(spark.version)
         """Spark's version, such as (4, 1)."""
+
+        answer_calls(self)
 
     # classes -----------------------------------------------------------------------------------------------------
 
