@@ -16,6 +16,7 @@ from floe.commit.operations.expire import apply_expire, plan_expire
 from floe.commit.operations.properties import UpdateProperties
 from floe.commit.outcomes import Landing
 from floe.commit.pointer import Pointer, Proposal
+from floe.commit.retry import RetryPolicy, retry_policy
 from floe.errors import (
     AccessDenied,
     CommitConflict,
@@ -252,9 +253,27 @@ def test_the_total_time_is_a_limit() -> None:
     assert 1_000 <= pointer.environment.clock.now_ms() - began < 1_200
 
 
+def test_checks_of_the_outcome_have_settings_of_their_own() -> None:
+    given = {
+        "commit.status-check.num-retries": "5",
+        "commit.status-check.min-wait-ms": "6",
+        "commit.status-check.max-wait-ms": "7",
+        "commit.status-check.total-timeout-ms": "8",
+    }
+    assert retry_policy(given, "commit.status-check") == RetryPolicy(5, 6, 7, 8)
+    assert retry_policy(given) == retry_policy({})
+
+
 def test_a_wrong_setting_can_be_mended() -> None:
     pointer = new_table()
-    commit(pointer, [UpdateProperties({"commit.retry.num-retries": "many"})])
+
+    class Others:
+        """What another engine sets, which looks at no values."""
+
+        def updates(self, attempt: Attempt) -> list[SetProperties]:
+            return [SetProperties({"commit.retry.num-retries": "many"})]
+
+    commit(pointer, [Others()])
     change = Racing(UpdateProperties(remove=["commit.retry.num-retries"]), rival(pointer), 1)
     assert commit(pointer, [change]).attempts == 2
 

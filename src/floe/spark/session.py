@@ -29,7 +29,7 @@ from floe.spark.extended_sql.answering import answer
 from floe.spark.provider import found_table
 from floe.spark.requirements import check_catalog_names, check_session
 from floe.spark.row_level.retrying import again_after_conflicts, merge_frames_again
-from floe.spark.settings import PREFIX, check_session_settings
+from floe.spark.settings import check_all_settings
 from floe.spark.shipping import ship_code
 from floe.spark.write.options import carry_commit_properties
 from floe.table.catalogs import open_catalog
@@ -105,7 +105,7 @@ def attach(
     lakes = {} if not given and known else _lakes(given)
     for name in lakes:
         check_settings(settings, name, is_given=name in explicit)
-    check_session_settings(jvm, {k.removeprefix(PREFIX): v for k, v in settings.items() if k.startswith(PREFIX)})
+    check_all_settings(settings)
     return _attached(session, lakes, ship)
 
 

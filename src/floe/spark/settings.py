@@ -1,7 +1,7 @@
 """Every setting and option of Iceberg for Spark, and what becomes of it here: nothing is passed over unsaid.
 
-The states are those of table properties (`floe.spec.metadata.known_properties`). A setting of the session that is not
-acted on is told once in an application, an option once for each value.
+The states are those of table properties (`floe.spec.metadata.known_properties`). What is not acted on is told once in a
+process, for each value of it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CATALOG_SETTINGS",
-    "PREFIX",
+    "HADOOP_SETTINGS",
     "READ_OPTIONS",
     "SESSION_SETTINGS",
     "WRITE_OPTIONS",
+    "check_all_settings",
     "check_catalog_settings",
     "check_read_options",
-    "check_session_settings",
     "check_write_options",
     "session_settings",
+    "with_defaults",
 ]
 
 PREFIX: Final = "spark.sql.iceberg."
+_HADOOP: Final = "spark.hadoop."
 
 _FORMATS: Final = one_of("parquet", "avro", "orc")
 _DISTRIBUTIONS: Final = one_of("none", "hash", "range")
@@ -52,6 +54,10 @@ _NOT_AHEAD: Final = "a micro-batch is planned when it is asked for"
 _NO_CACHE: Final = "executors keep no deletes: they come with the files of a task"
 _NOT_PLACED: Final = "tasks are placed as Spark likes"
 _FRESH: Final = "nothing is cached, so that each statement sees what others have committed"
+_NO_REST: Final = "there are no REST catalogs yet"
+_NO_HIVE: Final = "there are no Hive catalogs yet"
+_UNHELD: Final = "Floe would not hold that lock, and what others commit under it at the same time could be lost"
+_CREDENTIALS: Final = "give s3.access-key-id and s3.secret-access-key, or s3.role-arn, or leave it to the environment"
 _NO_LOCKS: Final = "commits need no lock: they create a file or change a row that nobody else can"
 
 
@@ -195,33 +201,62 @@ CATALOG_SETTINGS: Final = _known(
         "unique-table-location", "warns", BOOLEAN,
         "a table is made in the folder of its name; say LOCATION for another", ("false",),
     ),
-    Known(
-        "lock-impl", "refused", TEXT,
-        "Floe would not hold that lock, and what others commit under it at the same time could be lost",
-    ),
+    Known("lock-impl", "refused", TEXT, _UNHELD),
     Known("lock.*", "warns", TEXT, _NO_LOCKS),
     Known("encryption.kms-impl", "refused", TEXT, "tables cannot be encrypted yet"),
+    Known("client.credentials-provider", "refused", TEXT, _CREDENTIALS),
+    *(
+        Known(f"client.assume-role.{name}", "refused", TEXT, _CREDENTIALS)
+        for name in ("arn", "region", "external-id", "timeout-sec")
+    ),
+    *(
+        Known(name, "warns", TEXT, _NO_REST)
+        for name in (
+            "snapshot-loading-mode", "rest-metrics-reporting-enabled", "view-endpoints-supported", "rest-page-size",
+            "namespace-separator", "scan-planning-mode", "rest-table-cache.*", "rest.*", "token", "credential",
+            "oauth2-server-uri", "token-expires-in-ms", "token-refresh-enabled", "token-exchange-enabled", "scope",
+            "audience", "resource", "gcp.auth.*",
+        )
+    ),
 )  # fmt: skip
 """Settings of a catalog, by what follows `spark.sql.catalog.<name>.`"""
 
+HADOOP_SETTINGS: Final = _known(
+    Known("iceberg.tables.hadoop.lock-impl", "refused", TEXT, _UNHELD),
+    Known("iceberg.tables.hadoop.lock.*", "warns", TEXT, _NO_LOCKS),
+    Known("iceberg.hive.*", "warns", TEXT, _NO_HIVE),
+    Known("iceberg.engine.hive.*", "warns", TEXT, _NO_HIVE),
+)
+"""Settings of Hadoop, by what follows `spark.hadoop.`"""
+
+_told: Final[set[str]] = set()
+_DEFAULTS: Final = ("default.", "override.")
 _SPARKS_OWN: Final = frozenset({"path", "paths", "catalog", "push-filters", "versionasof", "timestampasof"})
 """Options that are read elsewhere, or by Spark itself."""
 
 
 def session_settings(jvm: Jvm) -> dict[str, str]:
-    """The settings of Iceberg of the session at work, by what follows `spark.sql.iceberg.`; each is looked at once."""
+    """The settings of Iceberg of the session at work, by what follows `spark.sql.iceberg.`; they are looked at."""
     found = jvm.settings_below(PREFIX)
-    check_session_settings(jvm, found)
+    _check_session_settings(found)
     return found
 
 
-def check_session_settings(jvm: Jvm, found: Mapping[str, str]) -> None:
-    """Look at settings, by what follows `spark.sql.iceberg.`, that were not looked at before."""
-    looked_at: set[tuple[str, str]] = jvm.once("settings that were looked at", set)
-    new = {pair for pair in found.items() if pair not in looked_at}
-    if new:
-        looked_at |= new
-        _check({PREFIX + name: value for name, value in new}, SESSION_SETTINGS, "the setting", all_known=True)
+def _check_session_settings(found: Mapping[str, str]) -> None:
+    """Look at settings, by what follows `spark.sql.iceberg.`: each name should be known."""
+    _check({PREFIX + name: value for name, value in found.items()}, SESSION_SETTINGS, "the setting", all_known=True)
+
+
+def check_all_settings(found: Mapping[str, str]) -> None:
+    """Look at those of a session's settings that are Iceberg's, of whatever kind, but for those of catalogs.
+
+    >>> check_all_settings({"spark.sql.iceberg.distribution-mode": "random"})
+    Traceback (most recent call last):
+    floe.errors.InvalidSettings: the setting spark.sql.iceberg.distribution-mode is one of none, hash, range, ...
+    """
+    _check_session_settings({k.removeprefix(PREFIX): v for k, v in found.items() if k.startswith(PREFIX)})
+    hadoop = {k.removeprefix(_HADOOP): v for k, v in found.items() if k.startswith(_HADOOP + "iceberg.")}
+    _check(hadoop, HADOOP_SETTINGS, "the setting of Hadoop", all_known=True)
 
 
 def check_read_options(given: Mapping[str, str]) -> None:
@@ -243,6 +278,16 @@ def check_catalog_settings(catalog: str, given: Mapping[str, str]) -> None:
     _check(given, CATALOG_SETTINGS, f"of catalog {catalog}, the setting", all_known=True)
 
 
+def with_defaults(jvm: Jvm, catalog: str, what: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a new table or view, with those that the settings of its catalog have for it.
+
+    Such as `spark.sql.catalog.lake.table-default.format-version`, and `….view-override.owner`, which goes first.
+    """
+    found = jvm.settings_below(f"spark.sql.catalog.{catalog}.{what}-")
+    default, override = ({k.removeprefix(p): v for k, v in found.items() if k.startswith(p)} for p in _DEFAULTS)
+    return {**default, **given, **override}
+
+
 def _check(
     given: Mapping[str, str],
     known: Mapping[str, Known],
@@ -260,13 +305,20 @@ def _check(
         if found is None:
             near = None if name in also else suggestion(name, known)
             if near is not None or all_known:
-                warn_of(f"{what} {name} is not known" + ("" if near is None else f"; did you mean {near}?"))
+                _warn_once(f"{what} {name} is not known" + ("" if near is None else f"; did you mean {near}?"))
             continue
         _check_value(found.values, what, name, value)
         if found.state == "refused" and value.lower() not in found.harmless:
             raise UnsupportedFeature(f"{what} {name}={value:.80} is refused: {found.note}")
         if found.state == "warns" and value.lower() not in found.harmless:
-            warn_of(f"{what} {name}={value:.80} has no effect: {found.note}")
+            _warn_once(f"{what} {name}={value:.80} has no effect: {found.note}")
+
+
+def _warn_once(message: str) -> None:
+    """Warn of what is told for the first time: Spark asks for the same read again and again."""
+    if message not in _told:
+        _told.add(message)
+        warn_of(message)
 
 
 def _check_value(values: Values, what: str, name: str, value: str) -> None:

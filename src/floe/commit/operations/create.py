@@ -20,6 +20,7 @@ from floe.commit.change import Attempt
 from floe.commit.operations.properties import refuse_encryption
 from floe.errors import ConflictingChange, TableAlreadyExists
 from floe.spec.metadata.creation import creation_updates, replacement_updates
+from floe.spec.metadata.known_properties import check_properties
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import TableUpdate
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionSpec
@@ -47,6 +48,7 @@ class TableDefinition:
 
     def __post_init__(self) -> None:
         refuse_encryption(self.properties)
+        check_properties(self.properties)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from floe.commit.change import Attempt
 from floe.errors import InvalidUpdate, UnsupportedFeature
+from floe.spec.metadata.known_properties import check_properties
 from floe.spec.metadata.properties import (
     ENCRYPTION_PREFIX,
     ENCRYPTION_PROPERTIES,
@@ -42,6 +43,7 @@ class UpdateProperties:
         for name, value in self.set.items():
             _check(name, value)
         refuse_encryption(self.set)
+        check_properties(self.set)
         both = [name for name in self.remove if name in self.set]
         if both:
             raise InvalidUpdate(f"property {both[0]} is both set and removed", property=both[0])

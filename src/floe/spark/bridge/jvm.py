@@ -37,6 +37,9 @@ package floe;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
 public class Texts {
@@ -50,6 +53,17 @@ public class Texts {
     ArrayList parts = new ArrayList(Arrays.asList(found.namespace()));
     parts.add(found.name());
     return mapper.writeValueAsString(parts);
+  }
+
+  public String settings(String prefix) throws Exception {
+    Map all = new HashMap(org.apache.spark.sql.internal.SQLConf.get().settings());
+    Map found = new HashMap();
+    for (Iterator it = all.entrySet().iterator(); it.hasNext();) {
+      Map.Entry entry = (Map.Entry) it.next();
+      String name = (String) entry.getKey();
+      if (name.startsWith(prefix)) found.put(name.substring(prefix.length()), entry.getValue());
+    }
+    return mapper.writeValueAsString(found);
   }
 }
 """
@@ -364,8 +378,8 @@ class Jvm:
 
     def settings_below(self, prefix: str) -> dict[str, str]:
         """The settings of the session that is at work now whose names begin so, by the rest of their names."""
-        found = self.read_scala_map(self.active_session().conf().getAll())
-        return {key[len(prefix) :]: value for key, value in found.items() if key.startswith(prefix)}
+        found: dict[str, str] = json.loads(self._texts.settings(prefix))
+        return found
 
     @property
     def is_case_sensitive(self) -> bool:

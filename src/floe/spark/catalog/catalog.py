@@ -23,6 +23,7 @@ from floe.spark.catalog.views import LakeViews
 from floe.spark.definitions import LOCATION, NewTable, make_room, new_table, table_like
 from floe.spark.names import AsOf, Selected, readings, version_as_of
 from floe.spark.row_level.target import changes_rows
+from floe.spark.settings import with_defaults
 from floe.spark.tables.analyzing import analysis_of_all
 from floe.spark.tables.changes import ChangesTable
 from floe.spark.tables.metadata_table import MetadataTable
@@ -56,6 +57,15 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
     def name(self) -> str:
         """The catalog's name in the session."""
         return self._name
+
+    def defaultNamespace(self) -> Any:
+        """Where `USE lake` leads, as the setting `spark.sql.catalog.lake.default-namespace` says."""
+        asked = self._set().get("default-namespace")
+        return self.jvm.strings([] if not asked else asked.split("."))
+
+    def useNullableQuerySchema(self) -> bool:
+        """Whether tables made of queries may have nulls everywhere, as the setting of that name says."""
+        return self._set().get("use-nullable-query-schema", "true").lower() == "true"
 
     def capabilities(self) -> Any:
         """Columns may have defaults."""
@@ -135,6 +145,7 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
         if found is None and self.jvm.version < HAS_VIEWS:
             found = self.find_view(name)
         if found is None:
+            self.check_metadata_table(name)
             raise self._error(NoSuchTable("there is no such table"), name)
         return found
 
@@ -276,7 +287,7 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
             columns, partitions, properties = given[0].columns(), given[0].partitions(), given[0].properties()
         else:
             columns, partitions, properties = given
-        known = {**self._set("table-default"), **self.jvm.read_map(properties), **self._set("table-override")}
+        known = with_defaults(self.jvm, self._name, "table", self.jvm.read_map(properties))
         if LOCATION in known and _is_same(known[LOCATION], self.lake.catalog.default_location(tuple(name))):
             del known[LOCATION]  # which Spark spells in its own way
         return new_table(
@@ -287,9 +298,9 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
             case_sensitive=self.jvm.is_case_sensitive,
         )
 
-    def _set(self, which: str) -> dict[str, str]:
-        """What settings such as `spark.sql.catalog.lake.table-default.format-version` say, as with Java's catalog."""
-        return self.jvm.settings_below(f"spark.sql.catalog.{self._name}.{which}.")
+    def _set(self) -> dict[str, str]:
+        """What is set below the catalog's name."""
+        return self.jvm.settings_below(f"spark.sql.catalog.{self._name}.")
 
     def evaluate(self, sql: str, type_: Type) -> Any:
         """The value of a SQL expression, as a value of a column's type: Spark computes it."""

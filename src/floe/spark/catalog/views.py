@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from difflib import get_close_matches
 from typing import Any
 
 from floe.catalog.protocol import Capability
-from floe.errors import FloeError, NoSuchNamespace, NoSuchTable, NoSuchView, ViewAlreadyExists
+from floe.errors import FloeError, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView, ViewAlreadyExists
+from floe.plan.metadata_tables.tables import NAMES
 from floe.spark.bridge.exceptions import declared_error
 from floe.spark.bridge.interfaces.catalogs import RelationCatalog
 from floe.spark.bridge.views import read_view, spark_view
 from floe.spark.definitions import no_such_namespace
+from floe.spark.names import CHANGES
+from floe.spark.settings import with_defaults
 from floe.spark.tables.view import ViewDefinition, change_view, create_or_replace_view, create_view, defined
 from floe.table.lake import Lake
 
@@ -49,6 +53,7 @@ class LakeViews(RelationCatalog):
         name = self.jvm.read_identifier(identifier)
         found = self.find_table(name) or self.find_view(name)
         if found is None:
+            self.check_metadata_table(name)
             raise self._view_error(NoSuchTable("there is no such table or view"), name)
         return found
 
@@ -57,7 +62,7 @@ class LakeViews(RelationCatalog):
         name = self.jvm.read_identifier(identifier)
         try:
             self._check_namespace(name)
-            create_view(self.lake, name, self._definition_of(view))
+            create_view(self.lake, name, self._new_view(view))
         except FloeError as error:
             raise self._view_error(error, name) from None
         return view
@@ -76,7 +81,7 @@ class LakeViews(RelationCatalog):
         name = self.jvm.read_identifier(identifier)
         try:
             self._check_namespace(name)
-            create_or_replace_view(self.lake, name, self._definition_of(view))
+            create_or_replace_view(self.lake, name, self._new_view(view))
         except FloeError as error:
             raise self._view_error(error, name) from None
         return view
@@ -108,6 +113,19 @@ class LakeViews(RelationCatalog):
             return after[1:]
         return after
 
+    def check_metadata_table(self, name: tuple[str, ...]) -> None:
+        """Raise for what follows the name of a table and is none of its metadata tables: Spark would not tell."""
+        *table, last = name
+        if len(table) < 2 or not self.lake.table_exists(table) or self.lake.namespace_exists(table):
+            return
+        kinds = (*NAMES, CHANGES)
+        near = get_close_matches(last.lower(), kinds, n=1)
+        raise InvalidInput(
+            f"{'.'.join((self._name, *table))} has no metadata table {last}",
+            hint=(f"did you mean {near[0]}? " if near else "") + f"there are {', '.join(kinds)},"
+            " and branch_<name>, tag_<name>, snapshot_id_<id>, at_timestamp_<milliseconds>",
+        )
+
     def find_table(self, name: tuple[str, ...], *how: Any) -> Any:
         """The table of a name, if there is one: the other part of the catalog says."""
         raise NotImplementedError
@@ -124,6 +142,11 @@ class LakeViews(RelationCatalog):
             return None
         found = defined(view)
         return spark_view(self.jvm, name, **{**asdict(found), "catalog": found.catalog or self._name})
+
+    def _new_view(self, view: Any) -> ViewDefinition:
+        """What Spark gives, with the properties that the catalog's settings have for views."""
+        made = self._definition_of(view)
+        return replace(made, properties=with_defaults(self.jvm, self._name, "view", made.properties))
 
     def _definition_of(self, view: Any) -> ViewDefinition:
         """What Spark gives; names that were looked for in this catalog are so whatever its name is elsewhere."""

@@ -29,6 +29,7 @@ from floe.spark.bridge.view_statements import (
 )
 from floe.spark.definitions import no_such_namespace
 from floe.spark.literals import quoted
+from floe.spark.settings import with_defaults
 from floe.spark.tables.view import (
     NOT_SHOWN,
     ViewDefinition,
@@ -101,6 +102,7 @@ def _create(jvm: Jvm, query: Query, place: Place, statement: CreateView) -> None
     made = _definition(
         jvm, query, place, statement.query, statement.columns, statement.properties, statement.schema_mode
     )
+    made = replace(made, properties=with_defaults(jvm, place.catalog, "view", made.properties))
     try:
         if not lake.namespace_exists(name[:-1]):
             raise no_such_namespace(place.catalog, name[:-1])

@@ -85,7 +85,7 @@ class TableScanBuilder(
 
     def pushAggregation(self, aggregation: Any) -> bool:
         """Tell the answer from metadata, if that is exact."""
-        if self._answers is None:
+        if self._answers is None and self._source.tells_aggregates:
             self._answers = answers(read_aggregates(self.jvm, aggregation), self._source, self._pushed.where)
         return self._answers is not None
 

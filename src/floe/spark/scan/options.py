@@ -6,17 +6,22 @@
 | `start-snapshot-id` (exclusive), `end-snapshot-id` (inclusive) | what was appended in between |
 | `split-size` | how many bytes a task reads |
 | `file-open-cost`, `lookback` | how many bytes a file weighs at least; among how many tasks one is chosen for it |
+| `aggregate-push-down-enabled` | `false`: rows are read for what metadata could tell |
+
+Settings of the session (`spark.sql.iceberg.read.split-size`, …) count where there is no such option.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from floe.errors import InvalidInput
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.names import NOW, AsOf
 from floe.spark.scan.source import Source
+from floe.spark.settings import check_read_options
 from floe.spec.metadata.table_metadata import TableMetadata
 
 __all__ = ["audited_state", "state_of", "with_options"]
@@ -25,14 +30,18 @@ _SPLITS = {"split-size": "target_size", "file-open-cost": "open_file_cost", "loo
 _STATES = ("snapshot-id", "branch", "tag", "as-of-timestamp", "end-snapshot-id")
 
 
-def with_options(source: Source, given: Mapping[str, str]) -> Source:
-    """The source that a read with options reads."""
-    source = replace(source, options=dict(given), as_of=state_of(given, source.as_of, source.name))
+def with_options(source: Source, given: Mapping[str, str], session: Mapping[str, str] = MappingProxyType({})) -> Source:
+    """The source that a read with options reads, in a session with these settings of Iceberg."""
+    check_read_options(given)
+    as_of = state_of(given, source.as_of, source.name)
+    source = replace(source, options=dict(given), as_of=as_of, session=session)
     if "start-snapshot-id" in given:
         source = replace(source, since=_number("start-snapshot-id", given["start-snapshot-id"]))
     elif "end-snapshot-id" in given:
         raise InvalidInput("end-snapshot-id is the end of a range, of which start-snapshot-id is the beginning")
     splits = {setting: _number(name, given[name]) for name, setting in _SPLITS.items() if name in given}
+    if "read.split-size" in session:
+        splits.setdefault("target_size", int(session["read.split-size"]))
     return replace(source, splits=splits)
 
 

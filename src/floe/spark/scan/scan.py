@@ -27,7 +27,6 @@ from floe.spark.scan.reach import why_not_reachable
 from floe.spark.scan.readers import arrow_factory, arrow_partitions, columnar_mode, native_factory, native_partitions
 from floe.spark.scan.rewriting import rewritten_read
 from floe.spark.scan.source import Source, selects_whole_files
-from floe.spark.scan.splits import splits_for
 from floe.spark.scan.statistics import (
     ColumnFacts,
     TableStatistics,
@@ -116,8 +115,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
     @property
     def splits(self) -> SplitSettings:
         """How many bytes of files a task reads."""
-        parallelism = self.jvm.context.defaultParallelism
-        return splits_for(self._plan.metadata.properties, self._plan.size, parallelism, self._source.splits)
+        return self._source.split_settings(self._plan.size, self.jvm.context.defaultParallelism)
 
     @cached_property
     def _obstacle(self) -> str | None:
@@ -189,7 +187,7 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         """What is known about columns, if Spark makes use of it."""
         found = distinct_counts(self._source.table.metadata, self._source.snapshot)
         known = [field for field in fields if field.id in found]
-        if not known or not is_reported(self.jvm, self._source.options):
+        if not known or not is_reported(self.jvm, self._source):
             return []
         plan = self._source.plan(and_(self.looked_at, self._runtime), metrics=[field.id for field in known])
         facts = (column_facts(plan, field, found[field.id]) for field in known)

@@ -11,7 +11,9 @@ from floe.plan.incremental import plan_appends
 from floe.plan.scan import plan_scan
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.snapshots import choose_snapshot
+from floe.plan.splits import SplitSettings
 from floe.spark.names import AsOf
+from floe.spark.scan.splits import splits_for
 from floe.spark.shipping import shipped
 from floe.spec.expressions.nodes import Expression
 from floe.spec.metadata.snapshots import Snapshot
@@ -40,6 +42,9 @@ class Source:
     options: Mapping[str, str] = field(default_factory=dict)
     """All options of the read, by their names in small letters."""
 
+    session: Mapping[str, str] = field(default_factory=dict)
+    """The settings of Iceberg that the session had, by what follows `spark.sql.iceberg.`."""
+
     all_deletes: bool = False
     """Whether files come with all of their deletes, also those that cannot matter to the rows that are asked for."""
 
@@ -47,6 +52,20 @@ class Source:
     def key(self) -> Any:
         """What makes two sources the same."""
         return (self.table.uuid, self.table.metadata_location, self.as_of, self.since)
+
+    @property
+    def tells_aggregates(self) -> bool:
+        """Whether counts, minima and maxima may be told from metadata."""
+        asked = self.options.get("aggregate-push-down-enabled") or self.session.get("aggregate-push-down.enabled")
+        return asked is None or asked.lower() == "true"
+
+    def split_settings(self, total: int, parallelism: int) -> SplitSettings:
+        """How files of so many bytes are cut up for so many cores, as the read, the session and the table say."""
+        properties = dict(self.table.metadata.properties)
+        if "read.adaptive-split-size.enabled" in self.session:
+            properties["read.split.adaptive-size.enabled"] = self.session["read.adaptive-split-size.enabled"].lower()
+        asked = self.session.get("read.adaptive-split-size.parallelism")
+        return splits_for(properties, total, parallelism if asked is None else int(asked), self.splits)
 
     @property
     def storage(self) -> Storage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from floe.spark.bridge.interfaces.scans import ColumnStatistics, Statistics
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.values import optional_value
 from floe.spark.columns import spark_type
+from floe.spark.scan.source import Source
 from floe.spec.codecs.puffin import THETA_SKETCH
 from floe.spec.codecs.theta_sketches import NDV
 from floe.spec.metadata.snapshots import Snapshot
@@ -95,9 +96,9 @@ class FoundStatistics(ColumnStatistics):
         return optional_value(self.jvm, value, spark_type(self._facts.field.type))
 
 
-def is_reported(jvm: Jvm, options: Mapping[str, str]) -> bool:
+def is_reported(jvm: Jvm, source: Source) -> bool:
     """Whether Spark is told of columns: it makes use of it only where it plans by costs, and it may be turned off."""
-    asked = options.get(_REPORTED) or jvm.setting(f"spark.sql.iceberg.{_REPORTED}", "true")
+    asked = source.options.get(_REPORTED) or source.session.get(_REPORTED, "true")
     return asked.lower() == "true" and any(jvm.setting(name, "false") == "true" for name in _COST_BASED)
 
 

@@ -24,7 +24,7 @@ from floe.spark.scan.projection import projected
 from floe.spark.scan.python_reader import python_partitions, python_reader_factory
 from floe.spark.scan.reach import why_not_reachable
 from floe.spark.scan.source import Source
-from floe.spark.scan.splits import file_parts, splits_for
+from floe.spark.scan.splits import file_parts
 from floe.spark.scan.worker import ReadTasks, pickled_tasks
 from floe.spark.shipping import shipped
 from floe.spark.streaming.offsets import BEGINNING, offset_of
@@ -124,7 +124,7 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
         if files is None:
             return self.jvm.array(_INPUT, [])
         total, parallelism = pc.sum(files["file_size_in_bytes"]).as_py(), self.jvm.context.defaultParallelism
-        splits = splits_for(self._table.metadata.properties, total, parallelism, self._source.splits)
+        splits = self._source.split_settings(total, parallelism)
         if self._native:
             return self._native_partitions(files, splits)
         tasks = (task for part in parts for task in part.tasks())

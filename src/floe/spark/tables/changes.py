@@ -14,6 +14,7 @@ from floe.spark.changes.scan import ChangeScanBuilder
 from floe.spark.changes.source import ChangeSource
 from floe.spark.columns import spark_schema
 from floe.spark.names import Selected
+from floe.spark.settings import check_read_options
 from floe.table.column_text import name_text
 from floe.table.table import Table
 
@@ -66,6 +67,7 @@ class ChangesTable(SupportsRead):
         source = self._source
         if source is None:
             given = {name.lower(): value for name, value in self.jvm.read_map(options.asCaseSensitiveMap()).items()}
+            check_read_options(given)
             found = change_range(self._table.metadata, self._selected.as_of, given)
             source = ChangeSource(self.name(), self._table, found)
         return ChangeScanBuilder(self.jvm, source, self._as_frame)

@@ -25,6 +25,7 @@ from floe.spark.scan.metadata_columns import metadata_columns
 from floe.spark.scan.options import audited_state, with_options
 from floe.spark.scan.predicates import filter_of, translate
 from floe.spark.scan.source import Source, selects_whole_files
+from floe.spark.settings import session_settings
 from floe.spark.tables.analyzing import analysis
 from floe.spark.tables.changes import ChangesTable
 from floe.spark.tables.metadata_table import MetadataTable
@@ -129,7 +130,8 @@ class SparkTable(
     def newScanBuilder(self, options: Any) -> Any:
         """A read of the table."""
         named = replace(self._source, as_of=self.selected.as_of)
-        source = with_options(named, self.jvm.read_map(options))  # names come in small letters
+        given = self.jvm.read_map(options)  # names come in small letters
+        source = with_options(named, given, session_settings(self.jvm))
         return TableScanBuilder(self.jvm, replace(source, as_of=self._audited) if source.as_of.is_now else source)
 
     @cached_property

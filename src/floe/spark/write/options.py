@@ -28,6 +28,7 @@ from floe.commit.footprint import BLIND, Reads
 from floe.commit.operations.snapshot_summary import follow_properties
 from floe.errors import InvalidInput
 from floe.spark.bridge.jvm import Jvm
+from floe.spark.settings import check_write_options, session_settings
 from floe.spec.metadata.refs import MAIN_BRANCH
 from floe.spec.metadata.summaries import APP_ID, ENGINE_NAME, ENGINE_VERSION, ICEBERG_VERSION, SPARK_APP_ID
 from floe.spec.metadata.table_metadata import TableMetadata
@@ -45,7 +46,6 @@ _BLOCKS: Final = "floe.commit.properties"
 """The property of a thread in the JVM that holds what blocks of `floe.commit_properties` say."""
 
 _SNAPSHOT_PROPERTY: Final = "snapshot-property."
-_SESSION: Final = "spark.sql.iceberg."
 _MODES: Final = ("none", "hash", "range")
 _ISOLATIONS: Final = ("serializable", "snapshot")
 _SWITCHES: Final = (
@@ -90,7 +90,8 @@ def write_options(
     """
     for name in _SWITCHES:
         _switch(metadata.properties, name, default=False)
-    session = {} if jvm is None else jvm.settings_below(_SESSION)
+    check_write_options(given)
+    session = {} if jvm is None else session_settings(jvm)
     overrides = {own: given[name] for name, own in _PROPERTIES.items() if name in given}
     file_format = overrides.get("write.format.default", metadata.properties.get("write.format.default", "parquet"))
     for name in ("compression-codec", "compression-level", "compression-strategy"):

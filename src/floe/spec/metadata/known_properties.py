@@ -134,6 +134,8 @@ def check_properties(given: Mapping[str, str]) -> None:
     """
     for name, value in given.items():
         found = find(TABLE_PROPERTIES, name)
+        if not isinstance(value, str):
+            raise InvalidUpdate(f"property {name} must be text, found {value!r:.80}", property=name)
         if found is None:
             near = suggestion(name, TABLE_PROPERTIES) if name.startswith(_OURS) else None
             if near is not None:
@@ -203,6 +205,7 @@ _ALL: Final = (
     ),
     Known("read.orc.vectorization.enabled", "warns", BOOLEAN, _ALWAYS_BATCHES, ("true",)),
     Known("read.orc.vectorization.batch-size", "warns", number(1), _ALWAYS_BATCHES),
+    Known("read.parquet.page-checksum-verification.enabled", values=BOOLEAN),
     Known("read.data-planning-mode", "warns", _PLANNING, _ON_DRIVER, ("auto", "local")),
     Known("read.delete-planning-mode", "warns", _PLANNING, _ON_DRIVER, ("auto", "local")),
     # write
@@ -259,15 +262,14 @@ _ALL: Final = (
         "columns are added by the write option mergeSchema and by WITH SCHEMA EVOLUTION", ("false",),
     ),
     Known("write.conflict.retries", values=number(0)),
+    Known("write.wap.branch"),
     Known("write.object-storage.enabled", values=BOOLEAN),
     Known("write.object-storage.partitioned-paths", values=BOOLEAN),
     *(Known(name) for name in ("write.data.path", "write.object-storage.path", "write.folder-storage.path")),
     Known("write.metadata.path"),
     Known("write.manifest.compression-codec", values=one_of("gzip", "zstd", "snappy", "uncompressed")),
     Known("write.manifest.compression-level", values=number()),
-    # encryption: what may be set is said where the files are written
-    Known("encryption.key-id", note="writes of such a table are refused: files cannot be encrypted yet"),
-    Known("encryption.data-key-length", values=one_of("16", "24", "32")),
+    Known("encryption.*", "refused", note="tables cannot be encrypted yet"),
     # behaviour
     *(
         Known(f"commit.{what}.{name}", values=number(0))
