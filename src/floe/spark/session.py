@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from floe.spark.bridge.exceptions import with_advice
+from floe.spark.bridge.exceptions import null_error, with_advice
 from floe.spark.bridge.function_rule import install_function_rule
 from floe.spark.bridge.jvm import Jvm, jvm_of
 from floe.spark.bridge.provider import install_format
@@ -26,6 +26,7 @@ from floe.spark.configured import (
 )
 from floe.spark.extended_sql.advice import advice_for
 from floe.spark.extended_sql.answering import answer
+from floe.spark.extended_sql.other_formats import changed_table
 from floe.spark.provider import found_table
 from floe.spark.requirements import check_catalog_names, check_session
 from floe.spark.row_level.retrying import again_after_conflicts, merge_frames_again
@@ -57,7 +58,7 @@ class FloeSession(SparkSession):
         One that changes rows is run again after conflicts if its table says so (`write.conflict.retries`).
         """
         run = super().sql
-        with self._advising():
+        with self._advising(sqlQuery):
             answered = answer(self, self._floe_catalogs, sqlQuery, run)
             if answered is not None:
                 return answered
@@ -69,11 +70,14 @@ class FloeSession(SparkSession):
             return super().table(tableName)
 
     @contextmanager
-    def _advising(self) -> Iterator[None]:
-        """Errors about a catalog's name tell which catalogs there are."""
+    def _advising(self, statement: str = "") -> Iterator[None]:
+        """Errors about a catalog's name tell which catalogs there are, those about nulls the column and the table."""
         try:
             yield
         except PySparkException as error:
+            told = null_error(error, changed_table(statement))
+            if told is not None:
+                raise IllegalArgumentException(str(told)) from None
             advice = advice_for(error, list(self._floe_catalogs))
             raise error if advice is None else with_advice(error, advice) from None
 

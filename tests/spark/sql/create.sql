@@ -38,7 +38,7 @@ SELECT typeof(b), typeof(c), typeof(h), typeof(j), typeof(k), typeof(p) FROM eve
 CREATE TABLE strict (id INT NOT NULL, s STRUCT<a: INT NOT NULL, b: INT> NOT NULL);
 
 INSERT INTO strict VALUES (NULL, named_struct('a', 1, 'b', 2));
---! NOT_NULL_ASSERT_VIOLATION
+--! null for
 
 INSERT INTO strict VALUES (1, named_struct('a', 1, 'b', NULL));
 

@@ -169,7 +169,7 @@ WHERE s.snapshot_id = {third};
 --> 1 | append
 
 SELECT * FROM {ns}.t.no_such_table;
---! TABLE_OR_VIEW_NOT_FOUND
+--! has no metadata table no_such_table
 
 INSERT INTO {ns}.t.files SELECT * FROM {ns}.t.files;
 --! UNSUPPORTED_FEATURE

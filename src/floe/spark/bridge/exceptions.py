@@ -41,10 +41,11 @@ from floe.errors import (
 if TYPE_CHECKING:
     from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["JavaError", "declared_error", "plain_message", "to_java", "to_python", "with_advice"]
+__all__ = ["JavaError", "declared_error", "null_error", "plain_message", "to_java", "to_python", "with_advice"]
 
 _ANALYSIS = "catalyst.analysis."
 _PRIVATE = 2
+_NULL = "NOT_NULL_ASSERT_VIOLATION"
 
 
 class JavaError(Py4JJavaError):  # type: ignore[misc]
@@ -113,6 +114,18 @@ def plain_message(message: str) -> str:
     """
     found = re.search(r"^floe\.errors\.\w+: (.*?)(?=^\s+at |\Z)", message, re.MULTILINE | re.DOTALL)
     return message if found is None else found[1].strip()
+
+
+def null_error(error: Exception, table: str) -> InvalidInput | None:
+    """The error to raise for one of Spark's that a null was found where the table may have none; None for others."""
+    if not isinstance(error, PySparkException) or error.getCondition() != _NULL:
+        return None
+    path = (error.getMessageParameters() or {}).get("walkedTypePath", "").split()
+    column = ".".join(path) or "a column"
+    return InvalidInput(
+        f"[{_NULL}] null for {column}, which {table} requires",
+        hint=f"leave rows without it out, or ALTER TABLE {table} ALTER COLUMN {column} DROP NOT NULL",
+    )
 
 
 def declared_error(jvm: Jvm, error: FloeError, name: Sequence[str]) -> JavaError | None:

@@ -11,7 +11,7 @@ from floe.spark.bridge.interfaces.procedures import BoundProcedure, ProcedureCat
 from floe.spark.bridge.interfaces.scans import LocalScan
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.values import internal_rows_of, value_at
-from floe.spark.procedures.all import PROCEDURES
+from floe.spark.procedures.all import INSTEAD, PROCEDURES
 from floe.spark.procedures.procedure import Column, Context, Parameter, Procedure
 from floe.spark.write.options import snapshot_properties
 from floe.table.lake import Lake
@@ -32,9 +32,12 @@ class LakeProcedures(ProcedureCatalog):
         *namespace, name = self.jvm.read_identifier(identifier)
         found = PROCEDURES.get(name.lower())
         if [part.lower() for part in namespace] != [_NAMESPACE] or found is None:
+            there = f"the procedures of {self.name()}.{_NAMESPACE} are {', '.join(PROCEDURES)}"
+            instead = INSTEAD.get(name.lower())
+            table = f'spark.lakes["{self.name()}"].table("db.t")'
             raise NotFound(
                 f"there is no procedure {'.'.join((*namespace, name))}",
-                hint=f"those of {self.name()}.{_NAMESPACE} are {', '.join(PROCEDURES)}",
+                hint=there if instead is None else f"{instead.format(table=table)}; {there}",
             )
         return CatalogProcedure(self.jvm, found(), Context(self.jvm, self.name(), self.lake))
 

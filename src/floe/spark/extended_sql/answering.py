@@ -23,9 +23,11 @@ from floe.spark.bridge.view_statements import (
     parse_view_statement,
 )
 from floe.spark.bridge.views import HAS_VIEWS
+from floe.spark.extended_sql.other_formats import parse_other
 from floe.spark.extended_sql.parsing import CreateTableLike, parse
 from floe.spark.extended_sql.table_like import create_table_like
 from floe.spark.extended_sql.views import Place, Query, run_view_statement, show_extended
+from floe.table.column_text import name_text
 from floe.table.lake import Lake
 
 __all__ = ["answer"]
@@ -46,6 +48,7 @@ def answer(session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Q
     """What a statement gives if it is Floe's to run; None if it is Spark's. `query` is Spark's own `sql`."""
     jvm = jvm_of(session)
     start = _COMMENTS.match(text).end()  # type: ignore[union-attr]
+    _check_other(jvm, session, lakes, text, start)
     if _SHOW_EXTENDED.match(text, start):
         return _with_views(jvm, session, lakes, text, query)
     if jvm.version < HAS_VIEWS and _ABOUT_VIEWS.match(text, start):
@@ -74,6 +77,15 @@ def answer(session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Q
     except FloeError as error:
         raise AnalysisException(str(error)) from None
     return _nothing(session)
+
+
+def _check_other(jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], text: str, start: int) -> None:
+    """Raise for a statement of another table format on a table of a lake, with what to write instead."""
+    found = parse_other(text, start)
+    place = None if found is None else _place(jvm, session, lakes, found.table)
+    if found is not None and place is not None and place.lake.table_exists(place.name):
+        instead = found.instead(place.catalog, ".".join(map(name_text, place.name)))
+        raise ParseException(f"{found.words} is no statement for tables of Iceberg; {instead}")
 
 
 def _about_views(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from floe.commit.footprint import BLIND, Reads
 from floe.errors import UnsupportedFeature
 from floe.formats.writers.rolling import discard
 from floe.formats.writers.target import WriteTarget
+from floe.spark.bridge.exceptions import null_error
 from floe.spark.bridge.interfaces.writes import (
     BatchWrite,
     InsertableRelation,
@@ -133,20 +135,23 @@ class TableWrite(_AnyWrite, V1Write):
 
     def toInsertableRelation(self) -> Any:
         """What takes the data frame."""
-        return TableInsertion(self.jvm, self._target, self._intent, self._options)
+        return TableInsertion(self.jvm, self._name, self._target, self._intent, self._options)
 
 
 class TableInsertion(InsertableRelation):
     """Takes the rows of a write."""
 
-    def __init__(self, jvm: Jvm, target: Target, intent: Intent, options: WriteOptions) -> None:
+    def __init__(self, jvm: Jvm, name: str, target: Target, intent: Intent, options: WriteOptions) -> None:
         super().__init__(jvm)
-        self._target, self._intent, self._options = target, intent, options
+        self._name, self._target, self._intent, self._options = name, target, intent, options
 
     def insert(self, data: Any, overwrite: bool) -> None:
         """Write the rows, and commit the files."""
         session = SparkSession(self.jvm.context, self.jvm.active_session())
-        write_data_frame(self.jvm, DataFrame(data, session), self._target, self._intent, self._options)
+        try:
+            write_data_frame(self.jvm, DataFrame(data, session), self._target, self._intent, self._options)
+        except PySparkException as error:
+            raise null_error(error, self._name) or error from None
 
 
 class TableBatchWrite(_AnyWrite, BatchWrite, Rewritable):

@@ -129,7 +129,7 @@ def engine_summary(jvm: Jvm | None) -> dict[str, str]:
 
 def snapshot_properties(jvm: Jvm) -> dict[str, str]:
     """What summaries tell of a snapshot that no write with options makes, such as that of a procedure."""
-    return engine_summary(jvm) | _of_blocks(jvm) | _summary(jvm.settings_below(_SESSION))
+    return engine_summary(jvm) | _of_blocks(jvm) | _summary(session_settings(jvm))
 
 
 def carry_commit_properties(jvm: Jvm) -> None:
