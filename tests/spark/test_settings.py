@@ -139,13 +139,13 @@ def test_what_has_no_effect_is_told_once(session: Spark, rows: str) -> None:
     with set_to(session, {"spark.sql.iceberg.planning.preserve-data-grouping": "true"}):
         with pytest.warns(errors.IgnoredSetting, match="no partitioning is reported to Spark yet") as told:
             session(f"SELECT * FROM {rows}")
-        assert len(told) == 1
+        assert [one.category for one in told].count(errors.IgnoredSetting) == 1
         session(f"SELECT * FROM {rows} WHERE id > 1")  # a warning would be an error here
     frame = session.session.createDataFrame([(9,)], "id BIGINT")
     session("CREATE OR REPLACE TABLE lake.settings.w (id BIGINT)")
     with pytest.warns(errors.IgnoredSetting, match="shred-variants=true has no effect: variants are written") as told:
         frame.writeTo("lake.settings.w").option("shred-variants", "true").append()
-    assert len(told) == 1
+    assert [one.category for one in told].count(errors.IgnoredSetting) == 1
     frame.writeTo("lake.settings.w").option("shred-variants", "false").append()
 
 
