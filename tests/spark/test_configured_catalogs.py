@@ -29,6 +29,7 @@ SQLITE = {"uri": "sqlite:////d/lake.db", "name": "c", "catalog_name": "c", "ware
     ("settings", "options"),
     [
         ({"type": "hadoop", "warehouse": "/wh"}, {"uri": "/wh", "name": "c"}),
+        ({"type": "hadoop", "warehouse": "wh"}, {"uri": "./wh", "name": "c"}),
         (
             {"catalog_impl": "org.apache.iceberg.hadoop.HadoopCatalog", "warehouse": "file:///wh"},
             {"uri": "file:///wh", "name": "c"},

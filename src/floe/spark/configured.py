@@ -186,7 +186,8 @@ def _options(name: str, settings: Mapping[str, str]) -> dict[str, Any]:
             raise InvalidSettings(
                 f"catalog {name} has no warehouse", hint=f"set {CATALOG}{name}.warehouse to the folder of its tables"
             )
-        return {"uri": where, "name": name, **stores}
+        is_word = "/" not in where and ":" not in where  # a folder here, never a name of the settings
+        return {"uri": f"./{where}" if is_word else where, "name": name, **stores}
     given = {key: value for key, value in settings.items() if key in SQL_OPTIONS}
     warehouse = {} if where is None else {"warehouse": where}
     return {
