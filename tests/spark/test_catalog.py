@@ -151,7 +151,9 @@ def test_a_table_in_a_namespace_that_is_not_there(session: Spark, catalog: str, 
 
 
 def test_names_of_catalogs_that_are_wrong(session: Spark) -> None:
-    known = r"There is no catalog named lak\. The catalogs are lake, sq and spark_catalog\. Did you mean lake\.db"
+    known = (
+        r"There is no catalog named lak\. The catalogs are lake, sq(, \w+)* and spark_catalog\. Did you mean lake\.db"
+    )
     for statement in (
         "SELECT * FROM lak.db.t",
         "CREATE TABLE lak.db.t (id INT) USING iceberg",

@@ -187,7 +187,7 @@ def test_ranges_by_time(session: Spark) -> None:
     [
         ({"start_snapshot_id": 1, "start_timestamp": 1}, "said twice"),
         ({"start_timestamp": 2, "end_timestamp": 1}, "end before they start"),
-        ({"start_snapshot_id": "x"}, "is a number"),
+        ({"start_snapshot_id": "x"}, "is a whole number"),
         ({"start_snapshot_id": 12345}, "12345 is not in the history"),
     ],
 )

@@ -152,7 +152,8 @@ def test_lists_of_tables_and_views(session: Spark, catalog: str, db: str) -> Non
     session("CREATE OR REPLACE TEMPORARY VIEW vi_of_a_moment AS SELECT 1 AS one")
     try:
         assert session(f"SHOW TABLES IN {catalog}.listing") == [("listing", "ta", False)]
-        assert [row[1] for row in session(f"SHOW VIEWS IN {catalog}.listing")] == ["vi", "wide"]
+        views = [row[1] for row in session(f"SHOW VIEWS IN {catalog}.listing") if not row[2]]
+        assert views == ["vi", "wide"]
         rows = session(f"SHOW TABLE EXTENDED IN {catalog}.listing LIKE 'ta|vi*'")
     finally:
         session("DROP VIEW vi_of_a_moment")

@@ -465,9 +465,11 @@ def test_statements_with_schema_evolution(session: Spark, db: str) -> None:
 )
 def test_properties_that_say_nothing_are_refused(session: Spark, db: str, name: str, value: str, words: str) -> None:
     table = f"{db}.told_{abs(hash(name))}"
-    session(f"CREATE TABLE {table} (id BIGINT) TBLPROPERTIES ('{name}' = '{value}')")
     with pytest.raises(PySparkException, match=words):
-        session(f"INSERT INTO {table} VALUES (1)")
+        session(f"CREATE TABLE {table} (id BIGINT) TBLPROPERTIES ('{name}' = '{value}')")
+    session(f"CREATE TABLE {table} (id BIGINT)")
+    with pytest.raises(PySparkException, match=words):
+        session(f"ALTER TABLE {table} SET TBLPROPERTIES ('{name}' = '{value}')")
 
 
 def test_who_asks_for_encryption_gets_no_table_in_plain_text(session: Spark, db: str) -> None:

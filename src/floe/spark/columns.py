@@ -8,14 +8,9 @@
 | `int` | `INT`; `TINYINT` and `SMALLINT` are made `int` |
 | `string` | `STRING`; `CHAR` and `VARCHAR` are made `string` |
 | `unknown` | `VOID` |
-| `time` | `INTERVAL HOUR TO SECOND` since midnight, to be read only |
-| `timestamp_ns`, `timestamptz_ns` | `STRUCT<timestamp, nanos>`, to be read only: the timestamp in microseconds, and the 0 to 999 nanoseconds after it |
+| `time`, `timestamp_ns`, `timestamptz_ns` | `STRING` of one width, to be read only (`2023-11-14 22:13:20.123456789`) |
 | `geometry`, `geography` | `BINARY` (well-known binary), to be read only |
-
-Types that Spark lacks get ones that are ordered as their values are, and that Spark refuses to compare with text: texts of
-one instant differ (`1970-01-01T00:00`, `1970-01-01 00:00:00.0`), and rows would be lost. Spark's own TIME and timestamps of
-nanoseconds are previews up to 4.3, and off.
-"""  # noqa: E501 (a table)
+"""
 
 from __future__ import annotations
 
@@ -51,6 +46,7 @@ __all__ = [
     "CURRENT_DEFAULT",
     "EXISTS_DEFAULT",
     "ONLY_READ",
+    "SHOWN_AS_TEXT",
     "SparkField",
     "SparkType",
     "floe_type",
@@ -83,11 +79,15 @@ _TO_SPARK: Final[Mapping[str, str]] = {
     "binary": "binary",
     "unknown": "void",
     "variant": "variant",
-    "time": "interval hour to second",
+    "time": "string",
+    "timestamp_ns": "string",
+    "timestamptz_ns": "string",
     "geometry": "binary",
     "geography": "binary",
 }
-_NANOSECONDS: Final[Mapping[str, str]] = {"timestamp_ns": "timestamp_ntz", "timestamptz_ns": "timestamp"}
+SHOWN_AS_TEXT: Final = frozenset({"time", "timestamp_ns", "timestamptz_ns"})
+"""The types whose values Spark has as texts: all of one width, so that they order as the values do."""
+
 ONLY_READ: Final = frozenset({"time", "timestamp_ns", "timestamptz_ns", "geometry", "geography"})
 """The types that Spark lacks: their values can be shown in another type, but not be written."""
 
@@ -164,10 +164,6 @@ def spark_type(type_: Type, column: str | None = None) -> SparkType:
             }
         case DecimalType():
             return f"decimal({type_.precision},{type_.scale})"
-        case _ if type_.kind in _NANOSECONDS:
-            parts = {"timestamp": _NANOSECONDS[type_.kind], "nanos": "integer"}
-            fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in parts.items()]
-            return {"type": "struct", "fields": fields}
         case _:
             found = _TO_SPARK.get(type_.kind)
             if found is None:

@@ -19,7 +19,7 @@ from floe.spark.changes.net import net_of_carried_over
 from floe.spark.changes.source import ChangeSource, Part
 from floe.spark.changes.worker import ReadChanges
 from floe.spark.columns import spark_schema
-from floe.spark.scan.predicates import filter_of
+from floe.spark.scan.predicates import check_texts, filter_of
 from floe.spark.scan.projection import projected
 from floe.spark.scan.python_reader import python_partitions, python_reader_factory
 from floe.spark.shipping import shipped
@@ -48,7 +48,9 @@ class ChangeScanBuilder(SupportsPushDownRequiredColumns, SupportsPushDownV2Filte
 
     def pushPredicates(self, predicates: Any) -> Any:
         """Leave out files by those on the table's own columns; Spark checks the rows."""
-        self._where = filter_of(read_conditions(self.jvm, predicates), self._source.table.schema)
+        conditions = read_conditions(self.jvm, predicates)
+        check_texts(conditions, self._source.table.schema)
+        self._where = filter_of(conditions, self._source.table.schema)
         return predicates
 
     def build(self) -> Any:

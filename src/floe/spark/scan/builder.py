@@ -14,7 +14,7 @@ from floe.spark.bridge.interfaces.scans import (
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.predicates import read_aggregates, read_conditions
 from floe.spark.scan.aggregates import AggregateScan, Answer, answers
-from floe.spark.scan.predicates import files_named, translate
+from floe.spark.scan.predicates import check_texts, files_named, translate
 from floe.spark.scan.projection import projected
 from floe.spark.scan.pushed import NOTHING_PUSHED, Pushed
 from floe.spark.scan.scan import TableScan
@@ -56,6 +56,7 @@ class TableScanBuilder(
         That is all of them, unless metadata tells that all rows of the files that are left pass.
         """
         conditions = read_conditions(self.jvm, predicates)
+        check_texts(conditions, self._source.schema)
         self._pushed = Pushed(predicates, conditions.trees, translate(conditions, self._source.schema))
         for tree, made in zip(conditions.trees, self._pushed.found, strict=True):
             paths = files_named(tree) if made.filter == TRUE else None

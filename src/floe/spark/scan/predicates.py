@@ -1,6 +1,10 @@
 """Spark's predicates as filters: for leaving out files, so a filter may let more rows pass than the predicate does.
 
 What is not understood only makes a filter wider. Whether a filter says exactly what the predicate says is known too.
+
+Columns of `time` and of nanosecond timestamps are texts in Spark, all of one width, so that Spark orders them as their
+values are ordered. A literal in another spelling would be compared letter by letter, and rows would be lost: it is
+refused.
 """
 
 from __future__ import annotations
@@ -8,15 +12,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from floe.errors import FloeError
-from floe.spark.bridge.predicates import Call, Conditions, Node, Value
+import pyarrow as pa
+
+from floe.errors import FloeError, InvalidExpression, InvalidValue
+from floe.formats.arrow_types import arrow_type
+from floe.spark.bridge.predicates import Call, Column, Conditions, Node, Value
+from floe.spark.columns import SHOWN_AS_TEXT
 from floe.spark.scan.functions import Terms
 from floe.spark.scan.translated import NEITHER, UNKNOWN, Side, Translated, all_of, any_of, constant, opposite
 from floe.spec.expressions.nodes import BoundPredicate, Expression, Op, and_, or_
 from floe.spec.schemas.metadata_columns import FILE
 from floe.spec.schemas.schema import Schema
+from floe.spec.types import Type
+from floe.spec.values.conversion import convert
 
-__all__ = ["files_named", "filter_of", "translate"]
+__all__ = ["check_texts", "files_named", "filter_of", "translate"]
 
 _COMPARISONS: Final = {
     "=": Op.EQ,
@@ -27,6 +37,7 @@ _COMPARISONS: Final = {
     ">=": Op.GT_EQ,
     "STARTS_WITH": Op.STARTS_WITH,
 }
+_COMPARES_TEXTS: Final = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>", "IN"})
 
 
 def translate(conditions: Conditions, schema: Schema) -> list[Translated]:
@@ -48,6 +59,48 @@ def translate(conditions: Conditions, schema: Schema) -> list[Translated]:
 def filter_of(conditions: Conditions, schema: Schema) -> Expression:
     """A filter for the rows that pass all predicates."""
     return and_(*(one.filter for one in translate(conditions, schema)))
+
+
+def check_texts(conditions: Conditions, schema: Schema) -> None:
+    """Raise if a column whose values Spark has as texts is compared with a text that is spelled otherwise.
+
+    >>> from floe.spec.types import TIMESTAMP_NS, Field
+    >>> later = Call("<", (Column(("n",)), Value("string", "1970-01-01T00:00")))
+    >>> check_texts(Conditions((later,)), Schema((Field(1, "n", TIMESTAMP_NS),)))
+    Traceback (most recent call last):
+    floe.errors.InvalidExpression: n is compared with '1970-01-01T00:00': Spark has values of timestamp_ns as texts, and
+    this is none of them (column: n); write '1970-01-01 00:00:00.000000000'
+    """
+    for tree in conditions.trees:
+        _check_texts(tree, schema, case_sensitive=conditions.case_sensitive)
+
+
+def _check_texts(tree: Node, schema: Schema, *, case_sensitive: bool) -> None:
+    if not isinstance(tree, Call):
+        return
+    columns = [part.path for part in tree.arguments if isinstance(part, Column)]
+    if tree.name in _COMPARES_TEXTS and len(columns) == 1 and schema.has(columns[0], case_sensitive=case_sensitive):
+        field = schema.resolve(columns[0], case_sensitive=case_sensitive).field
+        for part in tree.arguments if field.type.kind in SHOWN_AS_TEXT else ():
+            if isinstance(part, Value) and isinstance(part.value, str):
+                _check_text(".".join(columns[0]), field.type, part.value)
+    for part in tree.arguments:
+        _check_texts(part, schema, case_sensitive=case_sensitive)
+
+
+def _check_text(column: str, type_: Type, text: str) -> None:
+    try:
+        value = pa.scalar(convert(type_, text), pa.int64()).cast(arrow_type(type_))
+        shown = str(value.cast(pa.string()).as_py())
+        hint = f"write {shown!r}"
+    except (InvalidValue, pa.ArrowException):
+        shown, hint = None, "cast the column to a type that Spark has, or compare it with a text as SELECT shows it"
+    if shown != text:
+        raise InvalidExpression(
+            f"{column} is compared with {text!r}: Spark has values of {type_} as texts, and this is none of them",
+            hint=hint,
+            column=column,
+        )
 
 
 def files_named(tree: Node) -> frozenset[str] | None:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from floe.arrow.reading.tasks import TaskReader
@@ -82,26 +81,13 @@ def _converted(array: pa.Array, type_: Type) -> pa.Array:
             )
         case _ if type_.kind == "fixed" or (type_.kind in ONLY_READ and pa.types.is_binary(array.type)):
             return array.cast(pa.binary())
-        case _ if type_.kind == "time":
-            return array.cast(pa.int64()).cast(pa.duration("us"))
-        case _ if type_.kind in ("timestamp_ns", "timestamptz_ns"):
-            return _in_two_parts(array)
+        case _ if type_.kind in ONLY_READ:
+            return array.cast(pa.string())
         case _ if type_.kind == "variant":
             parts = [array.field(field.name) for field in _VARIANT]
             return pa.StructArray.from_arrays(parts, fields=_VARIANT, mask=array.is_null())
         case _:
             return array
-
-
-def _in_two_parts(array: pa.Array) -> pa.Array:
-    """Timestamps of nanoseconds as those of microseconds, with what is beyond: never below zero, so that they order."""
-    nanoseconds = array.cast(pa.int64()).fill_null(0).to_numpy()
-    micros = nanoseconds // 1000
-    parts = [
-        pa.array(micros).cast(pa.timestamp("us", array.type.tz)),
-        pa.array((nanoseconds - 1000 * micros).astype(np.int32)),
-    ]
-    return pa.StructArray.from_arrays(parts, names=["timestamp", "nanos"], mask=array.is_null())
 
 
 def _differs(type_: Type) -> bool:

@@ -16,7 +16,6 @@ should write to it.
 >>> ids_would_clash = replace(metadata, last_column_id=0)
 >>> list(reading_problems(ids_would_clash)), [problem.path for problem in writing_problems(ids_would_clash)]
 ([], ['$.last-column-id'])
->>> check_same_table(metadata, replace(metadata, last_updated_ms=1515100955771))
 """
 
 from __future__ import annotations
