@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, Final, TypeAlias, cast
 import pyarrow as pa
 from pyarrow import orc, parquet
 
-from floe.cli.work.text_sources import TextOptions, open_csv, open_json_lines
+from floe.cli.work.text_sources import ReadStream, TextOptions, open_csv, open_json_lines
 from floe.errors import CorruptFile, FloeError, InvalidInput, NoSuchFile
 from floe.formats.arrow_types import arrow_schema
 from floe.formats.avro_data.blocks import read_header
@@ -256,30 +256,17 @@ def _decompressed(name: str, stream: Any) -> Any:
     return file if codec is None else pa.CompressedInputStream(file, codec)
 
 
-class _Counted:
+class _Counted(ReadStream):
     """A stream that knows how much was taken of it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self.taken = 0
-        self.closed = False
 
     def read(self, size: int = -1) -> bytes:
         data = self._stream.read(size)
         self.taken += len(data)
         return data
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def _suffix(name: str) -> str:

@@ -28,7 +28,7 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.types import ListType, StructType, Type
 from floe.spec.values import convert
 
-__all__ = ["TextOptions", "open_csv", "open_json_lines"]
+__all__ = ["ReadStream", "TextOptions", "open_csv", "open_json_lines"]
 
 _LOOKED_AT: Final = 64 * 2**10
 _DELIMITERS: Final = (",", ";", "\t", "|")
@@ -117,31 +117,41 @@ def open_json_lines(name: str, stream: Any, columns: Schema | None, options: Tex
     return schema, _batches(name, reader, schema, texts, known=columns is not None)
 
 
-class _Ahead:
+class ReadStream:
+    """What pyarrow asks of a file of Python's that is read from its beginning to its end."""
+
+    closed = False
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Only forwards."""
+        return False
+
+    def writable(self) -> bool:
+        """It cannot be written."""
+        return False
+
+    def close(self) -> None:
+        """Take no more reads; the stream behind it stays open."""
+        self.closed = True
+
+
+class _Ahead(ReadStream):
     """A stream whose beginning can be looked at."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self.seen: bytes = bytes(stream.read(_LOOKED_AT))
-        self._rest, self.closed = self.seen, False
+        self._rest = self.seen
 
     def read(self, size: int) -> bytes:
         if not self._rest:
             return bytes(self._stream.read(size))
         found, self._rest = self._rest[:size], self._rest[size:]
         return found
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def _guessed_delimiter(text: bytes) -> str:
