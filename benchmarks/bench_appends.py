@@ -23,10 +23,8 @@ from pathlib import Path
 
 import msgspec
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.manifest import DataFile as PyDataFile
-from pyiceberg.manifest import DataFileContent, FileFormat
-from pyiceberg.table import StaticTable
-from pyiceberg.table import Table as PyTable
+from pyiceberg.manifest import DataFile as PyDataFile, DataFileContent, FileFormat
+from pyiceberg.table import StaticTable, Table as PyTable
 from pyiceberg.table.update import update_table_metadata
 from pyiceberg.typedef import Record
 
@@ -35,12 +33,11 @@ from floe.commit.change import Attempt
 from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.spec.codecs.single_value import encode
 from floe.spec.manifests.entries import DataFile, FileContent
-from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata
-from floe.spec.metadata.logs import SnapshotLogEntry
-from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.metadata_builder import apply
+from floe.spec.metadata.table_metadata import SnapshotLogEntry, TableMetadata
 from floe.spec.metadata.table_metadata_json import parse, serialize
-from floe.spec.partitioning.building import build_spec
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, Field
 from floe.storage.environment import Environment

@@ -15,17 +15,16 @@ from typing import Any
 from pyiceberg import types as pt
 from pyiceberg.expressions.parser import parse as pyiceberg_filter
 from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
-from pyiceberg.manifest import DataFile as PyIcebergFile
-from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile as PyIcebergFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema as PyIcebergSchema
 
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.binding import bind
-from floe.spec.expressions.parser import parse_filter
 from floe.spec.manifests.entries import DataFile, FileContent
-from floe.spec.pruning import columnar_metrics, metrics_filter
+from floe.spec.pruning import metrics_evaluation, metrics_filter
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DOUBLE, LONG, STRING, TIMESTAMP, Field
+from floe.sql.filters import parse_filter
 
 ROUNDS = 5
 DAY = 86_400_000_000
@@ -104,12 +103,12 @@ def main() -> None:
     print(f"{'':22}{'kept':>8}{'columns':>10}{'objects':>10}{'PyIceberg':>11}{'ratio':>8}")
     for name, text in FILTERS.items():
         bound = bind(parse_filter(text), SCHEMA)
-        stats = columnar_metrics.stats_of_files(files, bound)
+        stats = metrics_evaluation.gather_stats(files, bound)
         judge = metrics_filter.compile_might_match(bound)
         evaluator = _InclusiveMetricsEvaluator(PYICEBERG_SCHEMA, pyiceberg_filter(text))
         times = []
         for _ in range(ROUNDS):
-            by_columns, first = timed(lambda f, s: columnar_metrics.might_match(f, s).tolist(), bound, stats)
+            by_columns, first = timed(lambda f, s: metrics_evaluation.files_might_match(f, s).tolist(), bound, stats)
             by_objects, second = timed(lambda ask, all_: [ask(file) for file in all_], judge, files)
             by_peer, third = timed(lambda ask, all_: [ask(file) for file in all_], evaluator.eval, theirs)
             assert first == second == third, name

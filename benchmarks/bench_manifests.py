@@ -20,21 +20,24 @@ from typing import Any
 import numpy as np
 from pyiceberg import types as pt
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.manifest import DataFile as PyIcebergFile
-from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus
-from pyiceberg.manifest import ManifestContent as PyIcebergContent
-from pyiceberg.manifest import ManifestEntry as PyIcebergEntry
-from pyiceberg.manifest import ManifestFile as PyIcebergManifest
-from pyiceberg.manifest import write_manifest as pyiceberg_write
-from pyiceberg.partitioning import PartitionField as PyIcebergField
-from pyiceberg.partitioning import PartitionSpec as PyIcebergSpec
+from pyiceberg.manifest import (
+    DataFile as PyIcebergFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent as PyIcebergContent,
+    ManifestEntry as PyIcebergEntry,
+    ManifestEntryStatus,
+    ManifestFile as PyIcebergManifest,
+    write_manifest as pyiceberg_write,
+)
+from pyiceberg.partitioning import PartitionField as PyIcebergField, PartitionSpec as PyIcebergSpec
 from pyiceberg.schema import Schema as PyIcebergSchema
 from pyiceberg.transforms import BucketTransform, DayTransform
 from pyiceberg.typedef import Record
 
-from floe.avro.manifest_writing import write_manifest
-from floe.avro.manifests import ManifestColumns, read_manifest
-from floe.avro.splicing import Kept, splice_manifests
+from floe.avro.manifest_columns import ManifestColumns
+from floe.avro.manifest_reader import read_manifest
+from floe.avro.manifest_writer import CopiedEntries, splice_manifests, write_manifest
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry, ManifestFile
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY, Bucket
@@ -161,7 +164,7 @@ def pyiceberg_write_all(path: Path, entries: list[PyIcebergEntry]) -> Any:
 
 def spliced(columns: ManifestColumns) -> bytes:
     rows = np.arange(len(columns))
-    kept = Kept(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
+    kept = CopiedEntries(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
     return splice_manifests([kept], SCHEMA, SPEC, format_version=2)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from floe.spec.metadata.records import ListJson
+from floe.spec.json_records import EncodedList
 from floe.spec.metadata.table_metadata_json import parse, serialize
 
 ROUNDS = 9
@@ -123,7 +123,7 @@ def report(snapshots: int) -> None:
             _ = snapshot.summary
 
     def write_anew() -> bytes:
-        return serialize(replace(ours, snapshots_json=ListJson(), snapshot_log_json=ListJson()))
+        return serialize(replace(ours, snapshots_json=EncodedList(), snapshot_log_json=EncodedList()))
 
     times = best(
         {

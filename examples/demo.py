@@ -1,6 +1,6 @@
-"""`make demo`: a table in a temporary folder, written, read back, evolved, deleted from, branched, and seen as it was.
+"""`make demo`: a table in a temporary folder, written, read, evolved, deleted from, branched, and read as it was.
 
-It is what `floe demo` does; `src/floe/cli/work/story.py` is the code, to be read from top to bottom.
+It is what `floe demo` does; `src/floe/cli/demo.py` is the code, to be read from top to bottom.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from floe import Table
+from floe.cli.demo import COLUMNS, orders, run_steps
 from floe.cli.main import app
-from floe.cli.output import results
-from floe.cli.work.story import COLUMNS, orders, tell
+from floe.show.terminal import stdout
 
 __all__ = ["COLUMNS", "main", "orders"]
 
 
 def main(warehouse: Path) -> Table:
-    """The whole story, in a warehouse folder."""
-    return tell(str(warehouse), results())
+    """Run all steps in a warehouse folder."""
+    return run_steps(str(warehouse), stdout())
 
 
 if __name__ == "__main__":

@@ -1,57 +1,97 @@
-"""Write docs/configuration.md: every setting of Iceberg with what becomes of it, as the code has it."""
+"""Write docs/properties.md and docs/configuration.md from the lists of settings that the code reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from floe.spark.settings import CATALOG_SETTINGS, HADOOP_SETTINGS, READ_OPTIONS, SESSION_SETTINGS, WRITE_OPTIONS
-from floe.spec.metadata.known_properties import TABLE_PROPERTIES, Known
+from floe.spec.properties import TABLE_PROPERTIES, VIEW_PROPERTIES
+from floe.spec.setting_types import Setting, Settings
 
-PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
-HEAD = """# Configuration
+DOCS = Path(__file__).parent.parent / "docs"
 
-Every property, option and setting on Iceberg's own pages of configuration, and some more that Java Iceberg has, with
-what becomes of it. Nothing that has a meaning is passed over unsaid:
-
-| state | meaning |
+STATES = """| state | meaning |
 |---|---|
-| works | Floe does what it says |
-| warns | Floe does something else, which it says once: a Python warning, `floe.errors.IgnoredSetting` |
-| refused | an error, since doing something else would be wrong |
-| kept | of concern to other engines alone |
-
-Values are looked at when they are set, and those that cannot be are an error that says what can be. A name that looks
-like a misspelt one of these is warned of, and so is every unknown setting that begins with `spark.sql.iceberg.`.
-`warnings.filterwarnings("error", category=floe.errors.IgnoredSetting)` makes errors of all warnings. This page is
-written by `scripts/configuration.py` from the tables that the code goes by, and a test fails when it is out of date.
+| supported | Floe does what it says |
+| ignored | Floe does something else, and warns when it is set: `floe.errors.IgnoredSetting`, a Python warning |
+| refused | setting it is an error, because doing something else would be wrong |
+| stored | it concerns other engines only; Floe stores it |
 """
-SECTIONS: Mapping[str, tuple[str, Mapping[str, Known]]] = {
-    "Table properties": ("`*` stands for the name of a column.", TABLE_PROPERTIES),
-    "Catalogs in Spark": ("What follows `spark.sql.catalog.<name>.`", CATALOG_SETTINGS),
-    "Settings of a Spark session": ("", SESSION_SETTINGS),
+MADE_BY = """\
+`warnings.filterwarnings("error", category=floe.errors.IgnoredSetting)` turns the warnings into errors. This page is
+made by `scripts/configuration.py` from {module}, and a test fails when it is out of date.
+"""
+PROPERTIES = f"""# Table properties
+
+Every property on Iceberg's configuration page, those that Java Iceberg has besides, and Floe's:
+
+{STATES}
+`used by` names the packages of Floe that read the property; `*` stands for the name of a column. Set properties with
+`table.set_properties({{…}})` or `ALTER TABLE … SET TBLPROPERTIES`, and for one write with
+`table.append(rows, options={{…}})`. Values are checked when they are set. A name that begins like Iceberg's
+(`write.`, `read.`, `commit.`, `history.`, …) and is not listed here gets a warning; other names are yours.
+{MADE_BY.format(module="`floe/spec/properties.py`")}"""
+CONFIGURATION = f"""# Spark configuration
+
+Every setting and option on Iceberg's pages of Spark and catalog configuration, those that Java Iceberg has besides, and
+Floe's. The properties of tables are on [their own page](properties.md).
+
+{STATES}
+Values are checked when they are used. A name that is similar to one of these gets a warning, and so does every unknown
+setting that begins with `spark.sql.iceberg.`.
+{MADE_BY.format(module="`floe/spark/settings.py`")}"""
+
+PROPERTY_SECTIONS: Mapping[str, tuple[str, Settings]] = {
+    "Properties of tables": ("", TABLE_PROPERTIES),
+    "Properties of views": ("", VIEW_PROPERTIES),
+}
+SETTING_SECTIONS: Mapping[str, tuple[str, Settings]] = {
+    "Session settings": ("", SESSION_SETTINGS),
     "Read options": ("", READ_OPTIONS),
     "Write options": ("", WRITE_OPTIONS),
-    "Hadoop": ("What follows `spark.hadoop.`", HADOOP_SETTINGS),
+    "Catalog settings": ("What follows `spark.sql.catalog.<name>.`", CATALOG_SETTINGS),
+    "Hadoop settings": ("What follows `spark.hadoop.`", HADOOP_SETTINGS),
 }
 
 
-def row(known: Known) -> str:
+def row(setting: Setting[Any], *, with_use: bool) -> str:
     """A line of a table."""
-    unless = f" ({', '.join(known.harmless)}: what happens anyway)" if known.harmless else ""
-    return f"| `{known.name}` | {known.state} | {known.values.described} | {known.note}{unless} |"
+    same = f" ({', '.join(setting.no_effect)}: what Floe does anyway)" if setting.no_effect else ""
+    use = f" {setting.used_by} |" if with_use else ""
+    return (
+        f"| `{setting.name}` | {setting.state} | {setting.values.description} | {_default(setting.default)} |"
+        f"{use} {setting.note}{same} |"
+    )
 
 
-def page() -> str:
-    """The text of the page."""
-    out = [HEAD]
-    for title, (words, known) in SECTIONS.items():
-        out.append(f"## {title}\n" + (words and f"\n{words}\n"))
-        out.append("| name | state | values | |\n|---|---|---|---|")
-        out.extend(row(one) for one in known.values())
-        out.append("")
-    return "\n".join(out)
+def _default(value: object) -> str:
+    if value is None or value == "":
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def page(head: str, sections: Mapping[str, tuple[str, Settings]], *, with_use: bool) -> str:
+    """The text of a page."""
+    columns = ["name", "state", "values", "default", *(["used by"] if with_use else []), "note"]
+    lines = [head]
+    for title, (introduction, settings) in sections.items():
+        lines.append(f"## {title}\n" + (introduction and f"\n{introduction}\n"))
+        lines.append(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+        lines.extend(row(setting, with_use=with_use) for setting in settings.values())
+        lines.append("")
+    return "\n".join(lines)
+
+
+def pages() -> dict[Path, str]:
+    """The text of each page, by its file."""
+    return {
+        DOCS / "properties.md": page(PROPERTIES, PROPERTY_SECTIONS, with_use=True),
+        DOCS / "configuration.md": page(CONFIGURATION, SETTING_SECTIONS, with_use=False),
+    }
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    for path, text in pages().items():
+        path.write_text(text)

@@ -1,20 +1,24 @@
-"""Every setting on Iceberg's pages of configuration works, is warned of or is refused; docs say which."""
+"""Every setting on Iceberg's pages of configuration is supported, ignored with a warning or refused; docs say which."""
 
+import ast
 import re
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import floe
 from floe import Lake, errors
-from floe.formats.avro_data.options import avro_codec
-from floe.formats.metrics_config import parse_mode
-from floe.formats.orc.options import orc_options
-from floe.formats.parquet.options import parquet_options
-from floe.spec.metadata.known_properties import TABLE_PROPERTIES, Known, check_properties, find
+from floe.formats.avro.writer import avro_codec
+from floe.formats.metrics import parse_mode
+from floe.formats.orc.writer import orc_options
+from floe.formats.parquet.writer_options import parquet_options
+from floe.spec import properties
+from floe.spec.properties import TABLE_PROPERTIES, VIEW_PROPERTIES, check_properties
+from floe.spec.setting_types import Setting, Settings
 from helpers import iceberg_configuration as iceberg
 
 ROOT = Path(__file__).parent.parent
@@ -24,40 +28,125 @@ try:
 finally:
     sys.path.pop(0)
 
-SECTIONS: Mapping[str, Mapping[str, Known]] = {title: known for title, (_, known) in docs.SECTIONS.items()}
+SECTIONS: Mapping[str, Settings] = {
+    title: settings
+    for title, (_, settings) in {**docs.PROPERTY_SECTIONS, **docs.SETTING_SECTIONS}.items()
+    if settings is not VIEW_PROPERTIES
+}
 PAGES = {
-    "Table properties": iceberg.TABLE_PROPERTIES,
-    "Catalogs in Spark": iceberg.CATALOG_SETTINGS,
-    "Settings of a Spark session": iceberg.SESSION_SETTINGS,
+    "Properties of tables": iceberg.TABLE_PROPERTIES,
+    "Catalog settings": iceberg.CATALOG_SETTINGS,
+    "Session settings": iceberg.SESSION_SETTINGS,
     "Read options": iceberg.READ_OPTIONS,
     "Write options": iceberg.WRITE_OPTIONS,
-    "Hadoop": iceberg.HADOOP_SETTINGS,
+    "Hadoop settings": iceberg.HADOOP_SETTINGS,
 }
 
 
 @pytest.mark.parametrize("title", SECTIONS)
 def test_every_name_of_icebergs_pages_is_known(title: str) -> None:
-    assert [name for name in PAGES[title] if find(SECTIONS[title], name) is None] == []
-    for known in SECTIONS[title].values():
-        assert known.note or known.state == "works", known.name
-        assert all(known.values.accepts(value) for value in known.harmless), known.name
+    assert [name for name in PAGES[title] if SECTIONS[title].find(name) is None] == []
+    for setting in SECTIONS[title].values():
+        assert setting.note or setting.state == "supported", setting.name
+        assert all(setting.values.accepts(value) for value in setting.no_effect), setting.name
 
 
-def test_the_page_says_what_the_code_goes_by() -> None:
-    assert docs.PAGE.read_text() == docs.page(), "run scripts/configuration.py"
+def test_the_pages_show_the_lists_of_the_code() -> None:
+    for path, text in docs.pages().items():
+        assert path.read_text() == text, "run scripts/configuration.py"
 
 
-def test_every_property_that_the_code_names_is_known() -> None:
-    named = re.compile(r'"((?:read|write|commit|history|gc)(?:\.[a-z][a-z0-9-]*)+)"')
-    own = [path for path in (ROOT / "src/floe").rglob("*.py") if path.parent.name not in ("testing", "interfaces")]
-    lines = (line for path in own for line in path.read_text().splitlines() if ">>>" not in line)
-    found = {name for line in lines for name in named.findall(line)} - {"commit.retry", "commit.status-check"}
-    found -= {name.removeprefix("spark.sql.iceberg.") for name in SECTIONS["Settings of a Spark session"]}
-    assert len(found) > 40
-    assert sorted(name for name in found if find(TABLE_PROPERTIES, name) is None) == []
+MODULES = {path: ast.parse(path.read_text()) for path in (ROOT / "src/floe").rglob("*.py")}
+LISTS = {ROOT / "src/floe/spec/properties.py", ROOT / "src/floe/spark/settings.py"}
+PROPERTY = re.compile(r"(?:write|read|commit|history|gc|schema|encryption|compatibility)\.[a-z0-9.*-]*")
+SETTING = re.compile(r"spark\.(?:sql|wap|hadoop|api|remote|pyspark)\.[A-Za-z0-9.*-]*")
+PROPERTY_NAMES = {*TABLE_PROPERTIES, *VIEW_PROPERTIES} - {"comment"}
+OPTION_NAMES = {
+    name.removesuffix("*")
+    for settings in SECTIONS.values()
+    for name in settings
+    if settings is not TABLE_PROPERTIES and any(mark in name for mark in "-.*")  # others are words: branch, type
+}
+OTHER_MEANINGS = {
+    "spec/codecs/manifest_schemas.py": {"format-version"},  # keys of Avro metadata and of JSON
+    "spec/metadata/table_metadata_json.py": {"format-version"},
+    "spec/metadata/updates.py": {"format-version"},
+    "spec/views/view_metadata.py": {"format-version"},
+    "spark/streaming/sink.py": {"spark.sql.streaming.queryId", "spark.sql.streaming.epochId"},  # of snapshot summaries
+}
 
 
-def test_each_name_that_works_has_a_test() -> None:
+def _constants(module: ast.Module) -> Iterator[str]:
+    """The string constants of a module that are not docstrings."""
+    texts = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
+            yield node.value
+
+
+def _is_named(path: Path, text: str) -> bool:
+    """Whether a constant of a module is the name of a property, a setting or an option, or the beginning of one."""
+    if text in PROPERTY_NAMES or PROPERTY.fullmatch(text):
+        return path.parent.name != "interfaces"  # there, names of Spark's packages: read.ScanBuilder
+    in_spark = path.is_relative_to(ROOT / "src/floe/spark")
+    return in_spark and (bool(SETTING.fullmatch(text)) or text.lower() in OPTION_NAMES)
+
+
+def test_only_the_lists_name_properties_and_settings() -> None:
+    named = {
+        f"{path.relative_to(ROOT)}: {text}"
+        for path, module in MODULES.items()
+        if path not in LISTS and path.parent.name != "testing" and path.name != "__init__.py"
+        for text in _constants(module)
+        if _is_named(path, text) and text not in OTHER_MEANINGS.get(path.relative_to(ROOT / "src/floe").as_posix(), ())
+    }
+    assert sorted(named) == []
+
+
+def test_each_supported_property_is_used_by_the_packages_that_the_list_names() -> None:
+    used: dict[str, set[str]] = {}
+    for path, module in MODULES.items():
+        package = path.relative_to(ROOT / "src/floe").parts[0]
+        names = {
+            alias.name
+            for node in ast.walk(module)
+            if isinstance(node, ast.ImportFrom) and node.module == "floe.spec.properties"
+            for alias in node.names
+        } | {
+            node.attr
+            for node in ast.walk(module)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "properties"
+        }
+        if package not in ("cli", "testing"):
+            for name in names:
+                for setting in _settings_of(getattr(properties, name, None)):
+                    used.setdefault(setting.name, set()).add(package)
+    supported = [
+        setting for settings in (TABLE_PROPERTIES, VIEW_PROPERTIES) for setting in settings.values()
+        if setting.state == "supported"
+    ]  # fmt: skip
+    for setting in supported:
+        assert set(setting.used_by.split(", ")) <= used.get(setting.name, set()), setting.name
+
+
+def _settings_of(value: object) -> list[Setting[Any]]:
+    """The settings that a constant of the list stands for."""
+    match value:
+        case Setting():
+            return [value]
+        case Settings():
+            return []
+        case properties.FileProperty():
+            return [value.data, value.deletes]
+        case properties.RetryProperties() | tuple():
+            return [setting for setting in value if isinstance(setting, Setting)]
+        case Mapping():
+            return [setting for setting in value.values() if isinstance(setting, Setting)]
+        case _:
+            return []
+
+
+def test_each_supported_name_has_a_test() -> None:
     """That is, some test other than these uses it; settings also stand behind a prefix of their own."""
     own = {Path(__file__), Path(iceberg.__file__)}
     texts = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py") if path not in own)
@@ -65,9 +154,9 @@ def test_each_name_that_works_has_a_test() -> None:
     texts += "\n".join(path.read_text() for path in (ROOT / "src/floe/testing").glob("*.py"))
     missing = [
         name
-        for known in SECTIONS.values()
-        for name, one in known.items()
-        if one.state == "works" and not any(spelling in texts for spelling in _spellings(name))
+        for settings in SECTIONS.values()
+        for name, setting in settings.items()
+        if setting.state == "supported" and not any(spelling in texts for spelling in _spellings(name))
     ]
     assert missing == []
 
@@ -107,7 +196,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("name", "value"), WRONG.items())
 def test_a_value_that_cannot_be_is_refused_when_it_is_set(lake: Lake, name: str, value: str) -> None:
-    told = f"{name} is .*, found '{value}'"
+    told = f"{name} must be .*, found '{value}'"
     with pytest.raises(errors.InvalidUpdate, match=told):
         lake.create_table("db.t", "a bigint", properties={name: value})
     assert lake.tables() == []
@@ -119,45 +208,51 @@ def test_a_value_that_cannot_be_is_refused_when_it_is_set(lake: Lake, name: str,
     assert table.refresh().properties.get(name) != value
 
 
-IGNORED = [one for one in TABLE_PROPERTIES.values() if one.state == "warns"]
+IGNORED = [setting for setting in TABLE_PROPERTIES.values() if setting.state == "ignored"]
 
 
-@pytest.mark.parametrize("known", IGNORED, ids=lambda known: known.name)
-def test_what_is_not_acted_on_is_told_once(lake: Lake, known: Known) -> None:
-    candidates = [text for text in ("true", "false", "7", "distributed") if text not in known.harmless]
-    value = next(text for text in candidates if known.values.accepts(text))
-    with pytest.warns(errors.IgnoredSetting) as told:
-        table = lake.create_table("db.t", "a bigint", properties={known.name: value})
-    assert [str(one.message) for one in told] == [
-        f"{known.name}={value} is kept in the table, and Floe does not act on it: {known.note}"
+@pytest.mark.parametrize("setting", IGNORED, ids=str)
+def test_an_ignored_property_warns_once(lake: Lake, setting: Setting[Any]) -> None:
+    candidates = [text for text in ("true", "false", "7", "distributed") if text not in setting.no_effect]
+    value = next(text for text in candidates if setting.values.accepts(text))
+    with pytest.warns(errors.IgnoredSetting) as caught:
+        table = lake.create_table("db.t", "a bigint", properties={setting.name: value})
+    assert [str(warning.message) for warning in caught] == [
+        f"the property {setting.name}={value} has no effect: {setting.note}"
     ]
-    assert table.properties[known.name] == value
-    table.append([{"a": 1}])  # which tells no more
-    with pytest.warns(errors.IgnoredSetting) as told:
-        table.set_properties({known.name: value})
-    assert len(told) == 1
-    for harmless in known.harmless:
-        table.set_properties({known.name: harmless})
+    assert table.properties[setting.name] == value
+    table.append([{"a": 1}])  # without another warning, which would be an error here
+    with pytest.warns(errors.IgnoredSetting) as caught:
+        table.set_properties({setting.name: value})
+    assert len(caught) == 1
+    for same in setting.no_effect:
+        table.set_properties({setting.name: same})
 
 
-def test_misspelt_properties_are_told() -> None:
+def test_unknown_properties_of_iceberg_warn() -> None:
     with pytest.warns(errors.IgnoredSetting, match=r"did you mean write\.target-file-size-bytes\?"):
         check_properties({"write.target-file-size": "1"})
+    for name in ("write.my.own", "read.nothing", "commit.by", "history.x", "gc.y", "compatibility.z"):
+        with pytest.warns(errors.IgnoredSetting, match=name) as caught:
+            check_properties({name: "x"})
+        assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_properties({"owner": "me", "write.my.own": "x", "team.write.format.default": "csv"})
+        check_properties({"owner": "me", "team.write.format.default": "csv", "schema.owner": "me"})
+        check_properties({"write.delete.lance.page": "1", "write.lance.x": "y"}, is_format=lambda name: name == "lance")
+        check_properties({"write.format.default": "lance"}, is_format=lambda name: name == "lance")
 
 
 def test_what_may_be_set_can_be_written() -> None:
     """What the table of properties lets pass, the writers take: the two must not drift apart."""
     codecs = {kind: TABLE_PROPERTIES[f"write.{kind}.compression-codec"].values for kind in ("parquet", "avro", "orc")}
-    for codec in _words(codecs["parquet"].described):
+    for codec in _words(codecs["parquet"].description):
         parquet_options({"write.parquet.compression-codec": codec}, {}, deletes=False)
-    for codec in _words(codecs["avro"].described):
+    for codec in _words(codecs["avro"].description):
         avro_codec({"write.avro.compression-codec": codec}, deletes=False)
-    for codec in _words(codecs["orc"].described):
+    for codec in _words(codecs["orc"].description):
         orc_options({"write.orc.compression-codec": codec}, {}, deletes=False)
-    for version in _words(TABLE_PROPERTIES["write.parquet.page-version"].values.described):
+    for version in _words(TABLE_PROPERTIES["write.parquet.page-version"].values.description):
         parquet_options({"write.parquet.page-version": version}, {}, deletes=False)
     metrics = TABLE_PROPERTIES["write.metadata.metrics.default"].values
     for mode in ("none", "COUNTS", "full", "truncate(16)", " truncate( 8 ) "):
@@ -169,5 +264,5 @@ def test_what_may_be_set_can_be_written() -> None:
             parse_mode(mode)
 
 
-def _words(described: str) -> list[str]:
-    return described.removeprefix("one of ").split(", ")
+def _words(description: str) -> list[str]:
+    return description.removeprefix("one of ").split(", ")

@@ -1,46 +1,55 @@
-"""docs/public-api.md lists exactly what each public module offers."""
+"""docs/public-api.md lists exactly what the public packages offer, and no other module promises anything."""
 
+import ast
 import importlib
-import pkgutil
-import re
+import importlib.util
+import inspect
 from pathlib import Path
+from types import ModuleType
 
-import floe
+import pytest
 
-PAGE = Path(__file__).parent.parent / "docs" / "public-api.md"
-
-
-def documented() -> dict[str, list[str]]:
-    modules: dict[str, list[str]] = {}
-    for line in PAGE.read_text().splitlines():
-        if line.startswith("## "):
-            names = modules.setdefault(line[3:], [])
-        elif match := re.match(r"- `([^`]+)`", line):
-            names.append(match[1])
-    return modules
+ROOT = Path(__file__).parent.parent
 
 
-def offered() -> dict[str, list[str]]:
-    names = ["floe", *(info.name for info in pkgutil.walk_packages(floe.__path__, "floe."))]
-    modules = {name: importlib.import_module(name) for name in names if "._" not in name}
-    return {name: list(module.__all__) for name, module in modules.items() if hasattr(module, "__all__")}
+def page_script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("public_api", ROOT / "scripts" / "public_api.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def test_docs_list_what_modules_offer() -> None:
-    assert documented() == offered(), "run scripts/public_api.py"
+SCRIPT = page_script()
 
 
-def test_all_names_exist_and_are_sorted() -> None:
-    for module_name, names in offered().items():
-        module = importlib.import_module(module_name)
-        assert [n for n in names if not hasattr(module, n)] == [], module_name
-        # ruff's order (RUF022): CONSTANTS, Classes, functions, each sorted
-        assert len(set(names)) == len(names), module_name
+def typed_names(module: ModuleType) -> set[str]:
+    """The names that type checkers see: those imported under TYPE_CHECKING."""
+    tree = ast.parse(inspect.getsource(module))
+    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.asname or alias.name for node in imports for alias in node.names}
 
 
-def test_every_module_with_public_names_says_so() -> None:
-    """A module without `__all__` is either empty or a package page."""
-    for info in pkgutil.walk_packages(floe.__path__, "floe."):
-        module = importlib.import_module(info.name)
-        if not info.ispkg:
-            assert hasattr(module, "__all__"), f"{info.name} has no __all__"
+def test_the_page_is_up_to_date() -> None:
+    assert SCRIPT.PAGE.read_text() == SCRIPT.page(), "run scripts/public_api.py"
+
+
+@pytest.mark.parametrize("package", SCRIPT.PUBLIC)
+def test_every_public_name_is_there_documented_and_typed(package: str) -> None:
+    module = importlib.import_module(package)
+    assert sorted(set(module.__all__)) == sorted(module.__all__)
+    assert [name for name in module.__all__ if not SCRIPT.first_line(module, name)] == []
+    if package != "floe.errors":
+        assert typed_names(module) == {*module.__all__} - {"__version__"}
+
+
+def test_the_public_api_is_small() -> None:
+    assert sum(len(importlib.import_module(package).__all__) for package in SCRIPT.PUBLIC) <= 260
+
+
+def test_internal_modules_promise_nothing() -> None:
+    modules = [path for path in (ROOT / "src").rglob("*.py") if path.name != "__init__.py"]
+    promising = [path.relative_to(ROOT / "src") for path in modules if "\n__all__ = [" in path.read_text()]
+    assert promising == [Path("floe/errors.py")]

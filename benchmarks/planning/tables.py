@@ -9,11 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from floe.avro.manifest_lists import write_manifest_list
-from floe.avro.manifest_writing import write_manifest
-from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry, ManifestFile
-from floe.spec.manifests.summary import summarize_manifest
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
+from floe.avro.manifest_writer import write_manifest
+from floe.spec.manifests.entries import (
+    DataFile,
+    EntryStatus,
+    FileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    summarize_manifest,
+)
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import serialize
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec

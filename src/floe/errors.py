@@ -3,17 +3,17 @@
 ```
 FloeError
 ├── InvalidInput (ValueError)          what the caller asked for breaks a rule
-│   ├── InvalidType                    a type that does not exist or cannot be
+│   ├── InvalidType                    an unknown type, or one with invalid parameters
 │   ├── InvalidValue                   a value that does not fit its type
 │   ├── InvalidSchema                  a schema that breaks a rule of the format
-│   │   └── IncompatibleChange         a schema change that would change what old data means
-│   ├── InvalidPartitionSpec           a partition spec or transform that cannot be
-│   ├── InvalidSortOrder               a sort order that cannot be
+│   │   └── IncompatibleChange         a schema change that would change the meaning of existing data
+│   ├── InvalidPartitionSpec           an invalid partition spec or transform
+│   ├── InvalidSortOrder               an invalid sort order
 │   ├── InvalidExpression              a filter that cannot be parsed or bound
 │   ├── InvalidUpdate                  a metadata update that cannot be applied
-│   ├── InvalidLocation                a location that no storage can hold
-│   ├── InvalidName                    a name that no table, view or namespace can have
-│   └── InvalidSettings                a catalog's URI, option or settings file that cannot be used
+│   ├── InvalidLocation                a location that is not a valid URI or path
+│   ├── InvalidName                    an invalid name of a table, view or namespace
+│   └── InvalidSettings                an invalid catalog URI, option or settings file
 ├── NotFound (LookupError)             something named does not exist
 │   ├── NoSuchCatalog
 │   ├── NoSuchNamespace
@@ -23,35 +23,34 @@ FloeError
 │   ├── NoSuchSnapshot
 │   ├── NoSuchRef
 │   └── NoSuchFile                     (a StorageError too)
-├── AlreadyExists                      something is to be made, and there is one of that name
+├── AlreadyExists                      the name is taken
 │   ├── NamespaceAlreadyExists
 │   ├── TableAlreadyExists
 │   └── ViewAlreadyExists
-├── NamespaceNotEmpty                  a namespace that is to be dropped holds something
-├── CatalogError                       a catalog could not answer
-│   └── CatalogUnavailable             nothing happened, and trying again later may succeed
+├── NamespaceNotEmpty                  a namespace that still contains something cannot be dropped
+├── CatalogError                       a catalog could not be read or changed
+│   └── CatalogUnavailable             nothing was changed; a retry may succeed
 ├── StorageError                       a file could not be read, written, listed or deleted
 │   ├── NoSuchFile
-│   ├── FileAlreadyExists              a file was to be created, and there is one of that name
-│   ├── PathNotAllowed                 outside the allowed roots
+│   ├── FileAlreadyExists              a file to be created exists already
+│   ├── PathNotAllowed                 a location outside the allowed roots
 │   ├── FileTooLarge                   more bytes than the limit allows
-│   ├── AccessDenied                   the store refuses these credentials or this user
-│   ├── StorageUnavailable             nothing happened, and trying again later may succeed
-│   └── OutcomeUnknown                 a write whose answer was lost: it may have happened
-├── CorruptFile                        a file's bytes are not what the format says
-│   └── InvalidMetadata                metadata JSON that is broken, hostile or contradicts itself
-├── UnsupportedFeature                 valid, but this version of Floe or of the format cannot do it
-├── CommitFailed                       a change was not published
-│   └── CommitConflict                 somebody else's commit came first
-│       ├── RequirementFailed          the table is not in the state that the change was made for
-│       └── ConflictingChange          what somebody else changed is what this change rests on
-└── CommitStateUnknown                 a change may have been published or not; nothing was deleted
+│   ├── AccessDenied                   missing permissions or invalid credentials
+│   ├── StorageUnavailable             nothing was changed; a retry may succeed
+│   └── OutcomeUnknown                 the response to a write was lost: it may have succeeded
+├── CorruptFile                        a file that does not follow its format
+│   └── InvalidMetadata                malformed, inconsistent or oversized metadata JSON
+├── UnsupportedFeature                 valid, but not supported by this version of Floe or of the format
+├── CommitFailed                       a change was not committed
+│   └── CommitConflict                 another writer committed first
+│       ├── RequirementFailed          the table changed since the change was prepared
+│       └── ConflictingChange          another commit changed the data that this change depends on
+└── CommitStateUnknown                 a change may or may not have been committed; no file was deleted
 
-IgnoredSetting (UserWarning)           a property, option or setting of Iceberg's that Floe does not act on
+IgnoredSetting (UserWarning)           an Iceberg property, option or setting that Floe ignores
 ```
 
-Each error carries what a person needs next: `context` (table, file, column, …; shown after the message) and `hint`
-(what to do).
+Each error carries `context` (table, file, column, …; shown after the message) and a `hint` (what to do).
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ __all__ = [
 
 
 class FloeError(Exception):
-    """The root of all errors of Floe.
+    """Base class of all errors that Floe raises.
 
     >>> error = FloeError("cannot read the table", hint="check the path", table="db.t", snapshot=7)
     >>> print(error)
@@ -116,7 +115,7 @@ class FloeError(Exception):
     """
 
     retryable: ClassVar[bool] = False
-    """Whether doing the same again later can succeed."""
+    """Whether repeating the same call later can succeed."""
 
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
         super().__init__(message)
@@ -133,7 +132,7 @@ class FloeError(Exception):
         return text
 
     def with_context(self, **context: Any) -> Self:
-        """The same error, telling more about where it happened; what is known already stays."""
+        """Add context to the error and return it; keys that it has already keep their value."""
         for name, value in context.items():
             if value is not None:
                 self.context.setdefault(name, value)
@@ -141,11 +140,11 @@ class FloeError(Exception):
 
 
 class InvalidInput(FloeError, ValueError):
-    """What the caller asked for breaks a rule."""
+    """An argument breaks a rule."""
 
 
 class InvalidType(InvalidInput):
-    """A type that does not exist, or whose parameters cannot be."""
+    """An unknown type, or one with invalid parameters."""
 
 
 class InvalidValue(InvalidInput):
@@ -153,7 +152,7 @@ class InvalidValue(InvalidInput):
 
 
 class _InvalidText(InvalidInput):
-    """Something that may have come as text: `text` and `position` (0-based, in characters) point at the place then."""
+    """Input that may have been text: then `text` and `position` (0-based, in characters) locate the problem."""
 
     def __init__(
         self,
@@ -179,25 +178,25 @@ class _InvalidText(InvalidInput):
 
 
 class InvalidSchema(_InvalidText):
-    """A schema that breaks a rule of the format, or the text of one that cannot be understood."""
+    """A schema that breaks a rule of the format, or schema text that cannot be parsed."""
 
 
 class IncompatibleChange(InvalidSchema):
-    """A schema change that would change what data already written means."""
+    """A schema change that would change the meaning of data already written."""
 
 
 class InvalidPartitionSpec(InvalidInput):
-    """A partition spec or transform that cannot be."""
+    """An invalid partition spec or transform."""
 
 
 class InvalidSortOrder(InvalidInput):
-    """A sort order that cannot be."""
+    """An invalid sort order."""
 
 
 class InvalidExpression(_InvalidText):
     """A filter that cannot be parsed, or does not fit the schema.
 
-    `text` and `position` (0-based, in characters) point at the place when the filter came as text.
+    When the filter was given as text, `text` and `position` (0-based, in characters) locate the problem.
 
     >>> print(InvalidExpression("unexpected `)`", text="a > )", position=4))
     unexpected `)`
@@ -211,15 +210,15 @@ class InvalidUpdate(InvalidInput):
 
 
 class InvalidLocation(InvalidInput):
-    """A location that no storage can hold: an unknown spelling, a missing bucket, a NUL character."""
+    """A location that is not a valid URI or path: an unknown scheme, a missing bucket, a NUL character."""
 
 
 class InvalidName(InvalidInput):
-    """A name that no table, view or namespace can have."""
+    """An invalid name of a table, view or namespace."""
 
 
 class InvalidSettings(InvalidInput):
-    """A catalog's URI, an option or a settings file that cannot be used."""
+    """An invalid catalog URI, option or settings file."""
 
 
 class NotFound(FloeError, LookupError):
@@ -255,31 +254,31 @@ class NoSuchRef(NotFound):
 
 
 class AlreadyExists(FloeError):
-    """Something is to be made, and there is one of that name already."""
+    """Something of that name exists already."""
 
 
 class NamespaceAlreadyExists(AlreadyExists):
-    """There is a namespace of that name already."""
+    """A namespace of that name exists already."""
 
 
 class TableAlreadyExists(AlreadyExists):
-    """There is a table of that name already (or a view: they share their names)."""
+    """A table or view of that name exists already."""
 
 
 class ViewAlreadyExists(AlreadyExists):
-    """There is a view of that name already (or a table: they share their names)."""
+    """A view or table of that name exists already."""
 
 
 class NamespaceNotEmpty(FloeError):
-    """A namespace that is to be dropped holds tables, views or other namespaces."""
+    """A namespace cannot be dropped while it contains tables, views or other namespaces."""
 
 
 class CatalogError(FloeError):
-    """A catalog could not answer."""
+    """A catalog could not be read or changed."""
 
 
 class CatalogUnavailable(CatalogError):
-    """The catalog did not answer, and nothing happened; the same call may succeed later."""
+    """The catalog did not respond and nothing was changed; a retry may succeed."""
 
     retryable = True
 
@@ -293,42 +292,42 @@ class NoSuchFile(StorageError, NotFound):
 
 
 class FileAlreadyExists(StorageError):
-    """A file was to be created, and there is one of that name already."""
+    """A file to be created exists already."""
 
 
 class PathNotAllowed(StorageError):
-    """The location lies outside the roots that may be touched."""
+    """The location is outside the allowed roots."""
 
 
 class FileTooLarge(StorageError):
-    """The file, or the part asked for, holds more bytes than the limit allows."""
+    """The file, or the requested part of it, exceeds the size limit."""
 
 
 class AccessDenied(StorageError):
-    """The store refuses these credentials, or the file system this user."""
+    """The storage rejects the credentials, or the user lacks permissions."""
 
 
 class StorageUnavailable(StorageError):
-    """The storage did not answer, or said no for the moment; the same call may succeed later."""
+    """The storage did not respond or refused the request temporarily; a retry may succeed."""
 
     retryable = True
 
 
 class OutcomeUnknown(StorageError):
-    """A write was sent and its answer was lost: the file may be there or not, and only reading can tell.
+    """The response to a write was lost: only reading can tell whether the file was written.
 
-    Never retried blindly: a second attempt would mistake the first one's success for somebody else's file.
+    It is never retried blindly: a second attempt would take the file of the first for another writer's.
     """
 
 
 class CorruptFile(FloeError):
-    """A file whose bytes are not what the format says."""
+    """A file that does not follow its format."""
 
 
 class InvalidMetadata(CorruptFile):
-    """Metadata that is broken, hostile or contradicts itself; `path` is the JSON path of the problem.
+    """Malformed, inconsistent or oversized metadata; `path` is the JSON path of the problem.
 
-    The path is put together from the inside out: whoever parses a part adds its own step with `at`.
+    The path is built from the inside out: each parser adds its own step with `at`.
 
     >>> print(InvalidMetadata("must be an integer, found a string").at(".fields[2]", ".id").at(".schemas[0]"))
     $.schemas[0].fields[2].id: must be an integer, found a string
@@ -344,7 +343,7 @@ class InvalidMetadata(CorruptFile):
         return "$" + self._steps
 
     def at(self, *steps: str) -> Self:
-        """The same error, known to lie below these steps (`.name` or `[index]`)."""
+        """Prepend steps (`.name` or `[index]`) to the path and return the error."""
         self._steps = "".join(steps) + self._steps
         return self
 
@@ -353,41 +352,41 @@ class InvalidMetadata(CorruptFile):
 
 
 class UnsupportedFeature(FloeError):
-    """Valid, but beyond what this version of Floe, or of the table's format, can do."""
+    """Valid, but not supported by this version of Floe, or by the table's format version."""
 
 
 class CommitFailed(FloeError):
-    """A change was not published."""
+    """A change was not committed."""
 
 
 class CommitConflict(CommitFailed):
-    """Somebody else's commit came first."""
+    """Another writer committed first."""
 
     retryable = True
 
 
 class RequirementFailed(CommitConflict):
-    """The table is not in the state that the change was made for."""
+    """The table changed since the change was prepared."""
 
 
 class ConflictingChange(CommitConflict):
-    """Somebody else changed what this change rests on: made again from what the table holds now, it may succeed.
+    """Another commit changed the data that this change depends on; made again on the current table, it may succeed.
 
-    Publishing it as it is would lose one of the two, so it is not retried; the context names the other commit.
+    Committing it unchanged would lose one of the two changes, so it is not retried; the context names the other commit.
     """
 
     retryable = False
 
 
 class CommitStateUnknown(FloeError):
-    """A change may have been published or not: the answer was lost, and the table could not be read to find out.
+    """A change may or may not have been committed: the response was lost and the table could not be read.
 
-    No file was deleted. Read the table before doing the same again: the hint says what to look for.
+    No file was deleted. Read the table before repeating the change: the hint says what to look for.
     """
 
 
 class IgnoredSetting(UserWarning):
-    """A property, option or setting that has a meaning in Iceberg, or looks like one, and that Floe does not act on.
+    """A property, option or setting of Iceberg, or one that looks like it, that Floe ignores.
 
     The text says what happens instead. `warnings.filterwarnings("error", category=floe.errors.IgnoredSetting)` makes
     it an error.

@@ -7,14 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import floe
 from floe import Table
-from floe.arrow.reading.equality_deletes import KeySet
-from floe.arrow.reading.tasks import TaskReader
-from floe.plan.splits import split_task
+from floe.arrow.reading.deletes import KeySet
+from floe.arrow.reading.task_reader import TaskReader
+from floe.plan.tasks import split_task
 from floe.spec.schemas.column_projection import select
 from helpers.tried import tell
 from helpers.written_files import Files

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from floe.arrow.fitting import Fitting, merged_schema, schema_for
+from floe.arrow.schema_alignment import Fitting, merged_schema, schema_for
 from floe.errors import IncompatibleChange, InvalidSchema, InvalidValue
 from floe.formats.arrow_types import arrow_schema
 from floe.spec.schemas.evolution import SchemaUpdate

@@ -12,9 +12,9 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from floe.arrow.importing import data_files_at, import_files
+from floe.arrow.file_import import data_files_at, import_files
 from floe.errors import CorruptFile, FloeError, InvalidInput, InvalidSchema, InvalidValue
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.write_target import WriteTarget
 from floe.spec.codecs.single_value import decode
 from floe.spec.schemas.name_mapping import format_name_mapping
 from floe.spec.schemas.schema import Schema

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from floe.arrow.incoming import is_data, reader_of
+from floe.arrow.input_data import is_data, reader_of
 from floe.errors import FloeError, InvalidInput, InvalidValue
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import (

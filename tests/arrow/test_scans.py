@@ -14,8 +14,8 @@ import pytest
 
 import floe
 from floe import Table, errors
+from floe.arrow.reading.changelog import row_numbers
 from floe.arrow.reading.parallel import Finished, read_in_parallel
-from floe.arrow.reading.row_numbers import row_numbers
 from helpers.written_files import Files
 
 
@@ -66,7 +66,7 @@ def test_what_is_missing_is_told(filled: Table, monkeypatch: pytest.MonkeyPatch)
     def nothing(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr("floe.storage.optional_libraries.import_module", nothing)
+    monkeypatch.setattr("floe.plugins.import_module", nothing)
     with pytest.raises(errors.UnsupportedFeature, match="to_pandas needs pandas; pip install 'pandas'"):
         filled.scan().to_pandas()
     with pytest.raises(errors.UnsupportedFeature, match="to_polars needs polars"):
@@ -81,7 +81,7 @@ def test_limits(filled: Table) -> None:
     assert ids(scan.limit(50).limit(5)) == ids(scan.limit(5).limit(50)) == EXPECTED[:5]
     assert ids(scan.head()) == EXPECTED[:10]
     assert [row["id"] for row in filled.scan(where="id > 320").limit(3).to_rows()] == [350, 351, 352]
-    with pytest.raises(errors.InvalidInput, match="a number of rows from 0 on; found -1"):
+    with pytest.raises(errors.InvalidInput, match="found -1"):
         scan.limit(-1)
 
 
@@ -238,7 +238,7 @@ def test_changes_are_rows(changed: Table) -> None:
     assert told(changed.changes(columns=["id"]))[5:7] == [(1, "DELETE", 2, None), (1, "INSERT", 2, None)]
     assert told(changed.changes(where="s = 'b'")) == [(1, "INSERT", 2, "b")]
     assert told(changed.changes(columns=["_change_type", "id"]))[5] == (1, "DELETE", 2, None)
-    with pytest.raises(errors.NoSuchColumn, match="it tells of a change"):
+    with pytest.raises(errors.NoSuchColumn, match=r"'_change_type'.*changes\(\)"):
         changed.scan(columns=["_change_type"])
     snapshots = [snapshot.snapshot_id for snapshot in changed.snapshots]
     assert set(changed.changes().to_arrow()["_commit_snapshot_id"].to_pylist()) == set(snapshots)

@@ -13,11 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from floe.arrow.values.casting import cast_array
-from floe.arrow.values.compiling import Rows, Scope
+from floe.arrow.values.casts import cast_array
+from floe.arrow.values.compiled import Rows
+from floe.arrow.values.compiler import Scope
 from floe.errors import InvalidExpression
+from floe.formats.arrow_arrays import to_array
 from floe.formats.arrow_types import arrow_schema
-from floe.formats.arrow_values import to_array
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import (
     BOOLEAN,

@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from floe.arrow.values.compiling import Rows, Scope
+from floe.arrow.values.compiled import Rows
+from floe.arrow.values.compiler import Scope
 from floe.arrow.values.filters import filter_of
-from floe.arrow.values.given import lit
+from floe.arrow.values.user_values import lit
 from floe.errors import FloeError, InvalidExpression, InvalidValue
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import col

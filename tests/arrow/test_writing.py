@@ -8,21 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from floe.arrow.writing import write_rows
+from floe.arrow.writer import write_rows
 from floe.errors import InvalidInput, InvalidPartitionSpec, InvalidSortOrder, InvalidValue
 from floe.formats.registry import default_registry
 from floe.formats.rows import rows_to_batch
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.write_target import WriteTarget
 from floe.spec.codecs import ordering
 from floe.spec.codecs.single_value import decode
 from floe.spec.manifests.entries import DataFile
-from floe.spec.partitioning.building import build_spec
 from floe.spec.partitioning.partition_spec import column_reader, partition_value_fn
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import build_order, sort_key
+from floe.spec.sort_order import build_order, sort_key
 from floe.spec.types import LONG, STRING, Field
 from helpers.file_strategies import all_leaves, complete, files, orc_holds, text
 from helpers.schema_strategies import LEAVES
@@ -139,6 +138,10 @@ def test_row_lineage_is_stored() -> None:
     (batch,) = reading.project(target_with_lineage()).lineage(1000, 9)
     assert batch.column("_row_id").to_pylist() == [100, 1001]
     assert batch.column("_last_updated_sequence_number").to_pylist() == [5, 9]
+    reading = default_registry().read("parquet", "arrow", target.storage, file.file_path)
+    (batch,) = reading.project(target_with_lineage()).lineage(None, 9)  # a file from before the upgrade to v3
+    assert batch.column("_row_id").to_pylist() == [None, None]
+    assert batch.column("_last_updated_sequence_number").to_pylist() == [None, None]
     with pytest.raises(InvalidInput, match="format version 2 has no row lineage"):
         write_rows(target_of(SCHEMA), [rows], row_lineage=True)
 

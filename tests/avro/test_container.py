@@ -9,14 +9,11 @@ from collections.abc import Iterator
 import cramjam
 import fastavro
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from floe.avro.compression import CODECS
-from floe.avro.container import Limits, open_container, write_container
-from floe.avro.records import reader, skipper
-from floe.avro.schemas import layout_of, parse_layout
-from floe.avro.varints import encode_long, read_long, skip_longs
+from floe.avro.container import CODECS, Limits, open_container, write_container
+from floe.avro.records import encode_long, make_reader, make_skipper, read_long, skip_longs
+from floe.avro.schemas import build_layout, parse_layout
 from floe.errors import CorruptFile, InvalidMetadata, UnsupportedFeature
 
 SYNC = bytes(range(16))
@@ -221,12 +218,12 @@ RECORDS = st.fixed_dictionaries(
 def test_any_record_is_read_as_fastavro_wrote_it(record: dict[str, object]) -> None:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(SCHEMA), record)
-    data, layout = out.getvalue(), layout_of(SCHEMA)
-    assert reader(layout)(data, 0) == (record, len(data))
-    assert skipper(layout)(data, 0) == len(data)
+    data, layout = out.getvalue(), build_layout(SCHEMA)
+    assert make_reader(layout)(data, 0) == (record, len(data))
+    assert make_skipper(layout)(data, 0) == len(data)
     for cut in range(len(data)):
         with pytest.raises(CorruptFile):
-            reader(layout)(data[:cut], 0)
+            make_reader(layout)(data[:cut], 0)
 
 
 @pytest.mark.parametrize(
@@ -253,12 +250,12 @@ def test_schemas_that_are_none_are_refused(schema: bytes) -> None:
 def test_schemas_that_would_grow_without_end_are_refused() -> None:
     itself = {"type": "record", "name": "r", "fields": [{"name": "x", "type": ["null", "r"]}]}
     with pytest.raises(UnsupportedFeature, match="holds itself"):
-        layout_of(itself)
+        build_layout(itself)
     with pytest.raises(UnsupportedFeature, match="no bytes"):
-        layout_of({"type": "array", "items": "null"})
+        build_layout({"type": "array", "items": "null"})
     fields = [{"name": "x0", "type": {"type": "record", "name": "r0", "fields": [{"name": "a", "type": "int"}]}}]
     for n in range(1, 40):
         twice = [{"name": "a", "type": f"r{n - 1}"}, {"name": "b", "type": f"r{n - 1}"}]
         fields.append({"name": f"x{n}", "type": {"type": "record", "name": f"r{n}", "fields": twice}})
     with pytest.raises(InvalidMetadata, match="more than 50000 parts"):
-        layout_of({"type": "record", "name": "root", "fields": fields})
+        build_layout({"type": "record", "name": "root", "fields": fields})

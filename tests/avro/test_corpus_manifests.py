@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from floe.avro import scanning
+from floe.avro import entry_scanner
 from floe.avro.manifest_lists import read_manifest_list
-from floe.avro.manifests import read_manifest, read_manifests
+from floe.avro.manifest_reader import read_manifest, read_manifests
 from floe.avro.stored_columns import column_values
 from floe.errors import CorruptFile, FloeError, UnsupportedFeature
-from floe.spec.manifests.entries import ManifestEntry, inherit
-from floe.spec.manifests.row_lineage import inherit_first_row_ids
+from floe.spec.manifests.entries import ManifestEntry
 from helpers import avro_files
 from helpers.avro_oracle import as_floe, rows
 from helpers.corpus import table_names
+from helpers.manifest_rules import inherit, inherit_first_row_ids
 
 TABLES = table_names(without=("invalid_", "odd_", "view_", "types_geo", "empty_new"))
 
@@ -53,11 +53,11 @@ def test_manifests_equal_fastavro(corpus_dir: Path, name: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_all_at_once_equals_in_turn(corpus_dir: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [path.read_bytes() for path in manifests_of(corpus_dir / name)]
-    monkeypatch.setattr(scanning, "_FEW_ENTRIES", 10**9)
+    monkeypatch.setattr(entry_scanner, "_FEW_ENTRIES", 10**9)
     in_turn = [repr(read_manifest(data).entries()) for data in files]
-    monkeypatch.setattr(scanning, "_FEW_ENTRIES", 1)
+    monkeypatch.setattr(entry_scanner, "_FEW_ENTRIES", 1)
     if name != "scale_wide":  # three files with 300 columns are not worth it
-        monkeypatch.setattr(scanning, "_in_turn", None)  # must not be needed for what Java writes
+        monkeypatch.setattr(entry_scanner, "_in_turn", None)  # must not be needed for what Java writes
     assert [repr(read_manifest(data).entries()) for data in files] == in_turn
     assert [repr(columns.entries()) for columns in read_manifests(files)] == in_turn
 
@@ -92,7 +92,7 @@ def stats_of(entry: ManifestEntry, column: int) -> list[Any]:
 def test_metrics_as_columns_equal_those_of_the_entries(
     corpus_dir: Path, name: str, few: int, beforehand: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanning, "_FEW_ENTRIES", few)
+    monkeypatch.setattr(entry_scanner, "_FEW_ENTRIES", few)
     ids = [1, 2, 3, 5, 8, 13, 200]
     for path in manifests_of(corpus_dir / name):
         columns = read_manifest(path.read_bytes(), metrics=ids if beforehand else ())

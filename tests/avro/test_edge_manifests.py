@@ -12,10 +12,10 @@ import fastavro
 import msgspec
 import pytest
 
-from floe.avro import scanning
+from floe.avro import entry_scanner
 from floe.avro.container import open_container, write_container
-from floe.avro.manifests import read_manifest
-from floe.avro.varints import encode_long
+from floe.avro.manifest_reader import read_manifest
+from floe.avro.records import encode_long
 from floe.errors import CorruptFile, FloeError
 from floe.spec.codecs.manifest_schemas import manifest_entry_schema
 from floe.spec.types import StructType
@@ -272,7 +272,7 @@ def test_unusual_manifests(name: str, interval: int, monkeypatch: pytest.MonkeyP
         assert [e.data_file.partition for e in found] == [tuple(r["data_file"]["partition"].values()) for r in rows]
     else:
         assert list(map(repr, found)) == expected(data)
-    monkeypatch.setattr(scanning, "_FEW_ENTRIES", 10**9)
+    monkeypatch.setattr(entry_scanner, "_FEW_ENTRIES", 10**9)
     assert repr(read_manifest(data).entries()) == repr(found)
 
 
@@ -350,7 +350,7 @@ def test_flipped_bytes_give_an_error_or_the_same_in_both_ways(name: str, monkeyp
         file = rebuilt(data, bytes(broken))
         answers = []
         for few in (1, 10**9):
-            monkeypatch.setattr(scanning, "_FEW_ENTRIES", few)
+            monkeypatch.setattr(entry_scanner, "_FEW_ENTRIES", few)
             try:
                 answers.append(repr(read_manifest(file, metrics=(1, 2)).entries()))
             except CorruptFile:

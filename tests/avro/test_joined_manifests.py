@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from floe.avro import manifests
+from floe.avro import manifest_reader
 from floe.avro.container import Limits
-from floe.avro.manifest_writing import write_manifest
-from floe.avro.manifests import read_joined_manifests, read_manifest
+from floe.avro.manifest_reader import read_joined_manifests, read_manifest
+from floe.avro.manifest_writer import write_manifest
 from floe.errors import CorruptFile
 from floe.spec.manifests.entries import ManifestFile
 from floe.spec.partitioning.partition_spec import UNPARTITIONED
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import INT, Field
+from helpers.manifest_rules import without_metrics
 from helpers.manifest_strategies import SCHEMA, SPEC, entries
 from helpers.planned_tables import added, data_file, deleted, existing
 from helpers.value_strategies import values_of
@@ -50,7 +50,7 @@ def test_joined_manifests_have_the_entries_of_each(manifests, chance):
         assert list(map(str, columns.take(rows).entries())) == list(map(str, whole))
         bare = columns.take(rows, metrics=False)
         assert list(map(str, bare.entries())) == [
-            str(replace(entry, data_file=entry.data_file.without_metrics())) for entry in whole
+            str(replace(entry, data_file=without_metrics(entry.data_file))) for entry in whole
         ]
         again = np.arange(0, len(rows), 2)
         assert list(map(str, bare.take(again).entries())) == [str(bare.entries()[n]) for n in again]
@@ -106,7 +106,7 @@ def test_large_manifests_come_in_pieces(monkeypatch, first_row_id):
     listed = [(deleted if n % 7 == 3 else existing)(data_file(f"f{n}", record_count=n), 1, 1) for n in range(1000)]
     data = write_manifest(listed, ROWS, UNPARTITIONED, format_version=3, block_bytes=1000)
     manifest = described(0, data, first_row_id)
-    monkeypatch.setattr(manifests, "_PIECE_BYTES", 2000)
+    monkeypatch.setattr(manifest_reader, "_PIECE_BYTES", 2000)
     pieces = list(read_joined_manifests([data], [manifest]))
     assert len(pieces) > 3
     assert [e for columns in pieces for e in columns.entries()] == read_manifest(data, manifest).entries()
@@ -124,7 +124,7 @@ def test_pieces_together_are_limited(monkeypatch):
         format_version=3,
         block_bytes=1000,
     )
-    monkeypatch.setattr(manifests, "_PIECE_BYTES", 500)
+    monkeypatch.setattr(manifest_reader, "_PIECE_BYTES", 500)
     with pytest.raises(CorruptFile, match="m0"):
         list(read_joined_manifests([data], [described(0, data)], limits=Limits(total_bytes=10_000)))
 

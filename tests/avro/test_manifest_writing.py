@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.manifest import ManifestContent as PyIcebergContent
-from pyiceberg.manifest import ManifestFile as PyIcebergManifest
-from pyiceberg.manifest import read_manifest_list as pyiceberg_list
+from pyiceberg.manifest import (
+    ManifestContent as PyIcebergContent,
+    ManifestFile as PyIcebergManifest,
+    read_manifest_list as pyiceberg_list,
+)
 
-from floe.avro import scanning
+from floe.avro import entry_scanner
 from floe.avro.manifest_lists import read_manifest_list, write_manifest_list
-from floe.avro.manifest_writing import write_manifest
-from floe.avro.manifests import read_manifest
+from floe.avro.manifest_reader import read_manifest
+from floe.avro.manifest_writer import write_manifest
 from floe.errors import CorruptFile, InvalidInput, InvalidUpdate, InvalidValue
 from floe.spec.manifests.entries import (
     DataFile,
@@ -62,9 +63,9 @@ def test_entries_come_back_from_us_and_fastavro(given_entries: list[ManifestEntr
 def test_all_at_once_equals_in_turn(given_entries: list[ManifestEntry], block_bytes: int) -> None:
     data = write_manifest(given_entries * 3, SCHEMA, UNPARTITIONED, format_version=2, block_bytes=block_bytes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scanning, "_FEW_ENTRIES", 1)
+        patch.setattr(entry_scanner, "_FEW_ENTRIES", 1)
         assert repr(read_manifest(data).entries()) == repr(given_entries * 3)
-        patch.setattr(scanning, "_FEW_ENTRIES", 10**9)
+        patch.setattr(entry_scanner, "_FEW_ENTRIES", 10**9)
         assert repr(read_manifest(data).entries()) == repr(given_entries * 3)
 
 

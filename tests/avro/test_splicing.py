@@ -5,23 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from floe.avro import splicing
+from floe.avro import manifest_writer
 from floe.avro.manifest_lists import read_manifest_list
-from floe.avro.manifest_writing import write_manifest
-from floe.avro.manifests import read_manifest
-from floe.avro.splicing import Kept, splice_manifests
+from floe.avro.manifest_reader import read_manifest
+from floe.avro.manifest_writer import CopiedEntries, splice_manifests, write_manifest
 from floe.errors import InvalidUpdate
-from floe.spec.manifests.entries import (
-    DataFile,
-    EntryStatus,
-    FileContent,
-    ManifestContent,
-    ManifestEntry,
-    ManifestFile,
-)
+from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry, ManifestFile
 from floe.spec.metadata.table_metadata_json import parse
 from floe.spec.partitioning.partition_spec import UNPARTITIONED
 from helpers import avro_files
@@ -43,7 +34,7 @@ def test_spliced_entries_keep_their_values(given_entries: list[ManifestEntry], s
     manifest = ManifestFile("m.avro", len(data), 0, sequence_number=9, added_snapshot_id=77)
     columns = read_manifest(data, manifest)
     rows = np.flatnonzero(columns.live)
-    kept = Kept(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
+    kept = CopiedEntries(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
     out = splice_manifests([kept, kept], SCHEMA, UNPARTITIONED, format_version=target)
     assert read_manifest(out).entries() == [existing(entry) for entry in columns.entries(rows)] * 2
 
@@ -54,7 +45,7 @@ def test_deleting_some_files_marks_them_with_the_snapshot() -> None:
     columns = read_manifest(data, ManifestFile("m.avro", len(data), 0, sequence_number=5, added_snapshot_id=7))
     gone = np.arange(100) % 10 == 0
     status = np.where(gone, EntryStatus.DELETED, EntryStatus.EXISTING)
-    kept = Kept(columns, np.arange(100), status, snapshot_id=np.where(gone, 8, 7))
+    kept = CopiedEntries(columns, np.arange(100), status, snapshot_id=np.where(gone, 8, 7))
     found = read_manifest(splice_manifests([kept], SCHEMA, UNPARTITIONED, format_version=2)).entries()
     assert found == [
         ManifestEntry(
@@ -67,7 +58,7 @@ def test_deleting_some_files_marks_them_with_the_snapshot() -> None:
 def test_new_entries_of_an_uncommitted_manifest_go_on_to_inherit() -> None:
     added = [ManifestEntry(EntryStatus.ADDED, 7, None, None, data_file(1))]
     columns = read_manifest(write_manifest(added, SCHEMA, UNPARTITIONED, format_version=3))
-    kept = Kept(columns, np.array([0]), np.array([EntryStatus.ADDED]))
+    kept = CopiedEntries(columns, np.array([0]), np.array([EntryStatus.ADDED]))
     assert read_manifest(splice_manifests([kept], SCHEMA, UNPARTITIONED, format_version=3)).entries() == added
 
 
@@ -77,7 +68,7 @@ def test_first_row_ids_are_written_into_files_that_inherited_them(source: int) -
     data = write_manifest(added, SCHEMA, UNPARTITIONED, format_version=source)
     manifest = ManifestFile("m.avro", 1, 0, sequence_number=5, added_snapshot_id=7, first_row_id=1000)
     columns = read_manifest(data, manifest)
-    kept = Kept(columns, np.array([0, 2]), np.full(2, EntryStatus.EXISTING))
+    kept = CopiedEntries(columns, np.array([0, 2]), np.full(2, EntryStatus.EXISTING))
     found = read_manifest(splice_manifests([kept], SCHEMA, UNPARTITIONED, format_version=3)).entries()
     assert [entry.data_file.first_row_id for entry in found] == [1000, 1021]
 
@@ -85,7 +76,7 @@ def test_first_row_ids_are_written_into_files_that_inherited_them(source: int) -
 def test_entries_that_cannot_inherit_any_more_need_their_numbers() -> None:
     added = [ManifestEntry(EntryStatus.ADDED, 7, None, None, data_file(1))]
     columns = read_manifest(write_manifest(added, SCHEMA, UNPARTITIONED, format_version=2))
-    kept = Kept(columns, np.array([0]), np.array([EntryStatus.EXISTING]))
+    kept = CopiedEntries(columns, np.array([0]), np.array([EntryStatus.EXISTING]))
     with pytest.raises(InvalidUpdate, match=r"must carry its sequence_number .*f1\.parquet"):
         splice_manifests([kept], SCHEMA, UNPARTITIONED, format_version=2)
     with pytest.raises(InvalidUpdate, match="other kind"):
@@ -98,13 +89,13 @@ def test_manifests_of_java_are_copied_without_decoding(
 ) -> None:
     newest = max((corpus_dir / name / "metadata").glob("v*.metadata.json"), key=lambda path: path.stat().st_size)
     metadata = parse(newest.read_bytes())
-    monkeypatch.setattr(splicing, "encode_data_files", None)  # the slow way must not be needed
+    monkeypatch.setattr(manifest_writer, "encode_data_files", None)  # the slow way must not be needed
     for path in sorted((corpus_dir / name / "metadata").glob("snap-*.avro")):
         for manifest in read_manifest_list(path.read_bytes()):
             columns = read_manifest(avro_files.local(corpus_dir, manifest.manifest_path).read_bytes(), manifest)
             rows = np.flatnonzero(columns.live)
             spec = metadata.spec_by_id(manifest.partition_spec_id)
-            kept = Kept(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
+            kept = CopiedEntries(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
             out = splice_manifests(
                 [kept], metadata.schema, spec, format_version=metadata.format_version, content=manifest.content
             )

@@ -96,7 +96,7 @@ def test_snapshots_expire_by_name(aged: Table) -> None:
     first, second, third = ids(aged)
     aged.expire(older_than="1000d", snapshots=[second]).apply()
     assert ids(aged) == [first, third]
-    with pytest.raises(errors.InvalidUpdate, match="main points at it"):
+    with pytest.raises(errors.InvalidUpdate, match="main"):
         aged.expire(snapshots=[third]).plan()
     with pytest.raises(errors.NoSuchSnapshot):
         aged.expire(snapshots=[second]).plan()
@@ -109,11 +109,11 @@ def test_the_tables_properties_decide_otherwise(aged: Table) -> None:
     assert aged.expire().plan().is_empty
 
 
-def test_a_moment_or_an_age(aged: Table) -> None:
+def test_a_timestamp_or_an_age(aged: Table) -> None:
     third = aged.snapshots[2]
     assert len(aged.expire(older_than=third.timestamp_ms).plan().snapshots) == 2
     assert len(aged.expire(older_than="2001-01-01").plan().snapshots) == 0
-    with pytest.raises(errors.InvalidInput, match="no duration"):
+    with pytest.raises(errors.InvalidInput, match="duration"):
         aged.expire(older_than="a while")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from floe import Lake, Table, errors
 from floe.catalog.protocol import Capability
-from floe.spec.metadata.statistics import StatisticsFile
+from floe.spec.metadata.table_metadata import StatisticsFile
 from floe.table.branch import Stage
 from floe.table.table import TableBranch
 from floe.table.transaction import Transaction
@@ -48,8 +48,10 @@ TABLE_OPERATIONS: dict[str, Operation] = {
     "remove_properties": lambda to, t: to.remove_properties("owner"),
     "set_location": lambda to, t: to.set_location(t.location + "-moved"),
     "upgrade": lambda to, t: to.upgrade(3),
+    "update_schema": lambda to, t: to.update_schema().add_column("more", "string").commit(),
     "evolve": lambda to, t: to.evolve().add_column("more", "string").commit(),
     "update_spec": lambda to, t: to.update_spec().add_field("bucket(4, id)").commit(),
+    "update_sort_order": lambda to, t: to.update_sort_order("id desc"),
     "update_sort": lambda to, t: to.update_sort("id desc"),
     "update_statistics": lambda to, t: to.update_statistics([statistics_file(t)]),
     "create_branch": lambda to, t: to.create_branch("other"),
@@ -199,7 +201,7 @@ def test_a_table_that_was_renamed_is_not_confused_with_a_new_one(lake: Lake, rec
     theirs.rename_table("db.orders", "db.kept")
     new = made(theirs, 2)
     for operation in (old.refresh, lambda: old.delete("true"), lambda: old.append(ROWS)):
-        with pytest.raises(errors.NoSuchTable, match=rf"{old.uuid}.*{new.uuid}.*load the table again"):
+        with pytest.raises(errors.NoSuchTable, match=rf"{old.uuid}.*{new.uuid}"):
             operation()
     assert lake.table("db.kept").scan().count() == lake.table("db.orders").scan().count()
     assert lake.table("db.kept").uuid == old.uuid
@@ -213,7 +215,7 @@ def test_a_table_made_anew_between_plan_and_apply_keeps_its_snapshots(lake: Lake
     assert plan.snapshots
     lake.drop_table("db.orders")
     new = made(lake, 2)
-    with pytest.raises(errors.NoSuchTable, match="load the table again"):
+    with pytest.raises(errors.NoSuchTable, match=str(old.uuid)):
         expiry.apply(plan)
     theirs = new.expire(older_than="1s", retain_last=1)
     with pytest.raises(errors.InvalidInput, match=rf"{old.uuid}.*{new.uuid}"):

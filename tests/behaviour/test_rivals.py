@@ -289,7 +289,7 @@ def test_many_threads_share_one_object(orders: Table) -> None:
 def test_without_patience_the_loser_is_told(orders: Table, rival: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     orders.set_properties({"commit.retry.num-retries": 0})
     rival.refresh()
-    pointer = orders._pointer
+    pointer = orders.commit_target.pointer
     propose = pointer.propose
 
     def late(*args: object, **options: object) -> object:
@@ -305,7 +305,7 @@ def test_without_patience_the_loser_is_told(orders: Table, rival: Table, monkeyp
 
 
 def test_a_lost_race_is_run_again(orders: Table, rival: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    pointer = orders._pointer
+    pointer = orders.commit_target.pointer
     propose = pointer.propose
     rounds = []
 

@@ -7,13 +7,14 @@ and names the commit that came first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
 import floe
 from floe import Lake, Table
 from floe.commit.change import Change
+from floe.commit.pointer import Pointer, TableState
 from floe.errors import ConflictingChange
 from floe.spec.metadata.snapshots import Snapshot
 from helpers import row_model
@@ -78,11 +79,17 @@ class Racing(Table):
 
     meanwhile: Callable[[], None] | None = None
 
-    def _do_all(self, changes: Sequence[Change], files: Sequence[str] = ()) -> Snapshot | None:  # type: ignore[override]
-        run, self.meanwhile = self.meanwhile, None
-        if run is not None:
-            run()
-        return super()._do_all(changes, files)
+    def __init__(self, pointer: Pointer, state: TableState) -> None:
+        super().__init__(pointer, state)
+        commit = self.commit_target.commit
+
+        def racing(changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+            run, self.meanwhile = self.meanwhile, None
+            if run is not None:
+                run()
+            return commit(changes, files)
+
+        self.commit_target.commit = racing  # type: ignore[method-assign]
 
 
 class Tables:
@@ -121,7 +128,7 @@ class Tables:
         name = self.new(pair)
         first_aim, second_aim = pair.aims()
         theirs = self.lake.table(name)
-        mine = Racing(theirs._pointer, theirs._state)
+        mine = Racing(theirs.commit_target.pointer, theirs.commit_target.state)
         mine.meanwhile = lambda: RUN[pair.first](theirs, first_aim)
         first, second = (KINDS[pair.first], first_aim), (KINDS[pair.second], second_aim)
         refused = None

@@ -86,14 +86,14 @@ def test_a_table_needs_a_namespace(lake: Lake) -> None:
     with pytest.raises(errors.NoSuchNamespace, match="nowhere"):
         lake.create_table("nowhere.t", data=pa.table({"id": [1]}))
     assert not lake.namespace_exists("nowhere")
-    with pytest.raises(errors.InvalidName, match="names no namespace"):
+    with pytest.raises(errors.InvalidName, match="namespace"):
         lake.create_table("t", "id bigint")
 
 
 def test_a_missing_table_tells_which_there_are(lake: Lake, orders: Table) -> None:
-    with pytest.raises(errors.NoSuchTable, match=r"the namespace has db\.orders"):
+    with pytest.raises(errors.NoSuchTable, match=r"db\.orders"):
         lake.table("db.order")
-    with pytest.raises(errors.NoSuchTable, match="there is no namespace dc; there are db"):
+    with pytest.raises(errors.NoSuchTable, match=r"namespace dc; .* db$"):
         lake.table("dc.orders")
     assert not lake.table_exists("db.order")
     assert lake.table_exists("db.orders")
@@ -101,7 +101,7 @@ def test_a_missing_table_tells_which_there_are(lake: Lake, orders: Table) -> Non
 
 def test_a_view_is_no_table(lake: Lake) -> None:
     lake.create_view("db.v", "SELECT 1 AS one", schema="one int")
-    with pytest.raises(errors.NoSuchTable, match="it is a view"):
+    with pytest.raises(errors.NoSuchTable, match="view"):
         lake.table("db.v")
     assert not lake.table_exists("db.v")
 
@@ -257,7 +257,7 @@ def test_a_metadata_file_is_registered_as_a_table(lake: Lake, orders: Table) -> 
 
 def test_a_table_may_have_a_place_of_its_own(lake: Lake, version: int) -> None:
     if Capability.CUSTOM_LOCATIONS not in lake.capabilities:
-        with pytest.raises(errors.UnsupportedFeature, match="leave out the location"):
+        with pytest.raises(errors.UnsupportedFeature, match="location"):
             lake.create_table("db.t", "id bigint", location="memory:elsewhere/t")
         return
     table = lake.create_table("db.t", "id bigint not null", location="memory:elsewhere/t", format_version=version)

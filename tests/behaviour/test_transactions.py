@@ -75,7 +75,7 @@ def test_a_change_that_others_follow_is_closed(orders: Table) -> None:
     with orders.transaction() as tx:
         evolution = tx.evolve().add_column("x", "int")
         tx.set_properties({"owner": "me"})
-        with pytest.raises(errors.InvalidInput, match="takes no more changes"):
+        with pytest.raises(errors.InvalidInput, match="SchemaEvolution"):
             evolution.add_column("y", "int")
     assert orders.schema.has("x")
     assert not orders.schema.has("y")
@@ -126,8 +126,9 @@ def test_a_failed_step_fails_the_transaction(lake: Lake, orders: Table) -> None:
     tx.set_properties({"owner": "me"})
     with pytest.raises(errors.NoSuchColumn):
         tx.evolve().drop_column("nope")
-    with pytest.raises(errors.InvalidInput, match="nothing of it is committed"):
+    with pytest.raises(errors.InvalidInput) as refused:
         tx.commit()
+    assert refused.value.context["table"] == "db.orders"
     assert "owner" not in lake.table("db.orders").properties
 
 
@@ -211,8 +212,9 @@ def test_a_table_comes_with_what_is_in_it(lake: Lake, version: int) -> None:
         tx.evolve().add_column("note", "string")
         tx.create_tag("v1")
         assert not lake.table_exists("db.t")
-        with pytest.raises(errors.InvalidInput, match="not made before"):
+        with pytest.raises(errors.InvalidInput) as refused:
             _ = tx.table
+        assert refused.value.context["table"] == "db.t"
     found = lake.table("db.t")
     assert found.uuid == tx.table.uuid
     assert live(found) == live(found, ref="v1") == ["a"]

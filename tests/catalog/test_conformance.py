@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
+from floe.catalog.file_system.catalog import FileSystemCatalog
 from floe.catalog.memory import MemoryCatalog
 from floe.catalog.protocol import Catalog
 from floe.storage.access import Access
 from floe.storage.environment import deterministic_environment
 from floe.storage.local import LocalStorage
 from floe.storage.memory import MemoryStorage
-from floe.storage.opening import open_storage
+from floe.storage.schemes import open_storage
 from floe.testing.catalogs import CatalogConformance
 
 

@@ -10,7 +10,7 @@ from itertools import product
 
 import pytest
 
-from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
+from floe.catalog.file_system.catalog import FileSystemCatalog
 from floe.catalog.protocol import Catalog
 from floe.commit.pointer import Outcome, Pointer, Proposal
 from floe.errors import CommitStateUnknown, FloeError, NoSuchTable, OutcomeUnknown, StorageError

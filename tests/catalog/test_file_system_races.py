@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
+from floe.catalog.file_system.catalog import FileSystemCatalog
 from floe.commit.pointer import Outcome, Proposal, TableState
 from floe.errors import CommitConflict, CommitFailed, OutcomeUnknown, TableAlreadyExists
-from floe.spec.metadata.apply import apply
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.metadata_builder import apply
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
 from floe.spec.metadata.updates import AddSnapshot, SetSnapshotRef
 from floe.storage.environment import deterministic_environment
 from floe.storage.local import LocalStorage
@@ -325,7 +324,7 @@ def test_processes_that_commit_to_one_table(tmp_path: Path, cleaning: bool) -> N
     keep = {"write.metadata.previous-versions-max": "5", **CLEANING} if cleaning else {}
     create(FileSystemCatalog(str(tmp_path)), ORDERS, keep)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["floe.catalog.file_system.file_system_catalog", "helpers.catalog_tables"])
+    context.set_forkserver_preload(["floe.catalog.file_system.catalog", "helpers.catalog_tables"])
     start, results = context.Barrier(writers), context.Queue()
     processes = [
         context.Process(target=_commit_in_a_process, args=(str(tmp_path), n, count, start, results))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
+from floe.catalog.file_system.catalog import FileSystemCatalog
 from floe.catalog.file_system.folder_table import MetadataFilePointer, pointer_at
 from floe.catalog.memory import MemoryCatalog
 from floe.errors import FloeError, InvalidInput, NoSuchTable, UnsupportedFeature
 from floe.storage.local import LocalStorage
 from floe.storage.memory import MemoryStorage
-from floe.storage.prefix_map import PrefixMap
+from floe.storage.wrappers import PrefixMap
 from helpers.catalog_tables import change, create, load, propose
 from helpers.corpus import expected, table_names
 

@@ -1,8 +1,7 @@
 """Names as text and back, and those that are refused."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.catalog.identifiers import (
     MAX_NAME_BYTES,

@@ -9,8 +9,8 @@ from floe.catalog.memory import MemoryCatalog
 from floe.catalog.metadata_files import next_metadata_location, read_metadata, removed_from_log
 from floe.commit.pointer import TableState
 from floe.errors import FileTooLarge, InvalidMetadata, InvalidUpdate, StorageUnavailable
+from floe.spec.json_reader import Limits
 from floe.spec.metadata.file_names import parse_metadata_file_name
-from floe.spec.metadata.json_reader import Limits
 from floe.spec.metadata.table_metadata_json import serialize
 from floe.storage.environment import SeededIds, deterministic_environment
 from floe.storage.memory import MemoryStorage

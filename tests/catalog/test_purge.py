@@ -6,18 +6,16 @@ from dataclasses import replace
 import pytest
 
 from floe.avro.manifest_lists import write_manifest_list
-from floe.avro.manifest_writing import write_manifest
+from floe.avro.manifest_writer import write_manifest
 from floe.catalog.memory import MemoryCatalog
 from floe.catalog.purge import plan_purge
 from floe.commit.pointer import TableState
 from floe.errors import FloeError, StorageError, UnsupportedFeature
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry, ManifestFile
-from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata
-from floe.spec.metadata.logs import MetadataLogEntry
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.metadata.statistics import StatisticsFile
+from floe.spec.metadata.metadata_builder import apply
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
+from floe.spec.metadata.table_metadata import MetadataLogEntry, StatisticsFile
 from floe.spec.metadata.updates import AddSnapshot, SetSnapshotRef, SetStatistics
 from floe.spec.partitioning.partition_spec import UNPARTITIONED
 from floe.storage.environment import deterministic_environment

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from floe.catalog.settings import Secret, Settings, hide_password, is_secret_name, load_settings, reveal, shown_options
 from floe.errors import InvalidSettings, NoSuchCatalog
-from floe.table.secrets import Secret, hide_password, is_secret_name, reveal, shown_options
-from floe.table.settings import Settings, load_settings
 
 
 def write(folder: Path, text: str) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
+from floe.catalog.sql.catalog import SqlCatalog, connect_sql
 from floe.catalog.sql.sqlite import SqliteDatabase
 from floe.errors import (
     CatalogError,

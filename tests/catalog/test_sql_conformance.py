@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from floe.catalog.protocol import Catalog
-from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
+from floe.catalog.sql.catalog import SqlCatalog, connect_sql
 from floe.storage.local import LocalStorage
 from floe.testing.catalogs import CatalogConformance
 from helpers.postgres import postgres_database

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.catalog.identifiers import Namespace
-from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
+from floe.catalog.sql.catalog import SqlCatalog, connect_sql
 from floe.errors import InvalidName, NamespaceAlreadyExists, NoSuchNamespace
 from floe.storage.local import LocalStorage
 from helpers.sql_catalogs import DATABASES, create, database, properties_of, sql

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import helpers.postgres
-from floe.catalog.sql.sql_catalog import connect_sql
+from floe.catalog.sql.catalog import connect_sql
 from helpers.postgres import WITHOUT, PostgresCannotStart, postgres_database, shared_server
 from helpers.sql_catalogs import commit, create, sql
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
+from floe.catalog.sql.catalog import SqlCatalog, connect_sql
 from floe.errors import CatalogUnavailable, CommitConflict
 from floe.storage.local import LocalStorage
 from helpers.sql_catalogs import DATABASES, TABLE, chain, change, create, database

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
+from floe.catalog.sql.catalog import SqlCatalog, connect_sql
 from floe.errors import CatalogError, InvalidLocation, InvalidName, InvalidValue, UnsupportedFeature
 from helpers.sql_catalogs import (
     DATABASES,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
+from floe.catalog.sql.catalog import SqlCatalog, connect_sql
 from floe.errors import CatalogError, CatalogUnavailable, FloeError
 from floe.storage.local import LocalStorage
 from helpers.postgres import WITH_PASSWORD, postgres_database, shared_server

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
+from floe.catalog.sql.catalog import SqlCatalog, connect_sql
 from floe.commit.pointer import Outcome, Proposal
 from floe.storage.local import LocalStorage
 from helpers.sql_catalogs import (

@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog as PyIcebergCatalog
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
-from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
+from floe.catalog.sql.catalog import SqlCatalog, connect_sql
 from floe.errors import (
     CommitConflict,
     NamespaceNotEmpty,

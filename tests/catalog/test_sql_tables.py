@@ -9,17 +9,10 @@ import pytest
 from floe.catalog.memory import MemoryCatalog
 from floe.catalog.metadata_files import read_metadata
 from floe.catalog.purge import plan_purge
-from floe.catalog.sql.sql_catalog import SqlCatalog, connect_sql
+from floe.catalog.sql.catalog import SqlCatalog, connect_sql
 from floe.commit.loop import commit as loop_commit
-from floe.commit.operations.properties import UpdateProperties
-from floe.errors import (
-    CatalogError,
-    CommitConflict,
-    InvalidInput,
-    NoSuchFile,
-    NoSuchTable,
-    UnsupportedFeature,
-)
+from floe.commit.operations.metadata_changes import UpdateProperties
+from floe.errors import CatalogError, CommitConflict, InvalidInput, NoSuchFile, NoSuchTable, UnsupportedFeature
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.local import LocalStorage
 from floe.storage.protocol import Storage
@@ -120,7 +113,7 @@ def test_a_purge_of_a_table_that_goes_on_starts_over(catalog: SqlCatalog, monkey
             commit(pointer, colour="red")
         return plan_purge(state, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("floe.catalog.sql.sql_catalog.plan_purge", planned)
+    monkeypatch.setattr("floe.catalog.sql.catalog.plan_purge", planned)
     location = properties_location(catalog, TABLE)
     catalog.drop_table(TABLE, purge=True)
     assert files(Path(location)) == []
@@ -180,7 +173,7 @@ def test_a_file_that_was_cleaned_up_while_it_was_looked_for(
             assert not Path(location).exists()
         return read_metadata(storage, location)
 
-    monkeypatch.setattr("floe.catalog.sql.sql_pointer.read_metadata", late)
+    monkeypatch.setattr("floe.catalog.sql.pointer.read_metadata", late)
     state = reader.load()
     assert state is not None
     assert state.metadata.properties["number"] == "2"
@@ -270,7 +263,7 @@ def test_what_this_program_committed_is_not_read_again(catalog: SqlCatalog, monk
         read.append(location)
         return read_metadata(storage, location)
 
-    monkeypatch.setattr("floe.catalog.sql.sql_pointer.read_metadata", reading)
+    monkeypatch.setattr("floe.catalog.sql.pointer.read_metadata", reading)
     for number in range(3):
         loop_commit(ours, [UpdateProperties({"a": str(number)})])
     assert len(read) == 1

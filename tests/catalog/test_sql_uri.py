@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from floe.catalog.sql.options import database_of, has_tables_made, schema_version
-from floe.catalog.sql.sql_catalog import connect_sql
-from floe.catalog.sql.sql_schema import SchemaVersion
+from floe.catalog.sql.catalog import connect_sql, database_of, has_tables_made, schema_version
+from floe.catalog.sql.schema import SchemaVersion
 from floe.catalog.sql.uri import PostgresUri, SqliteUri, is_sql_uri, parse_sql_uri
 from floe.errors import CatalogError, CatalogUnavailable, InvalidSettings, UnsupportedFeature
 
@@ -153,7 +152,7 @@ def test_psycopg_is_asked_for_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name=name)
 
-    monkeypatch.setattr("floe.storage.optional_libraries.import_module", missing)
+    monkeypatch.setattr("floe.plugins.import_module", missing)
     with pytest.raises(UnsupportedFeature) as raised:
         connect_sql("postgresql://host/db")
     assert str(raised.value) == "postgresql:// needs psycopg; pip install 'floe[postgres]'"

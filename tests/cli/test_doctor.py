@@ -37,7 +37,7 @@ def test_a_sound_table_is_well(run: Floe, warehouse: Warehouse, orders: Table, d
     found = findings(run, *warehouse.named("db.orders"), *depth)
     assert {one["level"] for many in found.values() for one in many} == {"ok"}
     done = run("doctor", *warehouse.named("db.orders"), *depth)
-    assert (done.code, done.lines[-1]) == (0, "all well")
+    assert (done.code, done.lines[-1]) == (0, "no problems found")
     assert all(line.startswith("ok") for line in done.lines[:-1])
 
 
@@ -47,9 +47,9 @@ def test_a_file_that_is_lost_and_one_that_was_cut(run: Floe, warehouse: Warehous
     os.truncate(cut, 10)
     found = findings(run, *warehouse.named("db.orders"))
     texts = " ".join(one["text"] for one in found["files"])
-    assert "1 of 2 are not there" in texts
+    assert "1 of 2 are missing" in texts
     assert lost.name in texts
-    assert "1 of 2 are not as recorded" in texts
+    assert "1 of 2 differ" in texts
     assert "10 bytes" in texts
     assert all(one["advice"] for one in found["files"])
     assert run("doctor", *warehouse.named("db.orders")).lines[-1] == "2 errors"
@@ -126,10 +126,10 @@ def test_old_snapshots_and_orphans(run: Floe, warehouse: Warehouse, orders: Tabl
 def test_very_many_snapshots(run: Floe, warehouse: Warehouse, orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     name = warehouse.named("db.orders")
     assert worst(findings(run, *name), "snapshots") == "ok"
-    monkeypatch.setattr("floe.cli.work.health._MANY_SNAPSHOTS", len(orders.snapshots))
+    monkeypatch.setattr("floe.cli.checks._MANY_SNAPSHOTS", len(orders.snapshots))
     (found,) = findings(run, *name)["snapshots"]
     assert found["level"] == "warning"
-    assert found["text"].startswith(f"{len(orders.snapshots)}, the oldest made")
+    assert found["text"].startswith(f"{len(orders.snapshots)}, the oldest")
     assert "t.expire(" in found["advice"]
 
 

@@ -16,8 +16,8 @@ from pyarrow import orc
 import floe
 from floe import Table
 from floe.formats.registry import default_registry
+from floe.sql.columns import parse_columns
 from floe.storage.local import LocalStorage
-from floe.table.ddl import parse_columns
 from helpers.cli_lakes import FIRST, SECOND, Floe, Warehouse, order
 
 NEW = [order(n, 19) for n in range(8, 12)]
@@ -128,7 +128,7 @@ def test_create_makes_the_table_from_the_data(run: Floe, warehouse: Warehouse) -
     ]  # fmt: skip
     again = run("load", file, *warehouse.named("db.new"), "--create", *layout)
     assert again.code == 1
-    assert "there already" in again.err
+    assert "exists already" in again.err
     assert run("load", file, *warehouse.named("db.new"), "--create").code == 0
     assert len(rows_of(table)) == 8
 
@@ -154,7 +154,7 @@ def test_create_infers_the_types_of_text_or_is_told_them(run: Floe, warehouse: W
 def test_a_namespace_is_made_with_consent_and_gone_if_the_table_is_not_made(run: Floe, warehouse: Warehouse) -> None:
     file = write(Path("new.csv"), NEW)
     refused = run("load", file, *warehouse.named("raw.new"), "--create")
-    assert (refused.code, refused.err.splitlines()[1]) == (1, "hint: --yes makes it, together with the table")
+    assert (refused.code, refused.err.splitlines()[1]) == (1, "hint: --yes creates it, with the table")
     assert not warehouse.lake.namespace_exists("raw")
     broken = run("load", file, *warehouse.named("raw.new"), "--create", "--yes", "--partition-by", "day(nothing)")
     assert broken.code == 1
@@ -229,7 +229,7 @@ def test_timestamps_of_pandas_become_microseconds_unless_that_loses_something(ru
 
 
 def test_what_scan_writes_load_reads(run: Floe, warehouse: Warehouse) -> None:
-    """Nested values, UUIDs, bytes and moments go through CSV, JSON lines and Parquet and come back equal."""
+    """Nested values, UUIDs, bytes and timestamps go through CSV, JSON lines and Parquet and come back equal."""
     warehouse.lake.create_namespace("db")
     columns = (
         "id int, word string, at timestamptz, u uuid, b binary, place struct<city: string, zip: int>, "
@@ -252,8 +252,8 @@ def test_what_scan_writes_load_reads(run: Floe, warehouse: Warehouse) -> None:
         assert rows_of(copy) == rows_of(table), kind
 
 
-def test_json_lines_into_moments(run: Floe, warehouse: Warehouse) -> None:
-    """Texts become moments exactly; a zone is needed where the column has one, and refused where it has none."""
+def test_json_lines_into_timestamps(run: Floe, warehouse: Warehouse) -> None:
+    """Texts become timestamps exactly; a zone is needed where the column has one, and refused where it has none."""
     warehouse.lake.create_namespace("db")
     table = warehouse.lake.create_table("db.t", "id int, at timestamptz, local timestamp, day date, clock time")
     name = warehouse.named("db.t")
@@ -270,8 +270,8 @@ def test_json_lines_into_moments(run: Floe, warehouse: Warehouse) -> None:
         {"id": 2, "at": None, "local": None, "day": None, "clock": dt.time(10, 30)},
     ]
     for text, message in (
-        ('{"at": "2024-05-17T10:00:00"}', "says no zone"),
-        ('{"local": "2024-05-17T10:00:00Z"}', "says a zone"),
+        ('{"at": "2024-05-17T10:00:00"}', "has no time zone"),
+        ('{"local": "2024-05-17T10:00:00Z"}', "has a time zone"),
         ('{"day": "17.5.2024"}', "17.5.2024"),
         ('{"id": 1.5}', "1.5"),
         ('{"id": 1, }', "JSON"),
@@ -309,7 +309,7 @@ def test_lines_that_do_not_fit_are_told_with_the_delimiter(run: Floe) -> None:
     Path("a.csv").write_text("id,note\n1,a\n2,b,c\n")
     done = run("load", "a.csv", "warehouse/db/t", "--create", "--yes")
     assert done.code == 1
-    assert "fields were cut at ','" in done.err
+    assert "the delimiter is taken to be ','" in done.err
     assert "--delimiter" in done.err
 
 
@@ -324,24 +324,25 @@ def test_a_list_of_objects_is_read(run: Floe, schema: tuple[str, ...], name: str
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("[1, 2]", "element 1 of the list is 1"), ('[{"id": 1},', "list is no JSON")]
+    ("text", "message"),
+    [("[1, 2]", "element 1 of the list is not an object: 1"), ('[{"id": 1},', "the list is not valid JSON")],
 )
-def test_other_lists_are_told(run: Floe, text: str, told: str) -> None:
+def test_other_lists_are_refused(run: Floe, text: str, message: str) -> None:
     Path("a.json").write_text(text)
     done = run("load", "a.json", "warehouse/db/t", "--create", "--yes")
     assert done.code == 1
-    assert told in done.err
+    assert message in done.err
 
 
-def test_commands_that_are_not_there_are_told(run: Floe) -> None:
-    for typed, told in (
+def test_unknown_commands_are_answered_with_advice(run: Floe) -> None:
+    for typed, advice in (
         ("lod", "Did you mean load?"),
         ("compact", ""),
         ("sql", "SQL runs on Spark"),
-        ("expire", "Snapshots"),
+        ("expire", "Expire snapshots"),
     ):
         done = run(typed, "warehouse/db/t")
         assert done.code == 2
         words = " ".join(done.err.split())
-        assert f"There is no command '{typed}'. {told}".strip() in words
+        assert f"There is no command '{typed}'. {advice}".strip() in words
         assert "Commands are ls, show, history, head, scan, load, doctor, demo." in words

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import floe
+from floe.cli.names import complete_table
 from helpers.cli_lakes import Floe
 
 
@@ -64,8 +65,8 @@ def test_the_default_catalog_needs_no_name(run: Floe, here: Path) -> None:
 def test_ls_of_a_folder_that_is_a_namespace_or_a_table(run: Floe, here: Path) -> None:
     assert [one["name"] for one in run("ls", "warehouse/db", "--json").json] == ["db.items", "db.orders"]
     assert run("ls", "warehouse/db/orders").err.splitlines() == [
-        "error: warehouse/db/orders is a table, and holds no others",
-        "hint: floe show warehouse/db/orders tells what it is",
+        "error: warehouse/db/orders is a table, not a catalog or namespace",
+        "hint: floe show warehouse/db/orders describes it",
     ]
     Path("nothing").mkdir()
     assert run("ls", "nothing").out == "nothing is empty\n"
@@ -73,8 +74,8 @@ def test_ls_of_a_folder_that_is_a_namespace_or_a_table(run: Floe, here: Path) ->
 
 def test_a_path_that_leads_nowhere_is_told_with_what_is_near(run: Floe, here: Path) -> None:
     assert "hint: did you mean warehouse/db/orders?" in run("show", "warehouse/db/ordres").err
-    assert "hint: the folder has items, orders" in run("show", "warehouse/db").err
-    assert "beside it there are items, orders" in run("show", "warehouse/db/x").err
+    assert "hint: the folder contains items, orders" in run("show", "warehouse/db").err
+    assert "tables beside it are items, orders" in run("show", "warehouse/db/x").err
     assert "give a path" in run("show", "db.orders").err
 
 
@@ -109,14 +110,12 @@ def test_what_is_not_understood_ends_with_2(run: Floe) -> None:
 
 
 def test_a_shell_completes_folders_catalogs_and_tables(run: Floe, here: Path) -> None:
-    from floe.cli.work.completion import names
-
     Path("floe.toml").write_text('[catalog.lake]\nuri = "warehouse"\n')
-    assert names("wa") == ["warehouse/"]
-    assert names("warehouse/db/o") == ["warehouse/db/orders"]
-    assert names("la") == ["lake."]
-    assert names("lake.db.o") == ["lake.db.orders"]
-    assert names("nothing/here") == []
+    assert complete_table("wa") == ["warehouse/"]
+    assert complete_table("warehouse/db/o") == ["warehouse/db/orders"]
+    assert complete_table("la") == ["lake."]
+    assert complete_table("lake.db.o") == ["lake.db.orders"]
+    assert complete_table("nothing/here") == []
 
 
 def test_a_word_that_is_no_catalog_is_not_an_empty_one(run: Floe, here: Path) -> None:

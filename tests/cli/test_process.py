@@ -8,12 +8,14 @@ import resource
 import signal
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import floe
+from floe.cli.main import COMMANDS
 
 FLOE = [sys.executable, "-m", "floe.cli.main"]
 
@@ -83,7 +85,7 @@ def test_help_and_ls_load_neither_arrow_nor_numpy_nor_sqlglot(table: Path) -> No
         "pyspark",
         "rich.console",
         "floe.table.table",
-        "floe.avro.manifests",
+        "floe.avro.manifest_reader",
     }
     assert not heavy & loaded_by("--help")
     assert not heavy & loaded_by("scan", "--help")
@@ -126,6 +128,14 @@ main()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: there is no table at no/such/table")
+
+
+def test_help_has_the_first_line_of_each_command() -> None:
+    shown = run("--help").stdout
+    for command, line in COMMANDS.items():
+        module = import_module(f"floe.cli.{command}")
+        assert getattr(module, command).__doc__.splitlines()[0] == line
+        assert re.search(rf"^  {command} +{re.escape(line)}$", shown, re.MULTILINE)
 
 
 def test_help_starts_at_once() -> None:
@@ -201,7 +211,7 @@ def test_ctrl_c_ends_with_130_and_loads_nothing(table: Path, tmp_path: Path) -> 
         process.stdin.close()
         errors = process.stderr.read()
         assert process.wait(60) == 130
-    assert errors.decode() == "stopped\n"
+    assert errors.decode() == "interrupted\n"
     assert t.refresh().snapshots == ()
     assert not [path for path in (target / "data").rglob("*") if path.is_file()]
 

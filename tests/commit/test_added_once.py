@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from floe.commit.change import Change
-from floe.commit.footprint import BLIND, Reads
+from floe.commit.change import BLIND, Change, Reads
 from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.commit.operations.cherry_pick import CherryPick
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.replace_partitions import ReplacePartitions
-from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.overwrite import Overwrite, ReplacePartitions
+from floe.commit.operations.rewrite import RewriteFiles
 from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.manifests.entries import DataFile
+from floe.sql.filters import parse_filter
 from helpers.tables import Box, data_file, equality_deletes, new_table, position_deletes, vector
 
 VERSIONS = [1, 2, 3]
@@ -27,8 +26,10 @@ ADDING: dict[str, Adding] = {
     "fast append": lambda box, file: FastAppend([file]),
     "append": lambda box, file: MergeAppend([file]),
     "overwrite by name": lambda box, file: Overwrite(added=[file], removed=[box.live()[B].data_file], reads=BLIND),
-    "overwrite of other rows": lambda box, file: Overwrite(added=[file], where="day = 2", reads=BLIND),
-    "overwrite of the file itself": lambda box, file: Overwrite(added=[file], where="day = 1", reads=BLIND),
+    "overwrite of other rows": lambda box, file: Overwrite(added=[file], where=parse_filter("day = 2"), reads=BLIND),
+    "overwrite of the file itself": lambda box, file: Overwrite(
+        added=[file], where=parse_filter("day = 1"), reads=BLIND
+    ),
     "replace partitions": lambda box, file: ReplacePartitions([replace(file, partition=(2,))]),
     "replace its own partition": lambda box, file: ReplacePartitions([file]),
     "row delta": lambda box, file: RowDelta([file], reads=BLIND),
@@ -67,7 +68,7 @@ def test_a_file_that_somebody_adds_meanwhile_is_a_conflict(adding: Adding) -> No
 
 def test_a_file_that_somebody_removes_meanwhile_may_be_added() -> None:
     box = filled(2)
-    box.commit(Overwrite(where="day = 1", reads=BLIND))
+    box.commit(Overwrite(where=parse_filter("day = 1"), reads=BLIND))
     box.commit(MergeAppend([data_file(A, 1)]))
     assert set(box.live()) == {A, B}
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from floe.commit.operations.append import FastAppend, MergeAppend
-from floe.commit.operations.properties import UpdateProperties
+from floe.commit.operations.metadata_changes import UpdateProperties
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate, NoSuchRef, UnsupportedFeature
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.write_target import WriteTarget
 from floe.spec.manifests.entries import EntryStatus, ManifestContent
-from floe.spec.metadata.encryption import EncryptionKey
-from floe.spec.metadata.refs import SnapshotRef
+from floe.spec.metadata.snapshots import SnapshotRef
+from floe.spec.metadata.table_metadata import EncryptionKey
 from floe.spec.metadata.updates import (
     AddEncryptionKey,
     AddSchema,

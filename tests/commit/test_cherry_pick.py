@@ -2,14 +2,13 @@
 
 import pytest
 
-from floe.commit.footprint import BLIND
+from floe.commit.change import BLIND
 from floe.commit.operations.append import FastAppend
 from floe.commit.operations.cherry_pick import CherryPick, PublishWap
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.commit.operations.replace_partitions import ReplacePartitions
+from floe.commit.operations.overwrite import DeleteFiles, ReplacePartitions
 from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot
-from floe.spec.metadata.refs import SnapshotRef
+from floe.spec.metadata.snapshots import SnapshotRef
 from floe.spec.metadata.updates import SetSnapshotRef
 from helpers.tables import Box, data_file, equality_deletes, new_table
 

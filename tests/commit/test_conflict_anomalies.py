@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from floe.commit.change import Isolation
 from floe.commit.conflicts import rules as conflicts
 from floe.commit.conflicts.rules import RULES
-from floe.commit.footprint import Isolation
 from floe.errors import ConflictingChange
 from helpers.conflict_bench import Bench, Matrix, Pair
 from helpers.conflict_table import OVERLAPS, Broken, scan

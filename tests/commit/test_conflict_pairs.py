@@ -14,9 +14,9 @@ from itertools import product
 
 import pytest
 
+from floe.commit.change import Isolation
 from floe.commit.conflicts import rules as conflicts
 from floe.commit.conflicts.rules import RULES, Verdict
-from floe.commit.footprint import Isolation
 from floe.errors import ConflictingChange
 from helpers.conflict_bench import Matrix, Outcome, Pair
 from helpers.conflict_scenarios import SCENARIOS

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from pyroaring import BitMap64
 
-from floe.commit.conflicts.position_overlap import PositionRange, VectorReader, overlap
+from floe.commit.change import BLIND, Footprint, Isolation, Reads, Writes
+from floe.commit.conflicts.position_overlaps import PositionRange, VectorReader, overlap
 from floe.commit.conflicts.rules import RULES, Rule, check
-from floe.commit.footprint import BLIND, Footprint, Isolation, Reads, Writes
 from floe.commit.operations.append import FastAppend
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.overwrite import DeleteFiles, Overwrite
+from floe.commit.operations.rewrite import RewriteFiles
 from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, CorruptFile, InvalidInput, InvalidUpdate
 from floe.spec.codecs.single_value import encode
@@ -34,6 +33,7 @@ from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH, DELETE_POS
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, STRING, Field
+from floe.sql.filters import parse_filter
 from helpers.conflict_bench import Bench, Matrix, Pair
 from helpers.conflict_table import OVERLAPS, path_of
 from helpers.row_model import KINDS
@@ -98,7 +98,7 @@ def test_appends_never_conflict() -> None:
     rivals = [
         FastAppend([data_file(D, 1)]),
         DeleteFiles(where=TRUE),
-        Overwrite(where="day = 1", added=[data_file(E, 1)], reads=BLIND),
+        Overwrite(where=parse_filter("day = 1"), added=[data_file(E, 1)], reads=BLIND),
     ]
     assert box.commit(append, *rivals) is not None
     assert {C, E} <= box.live().keys()
@@ -201,7 +201,7 @@ def test_row_wise_reads_do_not_mind_what_disappears() -> None:
     box = filled()
     together = Footprint(reads(box, TRUE))
     alone = replace(together, reads=replace(together.reads, row_wise=True))
-    box.commit(DeleteFiles(where="day = 2"))
+    box.commit(DeleteFiles(where=parse_filter("day = 2")))
     refused(box, together, "rows disappeared with their files")
     fine(box, alone)
 
@@ -218,9 +218,9 @@ def test_rows_that_were_not_looked_at_may_disappear() -> None:
     refused(box, in_b, "rows disappeared by position")
     fine(box, replace(in_b, reads=replace(in_b.reads, positions={B: BitMap64([4])})))
     fine(box, in_a)
-    box.commit(DeleteFiles(where="day = 2"))
+    box.commit(DeleteFiles(where=parse_filter("day = 2")))
     fine(box, in_a)
-    box.commit(DeleteFiles(where="day = 1"))
+    box.commit(DeleteFiles(where=parse_filter("day = 1")))
     refused(box, in_a, "rows disappeared with their files")
 
 

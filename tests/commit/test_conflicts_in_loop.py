@@ -10,17 +10,13 @@ from collections.abc import Callable
 
 import pytest
 
-from floe.avro.manifests import read_manifest
-from floe.avro.snapshot_manifests import snapshot_manifests
+from floe.avro.manifest_reader import read_manifest, read_snapshot_manifests
 from floe.catalog.memory import MemoryCatalog
-from floe.commit.footprint import Isolation
+from floe.commit.change import Isolation
 from floe.commit.loop import commit
 from floe.commit.operations.append import FastAppend
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.replace_partitions import ReplacePartitions
-from floe.commit.operations.rewrite_files import RewriteFiles
-from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
 from floe.commit.operations.row_delta import RowDelta
 from floe.commit.operations.snapshot_change import SnapshotChange
 from floe.commit.pointer import Pointer, Proposal
@@ -131,7 +127,7 @@ def live_files(metadata: TableMetadata, bench: Bench) -> list[Live]:
     snapshot = metadata.current_snapshot
     assert snapshot is not None
     found = {}
-    for manifest in snapshot_manifests(snapshot, bench.storage):
+    for manifest in read_snapshot_manifests(snapshot, bench.storage):
         spec = metadata.spec_by_id(manifest.partition_spec_id)
         type_ = spec.partition_type(metadata.schema, metadata.schemas)
         columns = read_manifest(bench.storage.read(manifest.manifest_path), manifest, partition_type=type_)

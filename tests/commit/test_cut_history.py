@@ -2,20 +2,20 @@
 
 import pytest
 
-from floe.commit.footprint import Reads
+from floe.commit.change import Reads
 from floe.commit.operations.append import FastAppend
 from floe.commit.operations.cherry_pick import CherryPick, PublishWap
+from floe.commit.operations.overwrite import ReplacePartitions
 from floe.commit.operations.refs import FastForward
-from floe.commit.operations.replace_partitions import ReplacePartitions
-from floe.commit.operations.rewrite_files import RewriteFiles
+from floe.commit.operations.rewrite import RewriteFiles
 from floe.commit.operations.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
-from floe.commit.outcomes import Landing, find_key
+from floe.commit.outcomes import CommitStatus, find_commit
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot
 from floe.plan.changelog import plan_changelog
-from floe.plan.incremental import plan_appends
-from floe.plan.ranges import snapshots_in_range
-from floe.spec.metadata.history import ancestors, unknown_before
-from floe.spec.metadata.refs import SnapshotRef
+from floe.plan.scan import plan_appends
+from floe.plan.snapshot_selection import snapshots_in_range
+from floe.spec.metadata.ancestry import ancestors, unknown_before
+from floe.spec.metadata.snapshots import SnapshotRef
 from floe.spec.metadata.updates import RemoveSnapshots, SetSnapshotRef
 from helpers.tables import Box, data_file, new_table
 
@@ -227,7 +227,7 @@ def test_a_commit_below_the_cut_is_not_said_to_be_rolled_back() -> None:
     second = put(box, B)
     put(box, C)
     box.apply(RemoveSnapshots((second,)))
-    assert find_key(box.metadata, [change]) is Landing.FOUND
+    assert find_commit(box.metadata, [change]) is CommitStatus.FOUND
     box.apply(SetSnapshotRef("main", SnapshotRef(snapshot_id=first, type="branch")))
     side = put(box, D)
     box.commit(SetCurrentSnapshot(first))
@@ -235,4 +235,4 @@ def test_a_commit_below_the_cut_is_not_said_to_be_rolled_back() -> None:
     late_id = box.commit(late).snapshot_id
     tag(box, "late", late_id)
     box.commit(SetCurrentSnapshot(side))
-    assert find_key(box.metadata, [late]) is Landing.ROLLED_BACK, "here it is known"
+    assert find_commit(box.metadata, [late]) is CommitStatus.ROLLED_BACK, "here it is known"

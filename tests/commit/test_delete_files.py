@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from floe.commit.operations.append import FastAppend
-from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.overwrite import DeleteFiles
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.expressions.dsl import col
 from floe.spec.manifests.entries import EntryStatus
 from floe.spec.metadata.updates import AddPartitionSpec, SetDefaultSpec
+from floe.sql.filters import parse_filter
 from helpers.tables import SCHEMA, Box, data_file, equality_deletes, new_table, other_spec
 
 VERSIONS = [1, 2, 3]
@@ -26,7 +27,8 @@ def filled(version: int = 2, **options) -> Box:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
-    "how", [{"where": "day = 2"}, {"where": col("day") == 2}, {"files": [data_file(B, 2)]}, {"paths": [B]}]
+    "how",
+    [{"where": parse_filter("day = 2")}, {"where": col("day") == 2}, {"files": [data_file(B, 2)]}, {"paths": [B]}],
 )
 def test_a_file_is_removed(how, version: int) -> None:
     box = filled(version)
@@ -53,7 +55,7 @@ def test_entries_deleted_before_are_not_carried_along(version: int) -> None:
     assert {e.data_file.file_path: e.status.name for e in box.entries()} == {B: "DELETED", C: "EXISTING"}
     box.commit(DeleteFiles(paths=[C]))
     assert [e.status.name for e in box.entries()] == ["DELETED"]
-    box.commit(DeleteFiles(where="true"))  # nothing is left: no snapshot
+    box.commit(DeleteFiles(where=parse_filter("true")))  # nothing is left: no snapshot
     assert [e.status.name for e in box.entries()] == ["DELETED"]
     box.commit(FastAppend([data_file(D)]))
     assert set(box.live()) == {D}
@@ -81,7 +83,7 @@ def test_only_manifests_that_may_have_the_file_are_read(version: int) -> None:
             return storage.read(location, **options)
 
     by_day = {m.partitions[0].lower_bound: m.manifest_path for m in box.manifests()}
-    for how in ({"where": "day = 2"}, {"files": [data_file(B, 2)]}):
+    for how in ({"where": parse_filter("day = 2")}, {"files": [data_file(B, 2)]}):
         reads.clear()
         DeleteFiles(**how).updates(replace(box.attempt(), storage=Watched()))
         assert reads == [box.head().manifest_list, by_day[(2).to_bytes(4, "little")]]
@@ -92,13 +94,13 @@ def test_only_manifests_that_may_have_the_file_are_read(version: int) -> None:
 
 def test_metrics_prove_that_all_rows_pass() -> None:
     box = filled()
-    box.commit(DeleteFiles(where="id <= 20"))
+    box.commit(DeleteFiles(where=parse_filter("id <= 20")))
     assert set(box.live()) == {C}
 
 
 def test_partition_and_metrics_prove_it_together() -> None:
     box = filled()
-    box.commit(DeleteFiles(where="(day = 1 and id < 100) or (day = 3 and id > 20)"))
+    box.commit(DeleteFiles(where=parse_filter("(day = 1 and id < 100) or (day = 3 and id > 20)")))
     assert set(box.live()) == {B}
 
 
@@ -106,19 +108,19 @@ def test_partition_and_metrics_prove_it_together() -> None:
 def test_a_file_of_which_some_rows_pass_is_an_error(where: str) -> None:
     box = filled()
     with pytest.raises(InvalidUpdate, match=r"only some rows of a file.*rewrite the file"):
-        box.commit(DeleteFiles(where=where))
+        box.commit(DeleteFiles(where=parse_filter(where)))
 
 
 def test_if_the_file_came_meanwhile_it_is_a_conflict() -> None:
     box = filled()
-    change = DeleteFiles(where="id <= 20")
+    change = DeleteFiles(where=parse_filter("id <= 20"))
     with pytest.raises(ConflictingChange, match="only some rows"):
         box.commit(change, FastAppend([data_file(D, 1, ids=(15, 25))]))
 
 
 def test_rows_that_came_meanwhile_go_too() -> None:
     box = filled()
-    made = box.commit(DeleteFiles(where="day = 2"), FastAppend([data_file(D, 2)]))
+    made = box.commit(DeleteFiles(where=parse_filter("day = 2")), FastAppend([data_file(D, 2)]))
     assert set(box.live()) == {A, C}
     assert made.summary["deleted-data-files"] == "2"
 
@@ -157,7 +159,7 @@ def test_files_of_older_specs_are_removed_too() -> None:
     box = filled()
     box.apply(AddPartitionSpec(other_spec(["truncate(10, id)"])), SetDefaultSpec(-1))
     box.commit(FastAppend([data_file(D, (0,), spec_id=1, ids=(1, 5))]))
-    box.commit(DeleteFiles(where="id <= 10"))
+    box.commit(DeleteFiles(where=parse_filter("id <= 10")))
     assert set(box.live()) == {B, C}
 
 
@@ -194,7 +196,7 @@ def test_delete_files_cannot_be_removed_alone() -> None:
 def test_nothing_removed_makes_no_snapshot() -> None:
     box = filled()
     head = box.head()
-    assert box.commit(DeleteFiles(where="day = 9")) is None
+    assert box.commit(DeleteFiles(where=parse_filter("day = 9"))) is None
     assert box.head() == head
 
 

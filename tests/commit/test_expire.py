@@ -5,28 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from floe.avro.manifests import read_manifest
+from floe.avro.manifest_reader import read_manifest
 from floe.commit.loop import commit
 from floe.commit.operations.append import FastAppend
 from floe.commit.operations.create import TableDefinition
+from floe.commit.operations.evolution import UpdateSchema, UpdateSpec, schema_update_of, spec_update_of
 from floe.commit.operations.expire import ExpireSnapshots, apply_expire, plan_expire
-from floe.commit.operations.properties import UpdateProperties
+from floe.commit.operations.metadata_changes import UpdateProperties, UpdateStatistics
 from floe.commit.operations.refs import CreateRef, RemoveRef
-from floe.commit.operations.rewrite_manifests import RewriteManifests
-from floe.commit.operations.schema_update import UpdateSchema, schema_update_of
-from floe.commit.operations.spec_update import UpdateSpec, spec_update_of
-from floe.commit.operations.statistics import UpdateStatistics
-from floe.commit.outcomes import Landing
+from floe.commit.operations.rewrite import RewriteManifests
+from floe.commit.outcomes import CommitStatus
 from floe.commit.pointer import Pointer, Proposal
 from floe.commit.reachability import FileKind
 from floe.commit.roots import owned_folders
 from floe.errors import InvalidUpdate, NoSuchSnapshot, NoSuchTable
 from floe.spec.manifests.entries import DataFile
-from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
-from floe.spec.partitioning.building import build_spec
+from floe.spec.metadata.table_metadata import PartitionStatisticsFile, StatisticsFile
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.types import STRING, Field, StructType
 from floe.storage.protocol import Storage
 from floe.testing.faults import Fault, FaultyStorage
@@ -90,7 +87,7 @@ def test_a_plan_of_nothing() -> None:
     assert plan.is_empty
     assert str(plan) == "db.t: nothing expires; all 1 snapshots are kept"
     expired = apply_expire(pointer, plan)
-    assert expired.state.landing is Landing.UNCHANGED
+    assert expired.state.status is CommitStatus.UNCHANGED
     assert expired.deleted == {}
 
 

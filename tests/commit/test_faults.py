@@ -14,10 +14,10 @@ from floe.commit.change import Change
 from floe.commit.loop import commit, commit_all
 from floe.commit.operations.create import CreateTable, TableDefinition
 from floe.commit.operations.expire import apply_expire, plan_expire
-from floe.commit.outcomes import Landing
+from floe.commit.outcomes import CommitStatus
 from floe.commit.pointer import Outcome, Pointer, Proposal
 from floe.errors import CommitStateUnknown, FloeError, OutcomeUnknown
-from floe.spec.metadata.history import ancestors
+from floe.spec.metadata.ancestry import ancestors
 from floe.storage.memory import MemoryStorage
 from floe.testing.faults import Fault, FaultyStorage, SimulatedCrash
 from helpers.change_samples import SAMPLES, Sample, fill, path, rival_commit
@@ -241,7 +241,7 @@ def test_n1_a_lost_answer_does_not_roll_back_others(fault: Fault) -> None:
     assert table.current_snapshot_id == on_top[0]
     assert table.snapshot(on_top[0]).parent_snapshot_id == change.snapshot_id
     if fault is Fault.TWICE:
-        assert done.landing is Landing.FOUND
+        assert done.status is CommitStatus.FOUND
         assert done.metadata.current_snapshot_id == on_top[0]
     check_readable(table, inner.storage)
 
@@ -261,7 +261,7 @@ def test_a_commit_that_was_rolled_back_by_others_is_not_done_again() -> None:
     pointer.between = roll_back
     change = append(inner)
     done = commit(pointer, [change])
-    assert done.landing is Landing.ROLLED_BACK
+    assert done.status is CommitStatus.ROLLED_BACK
     table = loaded(inner).metadata
     assert table.current_snapshot_id == ids[2]
     assert change.snapshot_id in table.snapshots_by_id
@@ -274,7 +274,7 @@ def test_14583_lost_answers_again_and_again_delete_no_live_manifest_list() -> No
     pointer.between = lambda: rival_commit(inner)
     change = append(inner)
     done = commit(pointer, [change])  # not even the last attempt's conflict is believed
-    assert done.landing is Landing.FOUND
+    assert done.status is CommitStatus.FOUND
     table = loaded(inner).metadata
     assert change.snapshot_id in table.snapshots_by_id
     assert check_readable(table, inner.storage) == 3
@@ -295,7 +295,7 @@ def test_pr_3717_a_commit_that_lands_after_the_check_is_not_cleaned_up() -> None
     table = loaded(inner).metadata
     assert table.current_snapshot_id == change.snapshot_id
     assert check_readable(table, inner.storage) == 1
-    assert commit(inner, [change]).landing is Landing.FOUND
+    assert commit(inner, [change]).status is CommitStatus.FOUND
 
 
 def test_pr_3717_in_a_transaction_of_several() -> None:
@@ -305,7 +305,7 @@ def test_pr_3717_in_a_transaction_of_several() -> None:
     with pytest.raises(CommitStateUnknown):
         commit(pointer, [one, two])
     pointer.arrive()
-    assert commit(inner, [one, two]).landing is Landing.FOUND
+    assert commit(inner, [one, two]).status is CommitStatus.FOUND
     assert live_files(loaded(inner).metadata, inner.storage) == {path("one"), path("two")}
 
 
@@ -323,7 +323,7 @@ def test_an_unknown_outcome_is_asked_for_again_before_it_is_told() -> None:
             return super().settle(proposal) if len(asked) == 3 else Outcome.UNKNOWN
 
     pointer = Unreachable(new_table())
-    assert commit(pointer, [append(pointer)]).landing is Landing.PUBLISHED
+    assert commit(pointer, [append(pointer)]).status is CommitStatus.PUBLISHED
     assert len(asked) == 3
     assert asked[1] - asked[0] >= 1_000
     assert asked[2] - asked[1] >= 1_000
@@ -340,7 +340,7 @@ def test_the_key_is_the_second_line_when_the_pointer_cannot_tell() -> None:
 
     pointer = Forgetful(new_table())
     change = append(pointer)
-    assert commit(pointer, [change]).landing is Landing.FOUND
+    assert commit(pointer, [change]).status is CommitStatus.FOUND
 
 
 def test_an_expired_commit_is_found_by_those_built_upon_it() -> None:
@@ -357,7 +357,7 @@ def test_an_expired_commit_is_found_by_those_built_upon_it() -> None:
 
     pointer.between = others
     done = commit(pointer, [change])
-    assert done.landing is Landing.FOUND
+    assert done.status is CommitStatus.FOUND
     assert path("new") in live_files(loaded(inner).metadata, inner.storage)
     check_readable(loaded(inner).metadata, inner.storage)
 
@@ -378,7 +378,7 @@ def test_failing_clean_up_does_not_make_a_success_fail() -> None:
     files = FaultyStorage(inner.storage, Fault.BEFORE, at=2, only={"delete_many"})
     done = commit(Racer(inner, storage=files), [change])
     assert done.attempts == 2
-    assert done.landing is Landing.PUBLISHED
+    assert done.status is CommitStatus.PUBLISHED
 
 
 @pytest.mark.parametrize("rivals", [False, True], ids=["alone", "others commit on top"])

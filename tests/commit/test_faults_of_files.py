@@ -8,13 +8,13 @@ from functools import cache
 
 import pytest
 
-from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
+from floe.catalog.file_system.catalog import FileSystemCatalog
 from floe.commit.change import Change
 from floe.commit.loop import commit
 from floe.commit.operations.create import TableDefinition
 from floe.commit.pointer import Pointer
 from floe.errors import CommitStateUnknown, FloeError
-from floe.spec.metadata.history import ancestors
+from floe.spec.metadata.ancestry import ancestors
 from floe.storage.environment import deterministic_environment
 from floe.storage.memory import MemoryStorage
 from floe.storage.protocol import Storage

@@ -10,11 +10,11 @@ from functools import cache
 import pytest
 
 from floe.commit.loop import commit
-from floe.commit.operations.properties import UpdateProperties
+from floe.commit.operations.metadata_changes import UpdateProperties
 from floe.commit.outcomes import Committed
 from floe.commit.pointer import Pointer
 from floe.errors import AlreadyExists, ConflictingChange, FloeError, InvalidUpdate, NotFound
-from floe.spec.metadata.history import ancestors
+from floe.spec.metadata.ancestry import ancestors
 from floe.spec.metadata.table_metadata import TableMetadata
 from helpers.change_samples import SAMPLES, Sample, fill, path
 from helpers.pointers import copied, loaded, new_table

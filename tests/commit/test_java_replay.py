@@ -4,13 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from floe.commit.footprint import BLIND, Reads
+from floe.commit.change import BLIND, Reads
 from floe.commit.operations.append import FastAppend, MergeAppend
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.replace_partitions import ReplacePartitions
-from floe.commit.operations.rewrite_files import RewriteFiles
-from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
 from floe.commit.operations.row_delta import RowDelta
 from floe.commit.operations.snapshot_change import SnapshotChange
 from floe.errors import InvalidUpdate

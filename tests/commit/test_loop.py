@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from floe.commit.change import Attempt
-from floe.commit.loop import Work, commit, commit_all
+from floe.commit.loop import TableChanges, commit, commit_all
 from floe.commit.operations.append import FastAppend
 from floe.commit.operations.create import CreateOrReplaceTable, CreateTable, TableDefinition
-from floe.commit.operations.delete_files import DeleteFiles
 from floe.commit.operations.expire import apply_expire, plan_expire
-from floe.commit.operations.properties import UpdateProperties
-from floe.commit.outcomes import Landing
+from floe.commit.operations.metadata_changes import UpdateProperties
+from floe.commit.operations.overwrite import DeleteFiles
+from floe.commit.outcomes import CommitStatus
 from floe.commit.pointer import Pointer, Proposal
 from floe.commit.retry import RetryPolicy, retry_policy
 from floe.errors import (
@@ -33,6 +33,7 @@ from floe.errors import (
 )
 from floe.spec.metadata.requirements import AssertCreate, AssertRefSnapshotId, AssertTableUuid
 from floe.spec.metadata.updates import SetProperties, TableUpdate
+from floe.spec.properties import COMMIT_STATUS_CHECK
 from floe.spec.schemas.schema import Schema
 from floe.storage.environment import Environment, deterministic_environment
 from floe.storage.memory import MemoryStorage
@@ -93,7 +94,7 @@ def test_a_commit_gives_the_new_state() -> None:
     pointer = new_table()
     before = loaded(pointer)
     done = commit(pointer, [UpdateProperties({"owner": "me"})])
-    assert done.landing is Landing.PUBLISHED
+    assert done.status is CommitStatus.PUBLISHED
     assert done.attempts == 1
     assert done.location == loaded(pointer).location != before.location
     assert done.metadata.properties["owner"] == "me"
@@ -118,14 +119,14 @@ def test_nothing_to_do_is_no_commit(changes: list[UpdateProperties]) -> None:
     pointer = FaultyPointer(new_table())
     before = loaded(pointer.inner)
     done = commit(pointer, changes)
-    assert done.landing is Landing.UNCHANGED
+    assert done.status is CommitStatus.UNCHANGED
     assert done.location == before.location
     assert pointer.calls == ["load"]
 
 
 def test_setting_what_is_set_already_is_no_commit() -> None:
     pointer = FaultyPointer(new_table(properties={"owner": "me"}))
-    assert commit(pointer, [UpdateProperties({"owner": "me"})]).landing is Landing.UNCHANGED
+    assert commit(pointer, [UpdateProperties({"owner": "me"})]).status is CommitStatus.UNCHANGED
     assert "swap" not in pointer.calls
 
 
@@ -260,7 +261,7 @@ def test_checks_of_the_outcome_have_settings_of_their_own() -> None:
         "commit.status-check.max-wait-ms": "7",
         "commit.status-check.total-timeout-ms": "8",
     }
-    assert retry_policy(given, "commit.status-check") == RetryPolicy(5, 6, 7, 8)
+    assert retry_policy(given, COMMIT_STATUS_CHECK) == RetryPolicy(5, 6, 7, 8)
     assert retry_policy(given) == retry_policy({})
 
 
@@ -390,7 +391,7 @@ def test_a_failed_change_can_be_committed_again() -> None:
         commit(pointer, [change])
     assert [pointer.storage.exists(name) for name in inner.written()] == []
     done = commit(pointer, [change])
-    assert done.landing is Landing.PUBLISHED
+    assert done.status is CommitStatus.PUBLISHED
     assert check_readable(done.metadata, pointer.storage) == 1
 
 
@@ -412,7 +413,7 @@ def test_another_table_of_the_same_name_is_not_changed() -> None:
 def test_the_table_that_the_user_saw() -> None:
     pointer = new_table()
     uuid = loaded(pointer).metadata.table_uuid
-    assert commit(pointer, [UpdateProperties({"a": "1"})], table_uuid=uuid).landing is Landing.PUBLISHED
+    assert commit(pointer, [UpdateProperties({"a": "1"})], table_uuid=uuid).status is CommitStatus.PUBLISHED
     with pytest.raises(NoSuchTable, match=f"9c12d441-03fe-4693-9a96-a0705ddf69c1.*{uuid}"):
         commit(pointer, [UpdateProperties({"a": "2"})], table_uuid="9c12d441-03fe-4693-9a96-a0705ddf69c1")
 
@@ -518,7 +519,7 @@ def test_several_tables_are_published_together() -> None:
         [(one, [UpdateProperties({"a": "1"})]), (two, [UpdateProperties({"b": "2"})])],
         catalog.shared,  # type: ignore[attr-defined]
     )
-    assert [state.landing for state in done] == [Landing.PUBLISHED, Landing.PUBLISHED]
+    assert [state.status for state in done] == [CommitStatus.PUBLISHED, CommitStatus.PUBLISHED]
     assert properties_of(one) == {"a": "1"}
     assert properties_of(two) == {"b": "2"}
 
@@ -546,8 +547,8 @@ def test_a_conflict_in_one_table_changes_none() -> None:
 
 def test_a_table_with_nothing_to_do_is_left_alone() -> None:
     catalog, (one, two) = two_tables()
-    done = commit_all([Work(one, [UpdateProperties({"a": "1"})]), Work(two, [])], catalog.shared)  # type: ignore[attr-defined]
-    assert [state.landing for state in done] == [Landing.PUBLISHED, Landing.UNCHANGED]
+    done = commit_all([TableChanges(one, [UpdateProperties({"a": "1"})]), TableChanges(two, [])], catalog.shared)  # type: ignore[attr-defined]
+    assert [state.status for state in done] == [CommitStatus.PUBLISHED, CommitStatus.UNCHANGED]
 
 
 def test_catalogs_that_cannot_say_so_before_anything_is_written() -> None:

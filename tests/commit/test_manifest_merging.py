@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from floe.commit.footprint import BLIND
-from floe.commit.manifests.merging import pack_from_end
+from floe.commit.change import BLIND
+from floe.commit.manifests.manifest_merge import pack_from_end
 from floe.commit.operations.append import FastAppend, MergeAppend
-from floe.commit.operations.delete_files import DeleteFiles
+from floe.commit.operations.overwrite import DeleteFiles
 from floe.commit.operations.row_delta import RowDelta
 from floe.spec.manifests.entries import ManifestContent
 from floe.spec.metadata.updates import AddPartitionSpec, SetDefaultSpec
+from floe.sql.filters import parse_filter
 from helpers.tables import Box, data_file, equality_deletes, new_table, other_spec
 
 VERSIONS = [1, 2, 3]
@@ -116,7 +117,7 @@ def test_what_this_commit_deleted_is_told_in_the_merged_manifest(version: int) -
     box.metadata = replace(box.metadata, properties={"commit.manifest-merge.enabled": "false"})
     box.commit(MergeAppend([data_file(name(2), 2)]))
     box.metadata = replace(box.metadata, properties={"commit.manifest.min-count-to-merge": "2"})
-    made = box.commit(DeleteFiles(where="day = 1"))
+    made = box.commit(DeleteFiles(where=parse_filter("day = 1")))
     assert len(box.manifests()) == 1
     found = {e.data_file.file_path: (e.status.name, e.snapshot_id == made.snapshot_id) for e in box.entries()}
     assert found == {name(0): ("EXISTING", False), name(1): ("DELETED", True), name(2): ("EXISTING", False)}

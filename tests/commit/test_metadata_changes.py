@@ -9,25 +9,26 @@ import pytest
 from floe.commit.change import Attempt, Change
 from floe.commit.loop import commit
 from floe.commit.operations.create import CreateTable, ReplaceTable, TableDefinition
+from floe.commit.operations.evolution import (
+    EvolveSchema,
+    UpdateSchema,
+    UpdateSortOrder,
+    UpdateSpec,
+    schema_update_of,
+    spec_update_of,
+)
 from floe.commit.operations.expire import apply_expire, plan_expire
-from floe.commit.operations.format_version import UpgradeTable
-from floe.commit.operations.location import UpdateLocation
-from floe.commit.operations.properties import UpdateProperties
+from floe.commit.operations.metadata_changes import UpdateLocation, UpdateProperties, UpdateStatistics, UpgradeTable
 from floe.commit.operations.refs import CreateRef
 from floe.commit.operations.rollback import SetCurrentSnapshot
-from floe.commit.operations.schema_update import EvolveSchema, UpdateSchema, schema_update_of
-from floe.commit.operations.sort_order import UpdateSortOrder
-from floe.commit.operations.spec_update import UpdateSpec, spec_update_of
-from floe.commit.operations.statistics import UpdateStatistics
-from floe.commit.outcomes import Landing
+from floe.commit.outcomes import CommitStatus
 from floe.commit.pointer import Pointer
 from floe.errors import ConflictingChange, InvalidSchema, InvalidUpdate, TableAlreadyExists, UnsupportedFeature
-from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
-from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.table_metadata import PartitionStatisticsFile, StatisticsFile, TableMetadata
 from floe.spec.metadata.updates import TableUpdate
-from floe.spec.partitioning.building import build_spec
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import build_order
+from floe.spec.sort_order import build_order
 from floe.spec.types import INT, LONG, Field
 from helpers.pointers import LOCATION, SCHEMA, create, loaded, memory_catalog, new_table, properties_of
 from helpers.small_snapshots import PutFiles, check_readable, data_file, files_of, live_files
@@ -108,7 +109,7 @@ def test_evolution_that_is_made_again_takes_what_is_there() -> None:
     commit(pointer, [adding(table_of(pointer), "y")])
     commit(pointer, [change])
     assert {field.name for field in table_of(pointer).schema} == {"id", "note", "y", "x"}
-    assert commit(pointer, [change]).landing is Landing.UNCHANGED
+    assert commit(pointer, [change]).status is CommitStatus.UNCHANGED
     with pytest.raises(InvalidSchema):
         commit(pointer, [EvolveSchema(lambda update: update.add_column("x", "string"))])
 
@@ -197,7 +198,7 @@ def test_the_format_version_only_rises() -> None:
     commit(pointer, [UpgradeTable(3)])
     table = table_of(pointer)
     assert (table.format_version, table.next_row_id) == (3, 0)
-    assert commit(pointer, [UpgradeTable(3)]).landing is Landing.UNCHANGED
+    assert commit(pointer, [UpgradeTable(3)]).status is CommitStatus.UNCHANGED
     with pytest.raises(InvalidUpdate, match="cannot go back from format version 3 to 2"):
         commit(pointer, [UpgradeTable(2)])
     with pytest.raises(UnsupportedFeature):
@@ -215,7 +216,7 @@ def test_an_upgrade_that_somebody_else_made_meanwhile_does_for_both() -> None:
 
     done = commit(pointer, [UpgradeTable(2), Beside()])
     assert done.metadata.format_version == 3
-    assert done.landing is Landing.UNCHANGED
+    assert done.status is CommitStatus.UNCHANGED
 
 
 def test_the_location_is_moved() -> None:
@@ -225,7 +226,7 @@ def test_the_location_is_moved() -> None:
     assert loaded(pointer).location.startswith("memory:elsewhere/t/metadata/")
     with pytest.raises(ConflictingChange, match=f"it was {LOCATION}, and somebody set it to memory:elsewhere/t"):
         commit(pointer, [UpdateLocation("memory:third", seen=LOCATION)])
-    assert commit(pointer, [UpdateLocation("memory:elsewhere/t", seen=LOCATION)]).landing is Landing.UNCHANGED
+    assert commit(pointer, [UpdateLocation("memory:elsewhere/t", seen=LOCATION)]).status is CommitStatus.UNCHANGED
     commit(pointer, [UpdateLocation("memory:third")])
     with pytest.raises(InvalidUpdate):
         UpdateLocation("")
@@ -254,7 +255,7 @@ def test_statistics_are_registered_replaced_and_forgotten() -> None:
         f"{LOCATION}/metadata/one.stats",
         f"{LOCATION}/metadata/new.stats",
     ]
-    assert commit(pointer, [UpdateStatistics([statistics(second, "new")])]).landing is Landing.UNCHANGED
+    assert commit(pointer, [UpdateStatistics([statistics(second, "new")])]).status is CommitStatus.UNCHANGED
     commit(pointer, [UpdateStatistics(forget=[first, 99], forget_partition=[first, 99])])
     assert [file.snapshot_id for file in table_of(pointer).statistics] == [second]
     assert table_of(pointer).partition_statistics == ()
@@ -267,7 +268,7 @@ def test_statistics_of_a_snapshot_that_expired_meanwhile() -> None:
     apply_expire(pointer, plan_expire(pointer, older_than_ms=pointer.environment.clock.now_ms() + 1))
     with pytest.raises(ConflictingChange, match="may have expired meanwhile"):
         commit(pointer, [UpdateStatistics([statistics(first)])])
-    assert commit(pointer, [UpdateStatistics(forget=[first])]).landing is Landing.UNCHANGED
+    assert commit(pointer, [UpdateStatistics(forget=[first])]).status is CommitStatus.UNCHANGED
 
 
 # creating and replacing -------------------------------------------------------------------------------------------

@@ -8,23 +8,20 @@ from functools import cache
 
 import pytest
 
-from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
-from floe.commit.change import Change
-from floe.commit.footprint import BLIND, Reads
+from floe.catalog.file_system.catalog import FileSystemCatalog
+from floe.commit.change import BLIND, Change, Reads
 from floe.commit.loop import commit
 from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.commit.operations.cherry_pick import PublishWap
 from floe.commit.operations.create import TableDefinition
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.replace_partitions import ReplacePartitions
-from floe.commit.operations.rewrite_files import RewriteFiles
-from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
 from floe.commit.operations.row_delta import RowDelta
 from floe.commit.pointer import Pointer
 from floe.errors import CommitStateUnknown, FloeError
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.partitioning.building import build_spec
+from floe.spec.partitioning.terms import build_spec
+from floe.sql.filters import parse_filter
 from floe.storage.environment import deterministic_environment
 from floe.storage.memory import MemoryStorage
 from floe.storage.protocol import Storage
@@ -46,7 +43,7 @@ def reads(metadata: TableMetadata, *files: str) -> Reads:
 OPERATIONS: dict[str, Callable[[TableMetadata], Change]] = {
     "fast append": lambda m: FastAppend([data_file(N, 1)]),
     "append with merging": lambda m: MergeAppend([data_file(N, 1)]),
-    "delete by filter": lambda m: DeleteFiles(where="day = 1"),
+    "delete by filter": lambda m: DeleteFiles(where=parse_filter("day = 1")),
     "delete files": lambda m: DeleteFiles(paths=[A, C]),
     "overwrite": lambda m: Overwrite(removed=[data_file(A, 1)], added=[data_file(N, 1)], reads=reads(m, A)),
     "replace partitions": lambda m: ReplacePartitions([data_file(N, 1)]),

@@ -8,18 +8,17 @@ from dataclasses import replace
 import pytest
 from pyroaring import BitMap64
 
-from floe.commit.change import BranchChange, KeyedChange, TidyChange
+from floe.commit.change import BranchChange, KeyedChange, Reads, TidyChange
 from floe.commit.cleanup import clean_failed, clean_published, discard_absent
-from floe.commit.footprint import Reads
 from floe.commit.loop import commit
 from floe.commit.operations.append import FastAppend
 from floe.commit.operations.create import CreateTable, TableDefinition
 from floe.commit.operations.expire import apply_expire, plan_expire
-from floe.commit.operations.properties import UpdateProperties
+from floe.commit.operations.metadata_changes import UpdateProperties
 from floe.commit.operations.refs import CreateRef, RemoveRef
 from floe.commit.operations.rollback import RollbackToSnapshot
 from floe.commit.operations.row_delta import RowDelta
-from floe.commit.outcomes import Landing, commit_keys, find_key, is_published, names_metadata_file
+from floe.commit.outcomes import CommitStatus, find_commit, format_commit_keys, is_published, names_metadata_file
 from floe.commit.pointer import Outcome, Pointer, Proposal, TableState
 from floe.errors import CommitConflict, FloeError, NoSuchTable
 from floe.spec.codecs.deletion_vectors import blob_of
@@ -55,11 +54,11 @@ def test_the_helper_is_what_the_loop_asks_for() -> None:
 def test_a_commit_in_the_history_of_its_branch() -> None:
     pointer = new_table()
     change = change_of(pointer, "a")
-    assert find_key(loaded(pointer).metadata, [change]) is None
+    assert find_commit(loaded(pointer).metadata, [change]) is None
     commit(pointer, [change])
     put(pointer, "b")
-    assert find_key(loaded(pointer).metadata, [UpdateProperties(), change]) is Landing.FOUND
-    assert commit(pointer, [change]).landing is Landing.FOUND
+    assert find_commit(loaded(pointer).metadata, [UpdateProperties(), change]) is CommitStatus.FOUND
+    assert commit(pointer, [change]).status is CommitStatus.FOUND
 
 
 def test_a_commit_that_expired_lives_on_as_a_parent() -> None:
@@ -68,8 +67,8 @@ def test_a_commit_that_expired_lives_on_as_a_parent() -> None:
     put(pointer, "b")
     apply_expire(pointer, plan_expire(pointer, older_than_ms=pointer.environment.clock.now_ms() + 1))
     assert change.snapshot_id not in loaded(pointer).metadata.snapshots_by_id
-    assert find_key(loaded(pointer).metadata, [change]) is Landing.FOUND
-    assert commit(pointer, [change]).landing is Landing.FOUND
+    assert find_commit(loaded(pointer).metadata, [change]) is CommitStatus.FOUND
+    assert commit(pointer, [change]).status is CommitStatus.FOUND
     assert check_readable(loaded(pointer).metadata, pointer.storage) == 2
 
 
@@ -83,37 +82,37 @@ def test_a_commit_that_was_taken_back(how: str) -> None:
         commit(pointer, [RollbackToSnapshot(first.snapshot_id, branch="work")])
     else:
         commit(pointer, [RemoveRef("work")])
-    assert find_key(loaded(pointer).metadata, [change]) is Landing.ROLLED_BACK
-    assert find_key(loaded(pointer).metadata, [first, change]) is Landing.ROLLED_BACK
+    assert find_commit(loaded(pointer).metadata, [change]) is CommitStatus.ROLLED_BACK
+    assert find_commit(loaded(pointer).metadata, [first, change]) is CommitStatus.ROLLED_BACK
 
 
 def test_a_staged_commit_is_on_no_branch() -> None:
     pointer = new_table()
     put(pointer, "a")
     staged = put(pointer, "b", None)
-    assert find_key(loaded(pointer).metadata, [staged]) is Landing.FOUND
+    assert find_commit(loaded(pointer).metadata, [staged]) is CommitStatus.FOUND
 
 
 def test_a_snapshot_of_the_same_number_by_somebody_else() -> None:
     pointer = new_table()
     change = put(pointer, "a")
     change.commit_id = "another"
-    assert find_key(loaded(pointer).metadata, [change]) is None
+    assert find_commit(loaded(pointer).metadata, [change]) is None
 
 
 def test_a_change_has_no_key_before_its_first_attempt() -> None:
     pointer = new_table()
     change = put(pointer, "a")
     change.commit_id = ""
-    assert find_key(loaded(pointer).metadata, [change]) is None
-    assert commit_keys([change, UpdateProperties()]) == ""
+    assert find_commit(loaded(pointer).metadata, [change]) is None
+    assert format_commit_keys([change, UpdateProperties()]) == ""
 
 
 def test_keys_for_people() -> None:
     pointer = new_table()
     change = change_of(pointer, "a")
     created = CreateTable(TableDefinition(SCHEMA), LOCATION, "9c12d441-03fe-4693-9a96-a0705ddf69c1")
-    assert commit_keys([created, change]) == (
+    assert format_commit_keys([created, change]) == (
         "table uuid 9c12d441-03fe-4693-9a96-a0705ddf69c1, "
         f"snapshot {change.snapshot_id} with commit-id {change.commit_id}"
     )
@@ -213,7 +212,7 @@ def test_of_a_commit_that_was_found_later_what_was_published_stays() -> None:
     pointer = Late(inner)
     change = change_of(inner, "a")
     done = commit(pointer, [change])
-    assert done.landing is Landing.FOUND
+    assert done.status is CommitStatus.FOUND
     lists = [file for file in change.written() if "/snap-" in file]
     assert [inner.storage.exists(file) for file in lists] == [True, False]
     assert loaded(inner).metadata.snapshots[-1].manifest_list == lists[0]
@@ -249,7 +248,7 @@ def test_of_a_commit_that_was_found_later_its_merged_vectors_stay() -> None:
     pointer = Deaf(inner)
     change = deletion(2)
     done = commit(pointer, [change])
-    assert (pointer.swaps, done.landing) == (2, Landing.FOUND)
+    assert (pointer.swaps, done.status) == (2, CommitStatus.FOUND)
     files = files_of(loaded(inner).metadata.snapshots[-1], inner.storage)
     (merged,) = [file for file in files if "merged-dvs" in file]
     assert inner.storage.exists(merged)
@@ -294,7 +293,7 @@ def test_a_manifest_that_others_built_upon_stays_when_all_traces_of_its_commit_a
     with pytest.raises(CommitConflict):
         commit(Deaf(inner), [mine])
     table = loaded(inner).metadata
-    assert find_key(table, [mine]) is None
+    assert find_commit(table, [mine]) is None
     assert len(files_of(table.snapshots[-1], inner.storage)) == 3
 
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from floe.commit.footprint import BLIND, Reads
+from floe.commit.change import BLIND, Reads
 from floe.commit.operations.append import FastAppend
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.replace_partitions import ReplacePartitions
+from floe.commit.operations.overwrite import Overwrite, ReplacePartitions
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.metadata.updates import AddPartitionSpec, SetDefaultSpec
+from floe.sql.filters import parse_filter
 from helpers.tables import Box, data_file, equality_deletes, new_table, other_spec
 
 VERSIONS = [1, 2, 3]
@@ -40,10 +40,15 @@ def test_files_are_exchanged(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_label_says_what_was_done(version: int) -> None:
     box = filled(version)
-    assert box.commit(Overwrite(where="day = 2", reads=BLIND)).operation == "delete"
-    assert box.commit(Overwrite(where="day = 2", added=[data_file(D, 2)], reads=BLIND)).operation == "append"
-    assert box.commit(Overwrite(where="day = 2", added=[data_file(E, 2)], reads=BLIND)).operation == "overwrite"
-    assert box.commit(Overwrite(where="day = 9", reads=BLIND)) is None
+    assert box.commit(Overwrite(where=parse_filter("day = 2"), reads=BLIND)).operation == "delete"
+    assert (
+        box.commit(Overwrite(where=parse_filter("day = 2"), added=[data_file(D, 2)], reads=BLIND)).operation == "append"
+    )
+    assert (
+        box.commit(Overwrite(where=parse_filter("day = 2"), added=[data_file(E, 2)], reads=BLIND)).operation
+        == "overwrite"
+    )
+    assert box.commit(Overwrite(where=parse_filter("day = 9"), reads=BLIND)) is None
     assert set(box.live()) == {A, C, E}
 
 
@@ -59,7 +64,7 @@ def test_files_that_are_gone_are_a_conflict() -> None:
     reads = Reads(box.head().snapshot_id, files=frozenset({A}))
     change = Overwrite(added=[data_file(D, 1)], removed=[data_file(A, 1)], reads=reads)
     with pytest.raises(ConflictingChange):
-        box.commit(change, Overwrite(where="day = 1", reads=BLIND))
+        box.commit(change, Overwrite(where=parse_filter("day = 1"), reads=BLIND))
 
 
 def test_a_file_of_another_partition_commits_beside_it() -> None:

@@ -6,15 +6,12 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import StaticTable
 
-from floe.commit.change import Change
-from floe.commit.footprint import BLIND, Reads
+from floe.commit.change import BLIND, Change, Reads
 from floe.commit.operations.append import FastAppend, MergeAppend
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.replace_partitions import ReplacePartitions
-from floe.commit.operations.rewrite_files import RewriteFiles
-from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
 from floe.commit.operations.row_delta import RowDelta
+from floe.sql.filters import parse_filter
 from helpers.tables import Box, data_file, equality_deletes, local_box, name_of, position_deletes, vector
 
 Steps = list[Callable[[Box], Change]]
@@ -27,7 +24,7 @@ def file(box: Box, name: str, day: int = 1, **more):
 STEPS: Steps = [
     lambda b: FastAppend([file(b, "a", 1, ids=(1, 5)), file(b, "b", 2, ids=(6, 9))]),
     lambda b: MergeAppend([file(b, "c", 3), file(b, "d", 1)]),
-    lambda b: DeleteFiles(where="day = 2"),
+    lambda b: DeleteFiles(where=parse_filter("day = 2")),
     lambda b: Overwrite(removed=[file(b, "a", 1)], added=[file(b, "e", 1)], reads=Reads(b.head().snapshot_id)),
     lambda b: ReplacePartitions([file(b, "f", 3), file(b, "g", 4)]),
     lambda b: RewriteFiles(

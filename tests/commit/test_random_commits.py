@@ -3,22 +3,18 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from floe.commit.change import Change
-from floe.commit.footprint import BLIND, Reads
+from floe.commit.change import BLIND, Change, Reads
 from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.commit.operations.cherry_pick import CherryPick
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.replace_partitions import ReplacePartitions
-from floe.commit.operations.rewrite_files import RewriteFiles
-from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
 from floe.commit.operations.row_delta import RowDelta
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.updates import UpgradeFormatVersion
+from floe.sql.filters import parse_filter
 from helpers.snapshot_invariants import check_all
 from helpers.tables import Box, data_file, equality_deletes, name_of, new_table, position_deletes, vector
 
@@ -91,7 +87,7 @@ class Commits(RuleBasedStateMachine):
 
     @rule(day=days, others=rivals)
     def delete_a_day(self, day: int, others: list[int]) -> None:
-        change = DeleteFiles(where=f"day = {day}")
+        change = DeleteFiles(where=parse_filter(f"day = {day}"))
         self.commit(change, [], [], others)
         for file in self.of_day(day):
             (self.data if file.is_data else self.deletes).pop(name_of(file))
@@ -113,7 +109,7 @@ class Commits(RuleBasedStateMachine):
     @rule(day=days, others=rivals, count=st.integers(0, 2))
     def overwrite_a_day(self, day: int, others: list[int], count: int) -> None:
         new = [self.new(day) for _ in range(count)]
-        self.commit(Overwrite(where=f"day = {day}", added=new, reads=BLIND), [], [], others)
+        self.commit(Overwrite(where=parse_filter(f"day = {day}"), added=new, reads=BLIND), [], [], others)
         for file in self.of_day(day):
             (self.data if file.is_data else self.deletes).pop(name_of(file))
         self.data |= {name_of(file): Known(file) for file in new}

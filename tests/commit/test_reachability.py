@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from floe.avro.manifest_writing import write_manifest
+from floe.avro.manifest_writer import write_manifest
 from floe.catalog.metadata_files import read_metadata
 from floe.commit.cleanup import delete_uncommitted
 from floe.commit.loop import commit
-from floe.commit.path_set import PathSet, name_hashes, text_of
+from floe.commit.manifests.file_sets import PathSet, name_hashes, text_of
 from floe.commit.pointer import Pointer
 from floe.commit.reachability import FileBatch, FileKind, reachable_among, reachable_files
 from floe.errors import CorruptFile, InvalidLocation, NoSuchFile
@@ -25,7 +24,7 @@ from floe.spec.pruning.var_bytes import VarBytes
 from floe.storage.local import LocalStorage
 from floe.storage.locations import canonical
 from floe.storage.memory import MemoryStorage
-from floe.storage.prefix_map import PrefixMap
+from floe.storage.wrappers import PrefixMap
 from floe.testing.faults import Fault, FaultyStorage
 from helpers.corpus import expected, table_names
 from helpers.pointers import LOCATION, SCHEMA, loaded, new_table

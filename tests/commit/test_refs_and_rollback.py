@@ -10,10 +10,10 @@ from floe.commit.change import Attempt, Change
 from floe.commit.loop import commit
 from floe.commit.operations.refs import CreateRef, FastForward, MoveRef, RemoveRef, RenameRef, SetRetention
 from floe.commit.operations.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
-from floe.commit.outcomes import Landing
+from floe.commit.outcomes import CommitStatus
 from floe.commit.pointer import Pointer
 from floe.errors import AlreadyExists, ConflictingChange, InvalidUpdate, NoSuchRef, NoSuchSnapshot
-from floe.spec.metadata.refs import SnapshotRef
+from floe.spec.metadata.snapshots import SnapshotRef
 from floe.spec.metadata.updates import TableUpdate
 from helpers.pointers import LOCATION, loaded, new_table
 from helpers.small_snapshots import PutFiles, data_file
@@ -97,7 +97,7 @@ def test_moved(table: Table) -> None:
     commit(pointer, [MoveRef("name", ids[2], seen=ids[0])])
     assert refs(pointer)["name"] == ids[2]
     assert loaded(pointer).metadata.refs["name"].min_snapshots_to_keep == 4
-    assert commit(pointer, [MoveRef("name", ids[2], seen=ids[0])]).landing is Landing.UNCHANGED
+    assert commit(pointer, [MoveRef("name", ids[2], seen=ids[0])]).status is CommitStatus.UNCHANGED
     with pytest.raises(NoSuchRef):
         commit(pointer, [MoveRef("other", ids[2])])
     with pytest.raises(NoSuchSnapshot):
@@ -123,7 +123,7 @@ def test_removed(table: Table) -> None:
     assert refs(pointer) == {"main": ids[2]}
     with pytest.raises(NoSuchRef):
         commit(pointer, [RemoveRef("name")])
-    assert commit(pointer, [RemoveRef("name", if_exists=True)]).landing is Landing.UNCHANGED
+    assert commit(pointer, [RemoveRef("name", if_exists=True)]).status is CommitStatus.UNCHANGED
     with pytest.raises(InvalidUpdate, match="main cannot be removed"):
         RemoveRef("main")
 
@@ -135,7 +135,7 @@ def test_renamed(table: Table) -> None:
     commit(pointer, [RenameRef("name", "other"), rival])
     assert refs(pointer) == {"main": ids[2], "other": ids[1]}
     assert loaded(pointer).metadata.refs["other"].max_snapshot_age_ms == 7
-    assert commit(pointer, [RenameRef("other", "other")]).landing is Landing.UNCHANGED
+    assert commit(pointer, [RenameRef("other", "other")]).status is CommitStatus.UNCHANGED
     commit(pointer, [CreateRef("third", "tag")])
     with pytest.raises(AlreadyExists):
         commit(pointer, [RenameRef("other", "third")])
@@ -152,7 +152,7 @@ def test_retention_is_set_setting_by_setting(table: Table) -> None:
     commit(pointer, [SetRetention("name", max_snapshot_age_ms=5, max_ref_age_ms=None)])
     ref = loaded(pointer).metadata.refs["name"]
     assert (ref.min_snapshots_to_keep, ref.max_snapshot_age_ms, ref.max_ref_age_ms) == (3, 5, None)
-    assert commit(pointer, [SetRetention("name")]).landing is Landing.UNCHANGED
+    assert commit(pointer, [SetRetention("name")]).status is CommitStatus.UNCHANGED
     with pytest.raises(InvalidUpdate, match="must be positive"):
         commit(pointer, [SetRetention("name", min_snapshots_to_keep=0)])
 
@@ -163,7 +163,7 @@ def test_fast_forward(table: Table) -> None:
     ahead = put(pointer, "d", "work")
     commit(pointer, [FastForward("main", "work")])
     assert refs(pointer) == {"main": ahead, "work": ahead}
-    assert commit(pointer, [FastForward("main", "work")]).landing is Landing.UNCHANGED
+    assert commit(pointer, [FastForward("main", "work")]).status is CommitStatus.UNCHANGED
     commit(pointer, [FastForward("new", ids[0])])
     assert refs(pointer)["new"] == ids[0]
     commit(pointer, [CreateRef("tag", "tag", ids[0])])
@@ -201,7 +201,7 @@ def test_back_to_a_snapshot(table: Table) -> None:
     assert done.metadata.current_snapshot_id == ids[0]
     assert set(done.metadata.snapshots_by_id) == set(ids)
     assert [entry.snapshot_id for entry in done.metadata.snapshot_log] == [*ids, ids[0]]
-    assert commit(pointer, [RollbackToSnapshot(ids[0])]).landing is Landing.UNCHANGED
+    assert commit(pointer, [RollbackToSnapshot(ids[0])]).status is CommitStatus.UNCHANGED
     with pytest.raises(InvalidUpdate, match="not in the history of its head"):
         commit(pointer, [RollbackToSnapshot(ids[2])])
     with pytest.raises(NoSuchSnapshot):

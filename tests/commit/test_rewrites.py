@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from floe.commit.footprint import BLIND, Reads
+from floe.commit.change import BLIND, Reads
 from floe.commit.operations.append import FastAppend, MergeAppend
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.commit.operations.rewrite_files import RewriteFiles
-from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.overwrite import DeleteFiles
+from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
 from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.manifests.entries import ManifestContent

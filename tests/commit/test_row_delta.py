@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from floe.commit.footprint import BLIND, Isolation, Reads
+from floe.commit.change import BLIND, Isolation, Reads
 from floe.commit.operations.append import FastAppend
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.commit.operations.overwrite import Overwrite
+from floe.commit.operations.evolution import EvolveSchema
+from floe.commit.operations.overwrite import DeleteFiles, Overwrite
 from floe.commit.operations.row_delta import RowDelta
-from floe.commit.operations.schema_update import EvolveSchema
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.codecs.deletion_vectors import blob_of
 from floe.spec.codecs.puffin import write_file
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestContent
+from floe.sql.filters import parse_filter
 from helpers.tables import Box, data_file, equality_deletes, new_table, position_deletes, vector
 
 A, B, C, D = (f"memory:wh/t/{name}" for name in "abcd")
@@ -192,7 +192,7 @@ def test_vectors_of_one_puffin_are_told_apart() -> None:
     [
         lambda box: DeleteFiles(files=[data_file(A, 1)]),
         lambda box: DeleteFiles(paths=[A]),
-        lambda box: DeleteFiles(where="day = 1"),
+        lambda box: DeleteFiles(where=parse_filter("day = 1")),
         lambda box: Overwrite(removed=[data_file(A, 1)], added=[data_file(C, 1)], reads=reads(box)),
     ],
 )
@@ -274,7 +274,7 @@ def test_an_append_leaves_outdated_deletes_alone() -> None:
 def test_deletes_of_a_removed_partition_go_with_it() -> None:
     box = filled(2)
     box.commit(RowDelta([equality_deletes(DEL + "1", 1), equality_deletes(DEL + "2", 2)], reads=BLIND))
-    box.commit(DeleteFiles(where="day = 2"))
+    box.commit(DeleteFiles(where=parse_filter("day = 2")))
     assert set(box.live()) == {A, DEL + "1"}
 
 

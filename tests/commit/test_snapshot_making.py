@@ -6,42 +6,33 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.avro.manifest_lists import read_manifest_list, write_manifest_list
-from floe.avro.manifest_writing import write_manifest
-from floe.avro.manifests import read_manifest
-from floe.avro.splicing import Kept
-from floe.commit.change import BranchChange, KeyedChange, TidyChange
-from floe.commit.footprint import BLIND, Reads
-from floe.commit.manifests.file_matching import match_files
-from floe.commit.manifests.manifest_files import metadata_folder
-from floe.commit.manifests.summaries import summarize_kept
+from floe.avro.manifest_reader import read_manifest
+from floe.avro.manifest_writer import CopiedEntries, write_manifest
+from floe.commit.change import BLIND, BranchChange, KeyedChange, Reads, TidyChange
+from floe.commit.manifests.manifest_files import metadata_folder, summarize_kept
+from floe.commit.manifests.manifest_filter import match_files
 from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.commit.operations.cherry_pick import CherryPick
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.replace_partitions import ReplacePartitions
-from floe.commit.operations.rewrite_files import RewriteFiles
-from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
 from floe.commit.operations.row_delta import RowDelta
 from floe.commit.operations.snapshot_summary import commit_properties, properties_of_now
 from floe.errors import InvalidInput, InvalidUpdate
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import col
-from floe.spec.expressions.rows import evaluate
-from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry
-from floe.spec.manifests.summary import summarize_manifest
-from floe.spec.metadata.apply import apply
+from floe.spec.expressions.row_evaluation import evaluate
+from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry, summarize_manifest
+from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.partitioning.building import build_spec
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DOUBLE, INT, LONG, Field
-from helpers.manifest_strategies import SCHEMA as WIDE
-from helpers.manifest_strategies import SPEC as WIDE_SPEC
-from helpers.manifest_strategies import data_files
+from floe.sql.filters import parse_filter
+from helpers.manifest_strategies import SCHEMA as WIDE, SPEC as WIDE_SPEC, data_files
 from helpers.snapshot_invariants import check_all
 from helpers.tables import Box, data_file, equality_deletes, new_table
 from helpers.value_strategies import values_of
@@ -105,7 +96,7 @@ def test_with_an_executor_the_files_are_the_same() -> None:
         for begin in range(0, 3000, 1500):
             files = [data_file(f"memory:wh/t/{n:05}", n % 9, ids=(n, n)) for n in range(begin, begin + 1500)]
             box.commit(FastAppend(files, **options))
-        box.commit(DeleteFiles(where="day = 3", **options))
+        box.commit(DeleteFiles(where=parse_filter("day = 3"), **options))
         box.commit(RewriteManifests(**options))
         check_all(box)
         return {info.location: box.storage.read(info.location) for info in box.storage.list("memory:wh/t")}
@@ -148,7 +139,7 @@ def test_snapshots_that_name_their_manifests_themselves() -> None:
         manifests=tuple(m.manifest_path for m in box.manifests()),
     )
     box.metadata = replace(box.metadata, snapshots=(old,))
-    made = box.commit(DeleteFiles(where="day = 1"))
+    made = box.commit(DeleteFiles(where=parse_filter("day = 1")))
     assert set(box.live()) == {B}
     assert "total-records" not in made.summary, "the parent has no summary, so that no total is known"
     assert made.manifest_list is not None
@@ -270,7 +261,7 @@ def test_columns_are_summarised_as_entries_are(given_: list[tuple[DataFile, Entr
     columns = read_manifest(write_manifest(entries, WIDE, WIDE_SPEC, format_version=2), partition_type=type_)
     half = len(entries) // 2
     parts = [
-        Kept(columns, np.arange(begin, end), columns.status[begin:end])
+        CopiedEntries(columns, np.arange(begin, end), columns.status[begin:end])
         for begin, end in ((0, half), (half, len(entries)))
     ]
     assert summarize_kept(parts, type_) == summarize_manifest(entries, type_)

@@ -10,21 +10,23 @@ import msgspec
 import pytest
 
 from floe.avro.manifest_lists import write_manifest_list
-from floe.commit.conflicts.snapshot_facts import SnapshotFacts
-from floe.commit.conflicts.window import Window, WindowMemory, read_window
-from floe.commit.footprint import BLIND, Reads
+from floe.commit.change import BLIND, Reads
+from floe.commit.conflicts.concurrent_commits import (
+    ConcurrentCommits,
+    SnapshotCache,
+    SnapshotChanges,
+    read_concurrent_commits,
+)
 from floe.commit.operations.append import FastAppend, MergeAppend
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.rewrite_files import RewriteFiles
-from floe.commit.operations.rewrite_manifests import RewriteManifests
+from floe.commit.operations.overwrite import DeleteFiles, Overwrite
+from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
 from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, CorruptFile, NoSuchFile
 from floe.spec.manifests.entries import ManifestFile
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
+from floe.sql.filters import parse_filter
 from floe.testing.faults import FaultyStorage
 from helpers.tables import Box, data_file, equality_deletes, new_table, position_deletes
 
@@ -38,11 +40,11 @@ def filled(version: int = 2) -> Box:
     return box
 
 
-def window(box: Box, start: int | None, branch: str = "main", memory: WindowMemory | None = None) -> Window:
-    return read_window(box.metadata, box.storage, start_id=start, branch=branch, memory=memory)
+def window(box: Box, start: int | None, branch: str = "main", memory: SnapshotCache | None = None) -> ConcurrentCommits:
+    return read_concurrent_commits(box.metadata, box.storage, start_id=start, branch=branch, memory=memory)
 
 
-def told(facts: SnapshotFacts) -> dict[str, list[str]]:
+def told(facts: SnapshotChanges) -> dict[str, list[str]]:
     """The files of each part, those without any left out."""
     found = {name: sorted(file.file_path for part in getattr(facts, name) for file in part.files()) for name in PARTS}
     return {name: files for name, files in found.items() if files}
@@ -68,7 +70,7 @@ def test_the_facts_of_each_operation() -> None:
     box.commit(FastAppend([data_file(C, 1)]))
     box.commit(RowDelta([position_deletes("p", 1, target=A), data_file(D, 1)], reads=reads))
     box.commit(RowDelta([equality_deletes("e", 2)], reads=BLIND))
-    box.commit(DeleteFiles(where="day = 2"))
+    box.commit(DeleteFiles(where=parse_filter("day = 2")))
     box.commit(RewriteManifests(cluster_by=lambda file: file.file_path))
     assert facts_of(box, start) == [
         {"added_data": [C]},
@@ -94,7 +96,7 @@ def test_merged_manifests_do_not_repeat_what_others_did(version: int) -> None:
     assert facts_of(box, start) == [{"added_data": [B]}, {"added_data": [C]}]
 
 
-def rewrite(box: Box, *, rows: int, label: str | None = None) -> SnapshotFacts:
+def rewrite(box: Box, *, rows: int, label: str | None = None) -> SnapshotChanges:
     """The facts of a snapshot that replaces a file of ten rows by one of some rows, with a label of our choice."""
     start = box.head().snapshot_id
     box.commit(Overwrite(removed=[box.live()[A].data_file], added=[data_file(C, 1, rows=rows)], reads=Reads(start)))
@@ -172,7 +174,7 @@ def test_snapshots_of_one_transaction_belong_together() -> None:
     updates = list(first.updates(box.attempt()))
     between = Box(box.metadata, box.storage, box.environment)
     between.apply(*updates)
-    box.apply(*updates, *DeleteFiles(where="day = 2").updates(between.attempt()))
+    box.apply(*updates, *DeleteFiles(where=parse_filter("day = 2")).updates(between.attempt()))
     box.commit(FastAppend([data_file(D, 1)]))
     commits = window(box, start).commits
     assert [len(commit.snapshots) for commit in commits] == [2, 1]
@@ -184,7 +186,7 @@ def test_on_other_branches_everything_counts_as_one_commit() -> None:
     start = box.head().snapshot_id
     box.apply(SetSnapshotRef("audit", SnapshotRef(snapshot_id=start, type="branch")))
     box.commit(FastAppend([data_file(C, 1)], branch="audit"))
-    box.commit(DeleteFiles(where="day = 2", branch="audit"))
+    box.commit(DeleteFiles(where=parse_filter("day = 2"), branch="audit"))
     assert [len(commit.snapshots) for commit in window(box, start, "audit").commits] == [2]
     assert facts_of(box, start) == []
 
@@ -302,10 +304,10 @@ def test_a_manifest_that_is_missing_or_broken_is_an_error() -> None:
 # reading ----------------------------------------------------------------------------------------------------------
 
 
-def reads_of(box: Box, start: int, memory: WindowMemory | None = None) -> int:
+def reads_of(box: Box, start: int, memory: SnapshotCache | None = None) -> int:
     """How many calls of the storage a window takes."""
     counting = FaultyStorage(box.storage)
-    read_window(box.metadata, counting, start_id=start, memory=memory)
+    read_concurrent_commits(box.metadata, counting, start_id=start, memory=memory)
     return len(counting.calls)
 
 
@@ -317,17 +319,17 @@ def test_only_manifests_of_the_window_are_read() -> None:
 
 def test_what_was_read_once_is_not_read_again() -> None:
     box, ids = grown(2)
-    memory = WindowMemory()
+    memory = SnapshotCache()
     reads_of(box, ids[0], memory)
     assert reads_of(box, ids[0], memory) == 0
     box.commit(FastAppend([data_file(C, 1)]))
     assert reads_of(box, ids[0], memory) == 2
-    assert repr(memory) == "WindowMemory(3 snapshots)"
+    assert repr(memory) == "SnapshotCache(3 snapshots)"
 
 
 def test_reading_at_once_gives_the_same() -> None:
     box, ids = grown(6)
     with ThreadPoolExecutor(4) as pool:
-        memory = WindowMemory(pool)
+        memory = SnapshotCache(pool)
         found = [told(facts) for _, facts in window(box, ids[0], memory=memory)]
     assert found == facts_of(box, ids[0])

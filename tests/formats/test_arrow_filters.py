@@ -6,16 +6,15 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidValue, NoSuchColumn, UnsupportedFeature
-from floe.formats.arrow_filters import filter_batch, filter_mask, to_arrow
+from floe.formats.arrow_filters import filter_batch, filter_mask, to_arrow_expression
 from floe.spec import types as t
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, Op
-from floe.spec.expressions.rows import compile_row_filter
+from floe.spec.expressions.row_evaluation import compile_row_filter
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, FixedType, StructType
 from helpers.filter_strategies import (
@@ -91,7 +90,7 @@ def test_every_test_of_every_type(field_id):
             wanted = [n for n, row in enumerate(found) if passes(row)]
             assert [n for n, kept in enumerate(filter_mask(leaf, batch).to_pylist()) if kept] == wanted, str(leaf)
             if term is reference:
-                assert table.filter(to_arrow(leaf))["n"].to_pylist() == wanted, str(leaf)
+                assert table.filter(to_arrow_expression(leaf))["n"].to_pylist() == wanted, str(leaf)
 
 
 @given(st.data())
@@ -102,7 +101,7 @@ def test_arrow_expressions_select_the_same_rows(data):
     passes = compile_row_filter(expression)
     table = pa.Table.from_batches([batch_of(found)]).append_column("n", pa.array(range(len(found)), pa.int64()))
     wanted = [n for n, row in enumerate(found) if passes(row)]
-    assert table.filter(to_arrow(expression))["n"].to_pylist() == wanted
+    assert table.filter(to_arrow_expression(expression))["n"].to_pylist() == wanted
 
 
 # layouts -----------------------------------------------------------------------------------------------------
@@ -149,7 +148,7 @@ def test_uuids_as_extension_type_and_as_bytes():
     ):
         batch = pa.record_batch({"u": array})
         assert filter_mask(above, batch).to_pylist() == [False, True, False]
-        assert pa.Table.from_batches([batch]).filter(to_arrow(above)).num_rows == 1
+        assert pa.Table.from_batches([batch]).filter(to_arrow_expression(above)).num_rows == 1
 
 
 def test_narrower_numbers_and_other_units_hold_the_values():
@@ -191,7 +190,7 @@ def test_a_field_of_a_null_struct_is_null():
     assert filter_mask(bind(col("s.x") >= 1, schema), batch).to_pylist() == [True, False, False]
     assert filter_mask(bind(col("s.x").is_null(), schema), batch).to_pylist() == [False, True, True]
     assert filter_mask(bind(col("s").is_null(), schema), batch).to_pylist() == [False, True, False]
-    assert pa.Table.from_batches([batch]).filter(to_arrow(bind(col("s.x") >= 1, schema))).num_rows == 1
+    assert pa.Table.from_batches([batch]).filter(to_arrow_expression(bind(col("s.x") >= 1, schema))).num_rows == 1
 
 
 def test_columns_that_are_not_there():
@@ -228,7 +227,7 @@ def test_nan_is_the_greatest_number(type_):
     ):
         leaf = BoundPredicate(op, x, literals)
         assert filter_mask(leaf, batch).to_pylist() == [bool(n) for n in wanted], op
-        assert pa.Table.from_batches([batch]).filter(to_arrow(leaf)).num_rows == sum(wanted), op
+        assert pa.Table.from_batches([batch]).filter(to_arrow_expression(leaf)).num_rows == sum(wanted), op
 
 
 # whole batches and tables ------------------------------------------------------------------------------------
@@ -251,7 +250,7 @@ def test_transformed_terms_have_no_arrow_expression():
     schema = Schema((Field(1, "n", t.INT),))
     bound = bind(col("n").bucket(4) == 1, schema)
     with pytest.raises(UnsupportedFeature, match="filter_mask"):
-        to_arrow(bound)
+        to_arrow_expression(bound)
     assert filter_mask(bound, pa.record_batch({"n": pa.array([None], pa.int32())})).to_pylist() == [False]
 
 

@@ -2,13 +2,12 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from floe.arrow.sketching import ColumnSketches, counted_columns
+from floe.arrow.sketches import ColumnSketches, counted_columns
 from floe.errors import InvalidInput, NoSuchColumn
-from floe.formats.arrow_hashes import column_hashes, is_hashed
-from floe.formats.arrow_values import to_array
+from floe.formats.arrow_arrays import to_array
+from floe.formats.arrow_transforms import can_hash, hash_column
 from floe.spec.codecs.single_value import encode
 from floe.spec.codecs.theta_sketches import value_hashes_of
 from floe.spec.schemas.schema import Schema
@@ -26,20 +25,20 @@ def expected(type_, values):
 def test_hashes_are_those_of_the_bytes_of_single_values(type_, data) -> None:
     values = data.draw(st.lists(st.none() | values_of(type_).filter(lambda v: v == v), max_size=12))
     array = to_array(type_, values)
-    assert sorted(column_hashes(type_, array).tolist()) == expected(type_, values)
+    assert sorted(hash_column(type_, array).tolist()) == expected(type_, values)
     padding = [None] * data.draw(st.integers(1, 9))  # so that buffers do not begin where the array does
     sliced = to_array(type_, [*padding, *values, *padding])[len(padding) : len(padding) + len(values)]
-    assert sorted(column_hashes(type_, sliced).tolist()) == expected(type_, values)
+    assert sorted(hash_column(type_, sliced).tolist()) == expected(type_, values)
 
 
 def test_a_dictionary_counts_by_what_is_used_of_it() -> None:
     array = pa.DictionaryArray.from_arrays([1, 1, None, 2], ["unused", "b", "c"])
-    assert sorted(column_hashes(STRING, array).tolist()) == expected(STRING, ["b", "c"])
+    assert sorted(hash_column(STRING, array).tolist()) == expected(STRING, ["b", "c"])
 
 
 def test_types_without_bytes_of_single_values_have_no_hashes() -> None:
-    assert not any(map(is_hashed, (UNKNOWN, GeometryType(), StructType(()), ListType(1, INT))))
-    assert all(map(is_hashed, PRIMITIVES))
+    assert not any(map(can_hash, (UNKNOWN, GeometryType(), StructType(()), ListType(1, INT))))
+    assert all(map(can_hash, PRIMITIVES))
 
 
 # columns ----------------------------------------------------------------------------------------------------------

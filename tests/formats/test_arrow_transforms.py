@@ -7,11 +7,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidPartitionSpec, InvalidValue, UnsupportedFeature
-from floe.formats.arrow_transforms import apply
+from floe.formats.arrow_transforms import transform_array
 from floe.spec import types as t
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate, UnknownTransform
 from floe.spec.types import DecimalType, FixedType
@@ -53,7 +52,7 @@ def results(transform, source, values):
 
 def arrow_results(transform, source, array):
     try:
-        found = apply(transform, source, array)
+        found = transform_array(transform, source, array)
     except InvalidValue:
         return InvalidValue
     if isinstance(found, pa.Array):
@@ -83,16 +82,16 @@ def test_arrays_give_what_single_values_give(transform, source, data):
 @pytest.mark.parametrize(("transform", "source"), ALLOWED, ids=allowed_id)
 def test_empty_and_all_null_arrays(transform, source):
     array = arrow_array(source, [])
-    assert len(apply(transform, source, array)) == 0
-    assert len(apply(transform, source, pa.chunked_array([], array.type))) == 0
-    nulls = apply(transform, source, pa.nulls(3, array.type))
+    assert len(transform_array(transform, source, array)) == 0
+    assert len(transform_array(transform, source, pa.chunked_array([], array.type))) == 0
+    nulls = transform_array(transform, source, pa.nulls(3, array.type))
     nulls.validate(full=True)
     assert nulls.to_pylist() == [None] * 3
 
 
 @pytest.mark.parametrize(("transform", "source"), ALLOWED, ids=allowed_id)
 def test_types_of_results(transform, source):
-    found = apply(transform, source, arrow_array(source, [])).type
+    found = transform_array(transform, source, arrow_array(source, [])).type
     assert found == arrow_type(transform.result_type(source))
 
 
@@ -102,32 +101,38 @@ def test_types_of_results(transform, source):
 def test_other_layouts_of_text(layout):
     words = ["iceberg", None, "é", ""]
     array = pa.array(words, pa.string()).cast(layout)
-    assert apply(Bucket(100), t.STRING, array).to_pylist() == results(Bucket(100), t.STRING, words)
-    assert apply(Truncate(3), t.STRING, array).to_pylist() == ["ice", None, "é", ""]
+    assert transform_array(Bucket(100), t.STRING, array).to_pylist() == results(Bucket(100), t.STRING, words)
+    assert transform_array(Truncate(3), t.STRING, array).to_pylist() == ["ice", None, "é", ""]
 
 
 @pytest.mark.parametrize("layout", [pa.large_binary(), pa.binary_view()], ids=str)
 def test_other_layouts_of_binary(layout):
     array = pa.array([b"iceberg", None, b"\xff"], pa.binary()).cast(layout)
-    assert apply(Bucket(100), t.BINARY, array).to_pylist() == [89, None, Bucket(100).apply(t.BINARY, b"\xff")]
-    assert apply(Truncate(3), t.BINARY, array).to_pylist() == [b"ice", None, b"\xff"]
+    assert transform_array(Bucket(100), t.BINARY, array).to_pylist() == [89, None, Bucket(100).apply(t.BINARY, b"\xff")]
+    assert transform_array(Truncate(3), t.BINARY, array).to_pylist() == [b"ice", None, b"\xff"]
 
 
 @pytest.mark.parametrize("layout", [pa.decimal32(9, 2), pa.decimal64(9, 2), pa.decimal256(9, 2)], ids=str)
 def test_other_widths_of_decimals(layout):
     values = [Decimal("14.20"), None, Decimal("-0.01")]
     array = pa.array(values, layout)
-    assert apply(Bucket(100), DecimalType(9, 2), array).to_pylist() == results(Bucket(100), DecimalType(9, 2), values)
-    assert apply(Truncate(50), DecimalType(9, 2), array).to_pylist() == [Decimal("14.00"), None, Decimal("-0.50")]
+    assert transform_array(Bucket(100), DecimalType(9, 2), array).to_pylist() == results(
+        Bucket(100), DecimalType(9, 2), values
+    )
+    assert transform_array(Truncate(50), DecimalType(9, 2), array).to_pylist() == [
+        Decimal("14.00"),
+        None,
+        Decimal("-0.50"),
+    ]
 
 
 def test_uuid_extension_type():
     values = [uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7"), None]
     storage = pa.array([v and v.bytes for v in values], pa.binary(16))
     array = pa.ExtensionArray.from_storage(pa.uuid(), storage)
-    assert apply(Bucket(2**31 - 1), t.UUID, array).to_pylist() == [1488055340, None]
-    assert apply(IDENTITY, t.UUID, array) is array
-    assert apply(VOID, t.UUID, array).to_pylist() == [None, None]
+    assert transform_array(Bucket(2**31 - 1), t.UUID, array).to_pylist() == [1488055340, None]
+    assert transform_array(IDENTITY, t.UUID, array) is array
+    assert transform_array(VOID, t.UUID, array).to_pylist() == [None, None]
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
@@ -136,15 +141,15 @@ def test_other_units_and_zones_of_timestamps(unit, zone):
     ticks = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
     array = pa.array([1510871468 * ticks, None, -ticks], pa.timestamp(unit, zone))
     source = t.TIMESTAMP if zone is None else t.TIMESTAMPTZ
-    assert apply(DAY, source, array).to_pylist() == [date(2017, 11, 16), None, date(1969, 12, 31)]
-    assert apply(HOUR, source, array).to_pylist() == [419686, None, -1]
-    assert apply(Bucket(2**31 - 1), source, array).to_pylist()[0] == -2047944441 & 0x7FFFFFFF
+    assert transform_array(DAY, source, array).to_pylist() == [date(2017, 11, 16), None, date(1969, 12, 31)]
+    assert transform_array(HOUR, source, array).to_pylist() == [419686, None, -1]
+    assert transform_array(Bucket(2**31 - 1), source, array).to_pylist()[0] == -2047944441 & 0x7FFFFFFF
 
 
 def test_narrower_integers_and_dates_in_milliseconds():
-    assert apply(Truncate(10), t.LONG, pa.array([-1, None], pa.int16())).to_pylist() == [-10, None]
+    assert transform_array(Truncate(10), t.LONG, pa.array([-1, None], pa.int16())).to_pylist() == [-10, None]
     days = pa.array([17486, None], pa.date32()).cast(pa.date64())
-    assert apply(MONTH, t.DATE, days).to_pylist() == [574, None]
+    assert transform_array(MONTH, t.DATE, days).to_pylist() == [574, None]
 
 
 @pytest.mark.parametrize(
@@ -161,16 +166,16 @@ def test_narrower_integers_and_dates_in_milliseconds():
 )
 def test_arrays_that_do_not_hold_values_of_the_type_are_refused(source, array):
     with pytest.raises(InvalidValue, match="does not hold values of type"):
-        apply(Bucket(4), source, array)
+        transform_array(Bucket(4), source, array)
 
 
 def test_unknown_transforms_and_wrong_types_are_refused():
     with pytest.raises(UnsupportedFeature):
-        apply(UnknownTransform("x"), t.LONG, pa.array([1]))
+        transform_array(UnknownTransform("x"), t.LONG, pa.array([1]))
     with pytest.raises(InvalidPartitionSpec):
-        apply(Bucket(2), t.DOUBLE, pa.array([1.0]))
+        transform_array(Bucket(2), t.DOUBLE, pa.array([1.0]))
     with pytest.raises(InvalidPartitionSpec):
-        apply(HOUR, t.DATE, pa.array([1], pa.date32()))
+        transform_array(HOUR, t.DATE, pa.array([1], pa.date32()))
 
 
 @given(st.lists(st.none() | st.integers(-(2**55), 2**55), max_size=20))
@@ -178,17 +183,17 @@ def test_time_transforms_agree_with_arrows_own_functions(values):
     array = pa.array(values, pa.timestamp("us"))
     years = pc.subtract(pc.year(array), 1970)
     months = pc.add(pc.multiply(years, 12), pc.subtract(pc.month(array), 1))
-    assert apply(YEAR, t.TIMESTAMP, array).to_pylist() == years.to_pylist()
-    assert apply(MONTH, t.TIMESTAMP, array).to_pylist() == months.to_pylist()
+    assert transform_array(YEAR, t.TIMESTAMP, array).to_pylist() == years.to_pylist()
+    assert transform_array(MONTH, t.TIMESTAMP, array).to_pylist() == months.to_pylist()
     days = pc.floor_temporal(array, unit="day").cast(pa.date32())
-    assert apply(DAY, t.TIMESTAMP, array).equals(days)
+    assert transform_array(DAY, t.TIMESTAMP, array).equals(days)
 
 
 def test_long_text_is_cut_and_hashed():
     words = ["x" * 100_000, "é" * 70, None]
     array = pa.array(words)
-    assert apply(Bucket(97), t.STRING, array).to_pylist() == results(Bucket(97), t.STRING, words)
-    assert apply(Truncate(2**31 - 1), t.STRING, array).to_pylist() == words
+    assert transform_array(Bucket(97), t.STRING, array).to_pylist() == results(Bucket(97), t.STRING, words)
+    assert transform_array(Truncate(2**31 - 1), t.STRING, array).to_pylist() == words
 
 
 @pytest.mark.parametrize("table", table_names("part_", "evo_partition", "plan_", "scale_", "v1_", "hist_", "combo_"))
@@ -199,6 +204,6 @@ def test_partition_values_in_manifests_are_the_transforms_of_the_columns(corpus_
             source = file.schema.find(field.source_id)
             if source is None or field.source_id not in columns:
                 continue
-            found = apply(field.transform, source.type, columns[field.source_id])
+            found = transform_array(field.transform, source.type, columns[field.source_id])
             ours = arrow_values(field.transform.result_type(source.type), found)
             assert {repr(v) for v in ours} == {repr(stored)}, (file.path, field.name)

@@ -9,8 +9,7 @@ from hypothesis import given
 
 from floe.errors import FloeError, InvalidSchema, InvalidType
 from floe.formats.arrow_types import arrow_field, arrow_schema, arrow_type, schema_from_arrow, type_from_arrow
-from floe.spec.schemas.schema import Schema
-from floe.spec.schemas.schema_fields import MAX_TYPE_DEPTH
+from floe.spec.schemas.schema import MAX_TYPE_DEPTH, Schema
 from floe.spec.types import (
     BINARY,
     BOOLEAN,

@@ -10,13 +10,12 @@ from decimal import Decimal
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.avro.container import open_container, write_container
 from floe.errors import CorruptFile, FloeError, UnsupportedFeature
-from floe.formats.arrow_values import to_array, to_values
-from floe.formats.avro_data.model import AvroAsArrow
+from floe.formats.arrow_arrays import to_array, to_values
+from floe.formats.arrow_models import AvroAsArrow
 from floe.formats.model import ReadRequest, WriteRequest
 from floe.spec.codecs.avro_schemas import type_to_avro
 from floe.spec.manifests.entries import FileContent

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from floe.errors import CorruptFile
-from floe.formats.avro_data import reading, writing
-from floe.formats.avro_data.model import AvroAsArrow
+from floe.formats.arrow_models import AvroAsArrow
+from floe.formats.avro import reader, writer
 from floe.formats.model import ReadRequest, WriteRequest
 from floe.formats.rows import rows_to_batch
 from floe.spec.expressions.binding import bind
@@ -17,7 +17,7 @@ from floe.spec.schemas.metadata_columns import POS
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, STRING, UNKNOWN, Field
 from floe.storage.memory import MemoryStorage
-from floe.testing.formats import SAMPLES
+from floe.testing.format_bench import SAMPLES
 
 MODEL = AvroAsArrow()
 PLAIN = [type_ for type_ in SAMPLES if not type_.is_nested and type_.kind != "variant"]
@@ -40,7 +40,7 @@ def some_rows(count: int) -> pa.RecordBatch:
 @pytest.fixture(params=["null", "deflate"])
 def file(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[MemoryStorage, pa.RecordBatch]:
     """Rows in blocks of very few."""
-    monkeypatch.setattr(writing, "_BLOCK_BYTES", 20_000)
+    monkeypatch.setattr(writer, "_BLOCK_BYTES", 20_000)
     storage, batch = MemoryStorage(), some_rows(1500)
     codec = {"write.avro.compression-codec": "uncompressed" if request.param == "null" else "gzip"}
     with MODEL.write(WriteRequest(storage=storage, location="memory:a", schema=SCHEMA, properties=codec)) as appender:
@@ -59,7 +59,7 @@ def test_all_plain_types(file: tuple[MemoryStorage, pa.RecordBatch], monkeypatch
     assert found.num_rows == 1500
     for name in batch.schema.names:  # as text, in which NaN is like itself
         assert str(found.column(name).to_pylist()) == str(batch.column(name).to_pylist()), name
-    monkeypatch.setattr(reading, "LANES_AT_LEAST", 10**9)
+    monkeypatch.setattr(reader, "LANES_AT_LEAST", 10**9)
     alone = read(storage)
     assert [str(column.to_pylist()) for column in found.columns] == [
         str(column.to_pylist()) for column in alone.columns
@@ -68,7 +68,7 @@ def test_all_plain_types(file: tuple[MemoryStorage, pa.RecordBatch], monkeypatch
 
 def test_they_are_decoded_at_once(file: tuple[MemoryStorage, pa.RecordBatch], monkeypatch: pytest.MonkeyPatch) -> None:
     storage, _ = file
-    monkeypatch.setattr(reading._Rows, "take", lambda *_: pytest.fail("row by row"))
+    monkeypatch.setattr(reader._Rows, "take", lambda *_: pytest.fail("row by row"))
     assert read(storage).num_rows == 1500
 
 
@@ -85,7 +85,7 @@ def test_some_columns_positions_filters_and_splits(file: tuple[MemoryStorage, pa
 
 def test_broken_bytes_are_told_as_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that are not compressed, with a byte changed: the rows or the error are those of the careful way."""
-    monkeypatch.setattr(writing, "_BLOCK_BYTES", 60)
+    monkeypatch.setattr(writer, "_BLOCK_BYTES", 60)
     schema = Schema((Field(1, "a", LONG), Field(2, "s", STRING), Field(3, "b", PLAIN[0]), Field(4, "d", PLAIN[4])))
     rows = [{"a": n * 7919, "s": f"text {n}", "b": n % 2 == 0, "d": None} for n in range(60)]
     storage = MemoryStorage()
@@ -99,7 +99,7 @@ def test_broken_bytes_are_told_as_row_by_row(monkeypatch: pytest.MonkeyPatch) ->
             storage.write("memory:b", data[:place] + bytes([data[place] ^ turned]) + data[place + 1 :], overwrite=True)
             both = []
             for lanes in (2, 10**9):
-                monkeypatch.setattr(reading, "LANES_AT_LEAST", lanes)
+                monkeypatch.setattr(reader, "LANES_AT_LEAST", lanes)
                 try:
                     both.append(read(storage, "memory:b", schema).to_pylist())
                 except CorruptFile as error:

@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
-from floe.formats.avro_data.model import AvroAsArrow
+from floe.formats.arrow_models import AvroAsArrow, OrcAsArrow, ParquetAsArrow
 from floe.formats.model import Feature, FormatModel
-from floe.formats.orc.model import OrcAsArrow
-from floe.formats.parquet.model import ParquetAsArrow
 from floe.formats.registry import default_registry
 from floe.formats.rows import AsRows
-from floe.testing.formats import FormatBench, FormatConformance, feature_table
+from floe.testing.format_bench import FormatBench
+from floe.testing.formats import FormatConformance, feature_table
 
 MODELS: list[FormatModel[Any]] = list(default_registry())
 

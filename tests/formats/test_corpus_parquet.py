@@ -5,19 +5,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from floe.formats.metrics import MetricsCollector
-from floe.formats.metrics_config import MetricsConfig
+from floe.formats.metrics import MetricsCollector, MetricsConfig
 from floe.formats.registry import default_registry
 from floe.formats.rows import rows_to_batch
 from floe.plan.scan import plan_scan
-from floe.plan.snapshots import choose_snapshot, schema_for
+from floe.plan.snapshot_selection import choose_snapshot, schema_for
 from floe.spec.codecs.single_value import decode
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.expression_json import expression_from_json
-from floe.spec.schemas.column_projection import select
-from floe.spec.schemas.column_resolution import identity_values
+from floe.spec.properties import NAME_MAPPING
+from floe.spec.schemas.column_projection import identity_values, select
 from floe.spec.schemas.metadata_columns import FILE, PARTITION_ID, SPEC_ID
-from floe.spec.schemas.name_mapping import NAME_MAPPING_PROPERTY, parse_name_mapping
+from floe.spec.schemas.name_mapping import parse_name_mapping
 from floe.spec.schemas.schema import Schema
 from helpers.canonical import canonical_rows, digest
 from helpers.corpus import expected, table_names
@@ -46,7 +45,7 @@ def readable_cases(table: CorpusTable, most: int | None = None) -> list[tuple[di
 
 def read(table: CorpusTable, schema: Schema, wanted: Schema, task: Any, model: str, where: Any, **options: Any):
     file = task.file
-    mapping = table.metadata.properties.get(NAME_MAPPING_PROPERTY)
+    mapping = table.metadata.properties.get(NAME_MAPPING.name)
     constants = identity_values(task.spec.fields, file.partition)
     reading = (
         FORMATS.read("parquet", model, table.storage, file.file_path)

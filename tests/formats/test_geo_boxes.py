@@ -6,7 +6,7 @@ import struct
 import pyarrow as pa
 import pytest
 
-from floe.formats.geo_boxes import GeoBox
+from floe.formats.metrics import GeoBox
 from floe.spec.codecs.single_value import GeoPoint
 from floe.spec.codecs.wkt import wkt_to_wkb
 

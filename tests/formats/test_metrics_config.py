@@ -3,10 +3,10 @@
 import pytest
 
 from floe.errors import InvalidUpdate
-from floe.formats.metrics_config import COUNTS, DEFAULT_MODE, FULL, NONE, MetricsConfig, MetricsMode, parse_mode
+from floe.formats.metrics import COUNTS, DEFAULT_MODE, FULL, NONE, MetricsConfig, MetricsMode, parse_mode
 from floe.spec.partitioning.transforms import DAY, IDENTITY, Bucket
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import SortField, SortOrder
+from floe.spec.sort_order import SortField, SortOrder
 from floe.spec.types import INT, STRING, TIMESTAMP, Field, ListType, StructType
 
 PREFIX = "write.metadata.metrics."

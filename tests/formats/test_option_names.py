@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from floe.formats.avro_data.options import avro_codec
-from floe.formats.metrics_config import NONE, MetricsConfig
-from floe.formats.orc.options import orc_options
-from floe.formats.parquet.options import parquet_options
+from floe.formats.avro.writer import avro_codec
+from floe.formats.metrics import NONE, MetricsConfig
+from floe.formats.orc.writer import orc_options
+from floe.formats.parquet.writer_options import parquet_options
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, Field
 

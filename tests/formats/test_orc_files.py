@@ -12,13 +12,20 @@ import pyarrow.orc as orc
 import pytest
 
 from floe.errors import CorruptFile, FloeError, UnsupportedFeature
+from floe.formats.arrow_models import OrcAsArrow
 from floe.formats.model import ReadRequest, WriteRequest
-from floe.formats.orc.chunks import CODEC_NAMES, NONE, pack_plain, unpack
-from floe.formats.orc.disguise import DisguisedFile
-from floe.formats.orc.model import OrcAsArrow
-from floe.formats.orc.protobuf import read_fields, write_fields
-from floe.formats.orc.run_lengths import decode_unsigned
-from floe.formats.orc.tail import parse_postscript, read_tail
+from floe.formats.orc.reader import DisguisedFile
+from floe.formats.orc.streams import decode_unsigned
+from floe.formats.orc.tail import (
+    CODEC_NAMES,
+    NONE,
+    pack_plain,
+    parse_postscript,
+    read_fields,
+    read_tail,
+    unpack,
+    write_fields,
+)
 from floe.formats.rows import rows_to_batch
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import col

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from floe.errors import InvalidInput, InvalidSchema, InvalidUpdate, UnsupportedFeature
+from floe.formats.arrow_models import ParquetAsArrow
 from floe.formats.model import WriteRequest
-from floe.formats.parquet.model import ParquetAsArrow
-from floe.formats.parquet.options import known_options
+from floe.formats.parquet.writer_options import known_options
 from floe.formats.rows import rows_to_batch
 from floe.spec.codecs.parquet_types import parquet_type
 from floe.spec.manifests.entries import DataFile, FileContent
@@ -35,7 +35,7 @@ from floe.spec.types import (
     StructType,
 )
 from floe.storage.memory import MemoryStorage
-from floe.testing.formats import SAMPLES
+from floe.testing.format_bench import SAMPLES
 
 MODEL = ParquetAsArrow()
 
@@ -238,7 +238,7 @@ def test_pages() -> None:
     )
     assert one != two
     assert opened(one).read() == opened(two).read()
-    with pytest.raises(InvalidUpdate, match="page version"):
+    with pytest.raises(InvalidUpdate, match=r"write\.parquet\.page-version must be one of v1, v2"):
         write(ROWS, [], properties={"write.parquet.page-version": "v3"})
 
 

@@ -16,8 +16,8 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.schema import Schema as TheirSchema
 
+from floe.formats.arrow_models import ParquetAsArrow
 from floe.formats.model import ReadRequest, WriteRequest
-from floe.formats.parquet.model import ParquetAsArrow
 from floe.formats.rows import rows_to_batch
 from floe.spec.manifests.entries import DataFile
 from floe.spec.schemas.schema import Schema
@@ -25,7 +25,7 @@ from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
 from floe.spec.types import DOUBLE, Field, ListType, MapType, StructType, Type
 from floe.storage.local import LocalStorage
 from floe.storage.memory import MemoryStorage
-from floe.testing.formats import SAMPLES
+from floe.testing.format_bench import SAMPLES
 
 MODEL = ParquetAsArrow()
 KNOWN = [

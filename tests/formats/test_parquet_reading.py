@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from floe.errors import CorruptFile, NoSuchFile, PathNotAllowed
+from floe.formats.arrow_models import ParquetAsArrow
 from floe.formats.arrow_types import FIELD_ID, arrow_schema
 from floe.formats.file_columns import file_fields
 from floe.formats.model import ReadRequest, WriteRequest
-from floe.formats.parquet import row_groups
-from floe.formats.parquet.model import ParquetAsArrow
+from floe.formats.parquet import reader
 from floe.formats.projection import Projection
 from floe.formats.rows import AsRows, rows_to_batch
 from floe.spec.expressions.binding import bind
@@ -260,13 +260,13 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> tuple[MemoryStorage, list[list[in
     )
     with MODEL.write(request) as file:
         file.write(rows_to_batch(WIDE, [wide_row(n) for n in range(1000)]))
-    runs = row_groups.runs
+    runs = reader.runs
 
     def spy(metadata: pq.FileMetaData, numbers: Iterable[int]) -> Iterator[list[int]]:
         chosen.append(list(numbers))
         return runs(metadata, chosen[-1])
 
-    monkeypatch.setattr("floe.formats.parquet.reading.runs", spy)
+    monkeypatch.setattr("floe.formats.parquet.reader.runs", spy)
     return storage, chosen
 
 

@@ -10,8 +10,8 @@ from floe.formats.position_deletes import read_deletion_vector
 from floe.formats.registry import default_registry
 from floe.spec.codecs.deletion_vectors import find_blob
 from floe.spec.codecs.puffin import THETA_SKETCH, Blob
-from floe.spec.manifests.checks import check_data_file
 from floe.spec.manifests.entries import DataFile, FileContent
+from floe.spec.manifests.manifest_checks import check_data_file
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import IDENTITY
 from floe.storage.local import LocalStorage

@@ -4,19 +4,16 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.formats.builders import ReadBuilder, data_writer
 from floe.formats.registry import default_registry
-from floe.spec.expressions.rows import compile_row_filter
+from floe.spec.expressions.row_evaluation import compile_row_filter
 from floe.spec.schemas.metadata_columns import POS
 from floe.spec.schemas.schema import Schema
 from floe.storage.memory import MemoryStorage
 from helpers.file_strategies import all_leaves, complete, evolved, files, has_timestamp, orc_holds, row_by_model, text
-from helpers.filter_strategies import SCHEMA as FILTER_SCHEMA
-from helpers.filter_strategies import filters, predicates, references
-from helpers.filter_strategies import rows as filter_rows
+from helpers.filter_strategies import SCHEMA as FILTER_SCHEMA, filters, predicates, references, rows as filter_rows
 
 FORMATS = default_registry()
 SMALL_PARTS = {"write.parquet.row-group-limit": "3", "write.orc.stripe-size-bytes": "100"}

@@ -8,19 +8,20 @@ from typing import Any, Self
 import pytest
 
 from floe.errors import InvalidInput, UnsupportedFeature
+from floe.formats.arrow_models import ParquetAsArrow
 from floe.formats.builders import ReadBuilder
 from floe.formats.model import FileAppender, FormatModel, ReadRequest, WriteRequest
-from floe.formats.parquet.model import ParquetAsArrow
 from floe.formats.registry import Registry, default_registry
 from floe.formats.rows import AsRows
 from floe.spec.expressions.dsl import col
-from floe.spec.expressions.rows import compile_row_filter
+from floe.spec.expressions.row_evaluation import compile_row_filter
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.schemas.metadata_columns import POS
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, STRING, Field
 from floe.storage.memory import MemoryStorage
-from floe.testing.formats import FormatBench, FormatConformance
+from floe.testing.format_bench import FormatBench
+from floe.testing.formats import FormatConformance
 
 SCHEMA = Schema((Field(1, "id", LONG), Field(2, "name", STRING)))
 

@@ -6,10 +6,9 @@ import uuid
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from floe.spec import types as t
-from floe.spec import values
-from floe.spec.schemas.column_resolution import SameForAll, resolve_columns
-from floe.spec.schemas.file_fields import FileField
+from floe.spec import types as t, values
+from floe.spec.schemas.column_projection import ConstantColumn, resolve_columns
+from floe.spec.schemas.name_mapping import FileField
 from floe.spec.schemas.promotion import promote_value
 from floe.spec.types import DecimalType, FixedType
 from floe.spec.values import civil_time
@@ -49,13 +48,13 @@ def read_rows(path, schema, **options):
 
 
 def _value(source, holder):
-    if isinstance(source, SameForAll):
+    if isinstance(source, ConstantColumn):
         return source.value
     return _inside(source, holder[source.column.name])
 
 
 def _inside(source, value):
-    if isinstance(source, SameForAll):
+    if isinstance(source, ConstantColumn):
         return source.value
     if value is None:
         return None

@@ -11,11 +11,9 @@ from floe.spec.manifests.entries import (
     FieldSummary,
     ManifestEntry,
     ManifestFile,
-    entry_status,
-    file_content,
-    file_format,
     manifest_content,
 )
+from helpers.manifest_rules import entry_status, file_content, file_format
 
 PREFIXES = ("file:///floe-corpus/", "file:/floe-corpus/", "/floe-corpus/")
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from floe.spec.codecs.variant_layout import split_variant
+from floe.spec.codecs.single_value import split_variant
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import DecimalType, Type
-from floe.spec.values.checks import map_items
 from floe.spec.values.civil_time import MICROS, NANOS, date_to_text, timestamp_to_text
+from floe.spec.values.value_checks import map_items
 from helpers.variants import canonical_variant
 
 

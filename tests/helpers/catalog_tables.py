@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 
 from floe.catalog.protocol import Catalog
 from floe.commit.pointer import Pointer, Proposal, TableState
-from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata
+from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import SetProperties
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, Field
 from floe.spec.views.view_metadata import SqlRepresentation, ViewHistoryEntry, ViewMetadata, ViewVersion
 from floe.storage.protocol import Data, Storage
-from floe.storage.wrapping import StorageWrapper
+from floe.storage.wrappers import StorageWrapper
 
 SCHEMA = Schema((Field(1, "id", LONG, required=True),))
 

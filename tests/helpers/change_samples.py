@@ -8,21 +8,15 @@ from dataclasses import dataclass
 from floe.commit.change import Change
 from floe.commit.loop import commit
 from floe.commit.operations.create import ReplaceTable, TableDefinition
+from floe.commit.operations.evolution import UpdateSchema, UpdateSortOrder, UpdateSpec, schema_update_of, spec_update_of
 from floe.commit.operations.expire import ExpireSnapshots, plan_for
-from floe.commit.operations.format_version import UpgradeTable
-from floe.commit.operations.location import UpdateLocation
-from floe.commit.operations.properties import UpdateProperties
+from floe.commit.operations.metadata_changes import UpdateLocation, UpdateProperties, UpdateStatistics, UpgradeTable
 from floe.commit.operations.refs import CreateRef, FastForward, MoveRef, RemoveRef, RenameRef, SetRetention
 from floe.commit.operations.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
-from floe.commit.operations.schema_update import UpdateSchema, schema_update_of
-from floe.commit.operations.sort_order import UpdateSortOrder
-from floe.commit.operations.spec_update import UpdateSpec, spec_update_of
-from floe.commit.operations.statistics import UpdateStatistics
 from floe.commit.pointer import Pointer, TableState
-from floe.spec.metadata.statistics import StatisticsFile
-from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.table_metadata import StatisticsFile, TableMetadata
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import build_order
+from floe.spec.sort_order import build_order
 from floe.spec.types import LONG, Field
 from helpers.pointers import LOCATION, loaded
 from helpers.small_snapshots import PutFiles, data_file

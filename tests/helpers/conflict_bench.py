@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from floe.commit.change import Attempt
+from floe.commit.change import Attempt, Isolation, Writes
+from floe.commit.conflicts.change_index import merge_vectors
 from floe.commit.conflicts.rules import check
-from floe.commit.conflicts.vector_merging import merge_vectors
-from floe.commit.footprint import Isolation, Writes
 from floe.errors import ConflictingChange
 from helpers.conflict_plans import Plan, Planner
 from helpers.conflict_table import FILES, OVERLAPS, ROOT, ROWS, TABLES, Broken, State, TableBench, scan

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
-from floe.commit.footprint import BLIND, Footprint, Reads, Writes
+from floe.commit.change import BLIND, Footprint, Reads, Writes
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import DataFile, FileContent

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from floe.commit.footprint import Footprint, Isolation, Reads, Writes
-from floe.spec.metadata.apply import apply
+from floe.commit.change import Footprint, Isolation, Reads, Writes
+from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.updates import LAST_ADDED, AddPartitionSpec, SetDefaultSpec
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from helpers.conflict_bench import Bench

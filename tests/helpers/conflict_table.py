@@ -12,22 +12,28 @@ from functools import cached_property
 from typing import NamedTuple
 
 from floe.avro.manifest_lists import write_manifest_list
-from floe.avro.manifest_writing import write_manifest
-from floe.commit.conflicts.window import WindowMemory
-from floe.commit.footprint import Writes
+from floe.avro.manifest_writer import write_manifest
+from floe.commit.change import Writes
+from floe.commit.conflicts.concurrent_commits import SnapshotCache
 from floe.spec.codecs.deletion_vectors import blob_of, deserialize
 from floe.spec.codecs.puffin import write_file
 from floe.spec.codecs.single_value import encode
-from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry, ManifestFile
+from floe.spec.manifests.entries import (
+    DataFile,
+    EntryStatus,
+    FileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    summarize_manifest,
+)
 from floe.spec.manifests.row_lineage import assign_first_row_ids
-from floe.spec.manifests.summary import summarize_manifest
-from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.metadata_builder import apply
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import AddSnapshot, SetSnapshotRef, UpgradeFormatVersion
-from floe.spec.partitioning.building import build_spec
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH, DELETE_POS
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import INT, LONG, STRING, Field
@@ -202,7 +208,7 @@ class State:
 
     metadata: TableMetadata
     files: dict[Place, Live]
-    memory: WindowMemory = field(default_factory=WindowMemory)
+    memory: SnapshotCache = field(default_factory=SnapshotCache)
 
     @property
     def head(self) -> int:

@@ -7,22 +7,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from floe.formats.arrow_values import to_values
-from floe.formats.avro_data.model import AvroAsArrow
-from floe.formats.orc.model import OrcAsArrow
-from floe.formats.parquet.model import ParquetAsArrow
+from floe.formats.arrow_arrays import to_values
+from floe.formats.arrow_models import AvroAsArrow, OrcAsArrow, ParquetAsArrow
 from floe.formats.registry import Registry
 from floe.plan.scan import plan_scan
-from floe.plan.snapshots import choose_snapshot, schema_for
+from floe.plan.snapshot_selection import choose_snapshot, schema_for
 from floe.plan.tasks import FileTask
 from floe.spec.codecs import deletion_vectors
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.expression_json import expression_from_json
 from floe.spec.manifests.entries import DataFile
-from floe.spec.schemas.column_projection import select
-from floe.spec.schemas.column_resolution import identity_values
+from floe.spec.properties import NAME_MAPPING
+from floe.spec.schemas.column_projection import identity_values, select
 from floe.spec.schemas.metadata_columns import FILE, PARTITION_ID, POS, SPEC_ID, position_delete_schema
-from floe.spec.schemas.name_mapping import NAME_MAPPING_PROPERTY, parse_name_mapping
+from floe.spec.schemas.name_mapping import parse_name_mapping
 from floe.spec.schemas.schema import Schema
 from helpers.canonical import canonical_rows
 from helpers.corpus_tables import CorpusTable
@@ -89,7 +87,7 @@ def _field(table: CorpusTable, field_id: int) -> Any:
 
 def _read(table: CorpusTable, task: FileTask, wanted: Schema, where: Any, schema: Schema) -> Iterator[pa.RecordBatch]:
     file = task.file
-    mapping = table.metadata.properties.get(NAME_MAPPING_PROPERTY)
+    mapping = table.metadata.properties.get(NAME_MAPPING.name)
     constants = identity_values(task.spec.fields, file.partition)
     reading = (
         FORMATS.read(file.file_format, "arrow", table.storage, file.file_path)

@@ -10,8 +10,8 @@ import floe
 from floe import Table
 from floe.plan.tasks import FileTask
 from floe.spec.expressions.expression_json import expression_from_json
+from floe.spec.properties import NAME_MAPPING
 from floe.spec.schemas.metadata_columns import is_metadata_column
-from floe.spec.schemas.name_mapping import NAME_MAPPING_PROPERTY
 from floe.spec.schemas.schema import Schema
 from floe.table.scan import Scan
 from helpers.corpus import expected
@@ -108,7 +108,7 @@ def _of_the_query(table: Table, scan: Scan, query: dict[str, Any]) -> Iterator[s
         yield "nested types"
     if "variant" in types:
         yield "variants"
-    if NAME_MAPPING_PROPERTY in table.properties:
+    if NAME_MAPPING.name in table.properties:
         yield "name mapping"
 
 

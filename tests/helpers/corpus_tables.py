@@ -8,8 +8,8 @@ from typing import Any
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import parse
 from floe.storage.local import LocalStorage
-from floe.storage.prefix_map import PrefixMap
 from floe.storage.protocol import Storage
+from floe.storage.wrappers import PrefixMap
 from helpers.corpus import expected
 
 PREFIX = "/floe-corpus/"

@@ -8,7 +8,7 @@ from typing import Any
 from floe import Lake, Table
 from floe.catalog.protocol import Capability
 from floe.spec.manifests.entries import DataFile
-from floe.spec.metadata.statistics import StatisticsFile
+from floe.spec.metadata.table_metadata import StatisticsFile
 from floe.storage.environment import deterministic_environment
 from floe.storage.protocol import Storage
 from helpers.fault_files import COLUMNS, DAY, put_data, put_equality, put_positions, put_vector

@@ -10,8 +10,15 @@ from floe.catalog.protocol import Catalog
 from floe.errors import CommitStateUnknown, FloeError
 from floe.storage.environment import deterministic_environment
 from floe.storage.protocol import Storage
-from floe.testing.catalog_faults import CATALOG_CHANGES, CATALOG_SWAPS, FaultyCatalog
-from floe.testing.faults import Call, Fault, FaultyStorage, SimulatedCrash
+from floe.testing.faults import (
+    CATALOG_CHANGES,
+    CATALOG_SWAPS,
+    Call,
+    Fault,
+    FaultyCatalog,
+    FaultyStorage,
+    SimulatedCrash,
+)
 from helpers.fault_files import COLUMNS, DAY, put_data
 from helpers.fault_operations import FOLDER, HOUR_MS, START_MS, Files, Operation, build
 from helpers.fault_worlds import Content, Statements, World

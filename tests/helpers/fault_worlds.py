@@ -15,11 +15,11 @@ from typing import Any
 
 import psycopg
 
-from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
+from floe.catalog.file_system.catalog import FileSystemCatalog
 from floe.catalog.memory import MemoryCatalog
 from floe.catalog.protocol import Catalog
+from floe.catalog.sql.catalog import SqlCatalog
 from floe.catalog.sql.postgres import PostgresDatabase
-from floe.catalog.sql.sql_catalog import SqlCatalog
 from floe.catalog.sql.sqlite import SqliteDatabase
 from floe.catalog.sql.uri import PostgresUri, parse_sql_uri
 from floe.storage.environment import Environment

@@ -7,8 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from floe.spec.schemas.schema import Schema
-from floe.spec.schemas.schema_fields import with_children
+from floe.spec.schemas.schema import Schema, with_children
 from floe.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, STRING, TIMESTAMP, DecimalType, Field, StructType, Type
 from helpers.schema_strategies import LEAVES_V3, schemas
 from helpers.value_strategies import values_of

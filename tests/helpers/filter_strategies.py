@@ -11,9 +11,8 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from floe.spec import types as t
-from floe.spec.codecs.bounds import truncate_lower, truncate_upper
 from floe.spec.codecs.ordering import sort_key
-from floe.spec.codecs.single_value import encode
+from floe.spec.codecs.single_value import encode, truncate_lower, truncate_upper
 from floe.spec.expressions.nodes import (
     FALSE,
     TRUE,

@@ -15,7 +15,7 @@ from typing import Any
 
 from floe import Lake, Table
 from floe.spec.codecs import puffin
-from floe.spec.metadata.statistics import BlobMetadata, StatisticsFile
+from floe.spec.metadata.table_metadata import BlobMetadata, StatisticsFile
 from helpers.table_maker import COLUMNS, Made, Maker, new_rows
 from helpers.table_rows import Rows
 

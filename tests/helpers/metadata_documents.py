@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from floe.spec.metadata.json_reader import Limits
+from floe.spec.json_reader import Limits
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import parse
 

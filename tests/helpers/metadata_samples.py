@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.metadata_builder import apply
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import AddSnapshot, SetSnapshotRef, TableUpdate
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec

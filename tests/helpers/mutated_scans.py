@@ -21,14 +21,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 import floe
-from floe.arrow.importing import import_files
-from floe.arrow.reading.tasks import TaskReader
-from floe.cli.work.sources import open_source
-from floe.cli.work.text_sources import TextOptions
+from floe.arrow.file_import import import_files
+from floe.arrow.reading.task_reader import TaskReader
+from floe.cli.input_files import open_file
+from floe.cli.input_text import TextOptions
 from floe.errors import FloeError
-from floe.formats.parquet.compact_thrift import Value, read_struct, write_struct
-from floe.formats.writers.equality_deletes import write_equality_deletes
-from floe.formats.writers.target import WriteTarget
+from floe.formats.parquet.footer import Value, read_struct, write_struct
+from floe.formats.writers.delete_files import write_equality_deletes
+from floe.formats.writers.write_target import WriteTarget
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.manifests.entries import DataFile
 
@@ -273,7 +273,7 @@ def _imported(table: floe.Table, location: str) -> None:
 
 
 def _loaded(location: str) -> int:
-    source = open_source(location, None, None, TextOptions())
+    source = open_file(location, None, None, TextOptions())
     try:
         return sum(batch.num_rows for batch in source.batches)
     finally:

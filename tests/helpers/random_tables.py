@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from floe.spec.expressions.nodes import TRUE, Expression
-from floe.spec.expressions.rows import compile_row_filter, compile_tuple_filter
+from floe.spec.expressions.row_evaluation import compile_row_filter, compile_tuple_filter
 from floe.spec.manifests.delete_scope import deletes_for, partition_key
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionField, PartitionSpec, partition_value_fn
 from floe.spec.partitioning.transforms import DAY, IDENTITY, VOID, Bucket, Truncate
 from floe.spec.pruning import metrics_filter
-from floe.spec.pruning.projection import inclusive, partition_schema
+from floe.spec.pruning.projection import inclusive_projection, partition_schema
 from floe.spec.pruning.residuals import compile_residual
 from helpers.filter_strategies import SCHEMA, exact_metrics, pool, safe_rows, value_in
 from helpers.planned_tables import TableMaker
@@ -178,7 +178,7 @@ def naive_plan(table: RandomTable, bound: Expression) -> dict[str, NaivePlan]:
     for entry in table.data:
         file = entry.data_file
         spec = SPECS[file.spec_id]
-        in_partition = compile_tuple_filter(inclusive(bound, spec, SCHEMA), partition_schema(spec, SCHEMA))
+        in_partition = compile_tuple_filter(inclusive_projection(bound, spec, SCHEMA), partition_schema(spec, SCHEMA))
         if not entry.is_live or not in_partition(file.partition) or (bound != TRUE and not might(file)):
             continue
         residual = compile_residual(bound, spec, SCHEMA)(file.partition)

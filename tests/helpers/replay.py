@@ -5,16 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from floe.avro.snapshot_manifests import snapshot_manifests
+from floe.avro.manifest_reader import read_snapshot_manifests
 from floe.errors import NoSuchFile
 from floe.spec.manifests.entries import EntryStatus, ManifestEntry
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import parse
 from floe.storage.local import LocalStorage
 from floe.storage.memory import MemoryStorage
-from floe.storage.prefix_map import PrefixMap
+from floe.storage.wrappers import PrefixMap
 from helpers.corpus import expected
 from helpers.tables import Box
 
@@ -64,7 +63,7 @@ def java_commits(corpus_dir: Path, table: str) -> Iterator[JavaCommit]:
             continue
         before = _before(metadata, snapshot)
         box = Box(before, storage)
-        entries = [e for m in snapshot_manifests(snapshot, storage) for e in box.columns(m).entries()]
+        entries = [e for m in read_snapshot_manifests(snapshot, storage) for e in box.columns(m).entries()]
         yield JavaCommit(snapshot, before, entries, corpus_dir)
 
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema as PyIcebergSchema
 
 from floe.spec import types as t
-from floe.spec.schemas.schema import Schema, assign_fresh_ids
-from floe.spec.schemas.schema_fields import with_children
+from floe.spec.schemas.schema import Schema, assign_fresh_ids, with_children
 from floe.spec.schemas.schema_json import schema_to_json
 from floe.spec.types import DecimalType, Field, FixedType, ListType, MapType, StructType
 

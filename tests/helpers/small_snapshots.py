@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 
 from floe.avro.manifest_lists import read_manifest_list, write_manifest_list
-from floe.avro.manifest_writing import write_manifest
-from floe.avro.manifests import read_manifest
+from floe.avro.manifest_reader import read_manifest
+from floe.avro.manifest_writer import write_manifest
 from floe.commit.change import Attempt
 from floe.spec.manifests.entries import (
     DataFile,
@@ -19,10 +19,9 @@ from floe.spec.manifests.entries import (
     ManifestContent,
     ManifestEntry,
     ManifestFile,
+    summarize_manifest,
 )
-from floe.spec.manifests.summary import summarize_manifest
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import AddSnapshot, SetSnapshotRef, TableUpdate
 from floe.spec.types import StructType

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from floe.avro.manifest_lists import write_manifest_list
-from floe.avro.manifest_writing import write_manifest
-from floe.spec.manifests.entries import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
-from floe.spec.manifests.summary import summarize_partitions
+from floe.avro.manifest_writer import write_manifest
+from floe.spec.manifests.entries import EntryStatus, ManifestContent, ManifestEntry, ManifestFile, summarize_partitions
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.partition_spec import PartitionSpec

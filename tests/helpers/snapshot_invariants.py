@@ -3,8 +3,7 @@
 from collections import Counter
 
 from floe.spec.manifests.delete_scope import partition_key
-from floe.spec.manifests.entries import EntryStatus, ManifestContent, ManifestEntry
-from floe.spec.manifests.summary import summarize_manifest
+from floe.spec.manifests.entries import EntryStatus, ManifestContent, ManifestEntry, summarize_manifest
 from floe.spec.metadata.snapshots import Snapshot
 from helpers.tables import Box, name_of
 

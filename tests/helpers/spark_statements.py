@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from floe import Table
+from floe.commit.target import TableTarget
 from helpers.spark import Spark
 
 COW, MOR = "copy-on-write", "merge-on-read"
@@ -65,14 +66,14 @@ class Meanwhile:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.todo: list[Any] = []
-        before = Table._do_all
+        before = TableTarget.commit
 
-        def commit(table: Table, *arguments: Any) -> Any:
+        def commit(target: TableTarget, *arguments: Any) -> Any:
             if self.todo:
                 self.todo.pop()()
-            return before(table, *arguments)
+            return before(target, *arguments)
 
-        monkeypatch.setattr(Table, "_do_all", commit)
+        monkeypatch.setattr(TableTarget, "commit", commit)
 
     def __call__(self, *todo: Any) -> None:
         self.todo = list(reversed(todo))

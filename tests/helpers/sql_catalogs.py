@@ -10,11 +10,11 @@ import psycopg
 
 from floe.catalog.identifiers import Identifier
 from floe.catalog.metadata_files import read_metadata
-from floe.catalog.sql.sql_catalog import SqlCatalog
-from floe.catalog.sql.sql_pointer import SqlPointer
+from floe.catalog.sql.catalog import SqlCatalog
+from floe.catalog.sql.pointer import SqlPointer
 from floe.commit.pointer import Proposal, TableState
-from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata
+from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.updates import SetProperties
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, STRING, Field

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from floe import Table
-from floe.arrow.writing import write_rows
+from floe.arrow.writer import write_rows
 from floe.formats.writers import WriteTarget
 from helpers import row_model
 from helpers.row_model import Aim, Kind, Row, Rows

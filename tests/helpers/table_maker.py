@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from floe import Lake, Table
-from floe.arrow.writing import write_rows
-from floe.formats.arrow_transforms import apply as transform_array
+from floe.arrow.writer import write_rows
+from floe.formats.arrow_transforms import transform_array
 from floe.formats.arrow_types import arrow_schema
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.write_target import WriteTarget
 from floe.spec import values
 from floe.spec.codecs import single_value
 from floe.spec.manifests.entries import DataFile, FileContent

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from floe.avro.manifests import ManifestColumns, read_manifest
-from floe.avro.snapshot_manifests import snapshot_manifests
+from floe.avro.manifest_columns import ManifestColumns
+from floe.avro.manifest_reader import read_manifest, read_snapshot_manifests
 from floe.commit.change import Attempt, Change
 from floe.spec.codecs.single_value import encode
 from floe.spec.manifests.entries import DataFile, FileContent, ManifestEntry, ManifestFile
-from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata
+from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import serialize
 from floe.spec.metadata.updates import TableUpdate
-from floe.spec.partitioning.building import build_spec
 from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import INT, LONG, STRING, Field
 from floe.storage.environment import Environment, deterministic_environment
@@ -92,7 +92,7 @@ class Box:
 
     def manifests(self, snapshot: Snapshot | None = None) -> list[ManifestFile]:
         """The manifests of a snapshot, of the current one by default."""
-        return snapshot_manifests(snapshot or self.head(), self.storage)
+        return read_snapshot_manifests(snapshot or self.head(), self.storage)
 
     def columns(self, manifest: ManifestFile) -> ManifestColumns:
         """The entries of a manifest."""

@@ -1,7 +1,6 @@
 """Transforms for tests: every allowed pair of transform and type, and PyIceberg's view of both."""
 
-from pyiceberg import transforms as py
-from pyiceberg import types as pt
+from pyiceberg import transforms as py, types as pt
 
 from floe.spec import types as t
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from floe.spec.metadata.encryption import EncryptionKey
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.metadata.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
+from floe.spec.metadata.table_metadata import BlobMetadata, EncryptionKey, PartitionStatisticsFile, StatisticsFile
 from floe.spec.metadata.updates import (
     AddEncryptionKey,
     AddPartitionSpec,
@@ -35,7 +33,7 @@ from floe.spec.metadata.updates import (
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY, IDENTITY
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
+from floe.spec.sort_order import NullOrder, SortDirection, SortField, SortOrder
 from floe.spec.types import LONG, Field
 from helpers.metadata_samples import LOCATION, UUID
 

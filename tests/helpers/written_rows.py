@@ -6,12 +6,12 @@ from typing import Any
 import pyarrow as pa
 
 from floe.formats.registry import default_registry
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.write_target import WriteTarget
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.creation import new_table_metadata
-from floe.spec.partitioning.building import build_spec
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import build_order
+from floe.spec.sort_order import build_order
 from floe.storage.environment import deterministic_environment
 from floe.storage.memory import MemoryStorage
 from floe.storage.protocol import Storage

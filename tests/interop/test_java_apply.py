@@ -7,27 +7,29 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import FloeError
 from floe.spec import types as t
 from floe.spec.metadata import updates as u
-from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata, replace_table
-from floe.spec.metadata.encryption import EncryptionKey
-from floe.spec.metadata.logs import SnapshotLogEntry
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.metadata.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
-from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.metadata_builder import apply
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
+from floe.spec.metadata.table_metadata import (
+    BlobMetadata,
+    EncryptionKey,
+    PartitionStatisticsFile,
+    SnapshotLogEntry,
+    StatisticsFile,
+    TableMetadata,
+)
 from floe.spec.metadata.table_metadata_json import parse, serialize
-from floe.spec.metadata.updates_json import updates_to_json
+from floe.spec.metadata.updates import updates_to_json
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, spec_to_json
 from floe.spec.partitioning.transforms import DAY, IDENTITY, VOID, YEAR, Bucket
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_to_json
-from floe.spec.sorting import NullOrder, SortDirection, SortField, SortOrder, order_to_json
+from floe.spec.sort_order import NullOrder, SortDirection, SortField, SortOrder, order_to_json
 from floe.spec.types import DecimalType, Field, StructType
 from helpers.java_oracle import Answer, Difference, ask, ask_all, explained
 from helpers.metadata_samples import LOCATION, MINUTE_MS, OTHER_UUID, START_MS, UUID, commit, table

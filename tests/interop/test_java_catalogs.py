@@ -7,7 +7,7 @@ import pytest
 from floe import errors
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, spec_to_json
 from floe.spec.schemas.schema_json import schema_to_json
-from floe.table.ddl import parse_columns
+from floe.sql.columns import parse_columns
 from helpers.java_catalogs import JavaCatalogs, Shared
 from helpers.made_tables import KINDS
 from helpers.table_maker import Made, Maker, plain

@@ -291,7 +291,7 @@ class Interrupted(WrappedPointer):
 
 def interrupted(table: Table, meanwhile: Callable[[], object]) -> tuple[Table, Interrupted]:
     """The same table, whose next commit is interrupted."""
-    pointer = Interrupted(table._pointer, meanwhile)
+    pointer = Interrupted(table.commit_target.pointer, meanwhile)
     return Table.load(pointer), pointer
 
 

@@ -8,22 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from floe.formats.registry import default_registry
 from floe.spec import types as t
 from floe.spec.expressions.binding import bind
-from floe.spec.expressions.parser import parse_filter
 from floe.spec.manifests.entries import DataFile
 from floe.spec.schemas.metadata_columns import position_delete_schema
 from floe.spec.schemas.name_mapping import mapping_from_schema
 from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import Field, ListType, StructType, Type
 from floe.spec.values.civil_time import timestamp_to_text
+from floe.sql.filters import parse_filter
 from floe.storage.local import LocalStorage
-from floe.testing._formats_imported import WITHOUT_IDS
-from floe.testing.formats import SAMPLES
+from floe.testing.format_bench import SAMPLES, WITHOUT_IDS
 from helpers.file_strategies import (
     PROMOTIONS,
     Allowed,

@@ -13,8 +13,8 @@ import pytest
 from floe.formats.arrow_types import arrow_schema
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.expression_json import expression_to_json
-from floe.spec.expressions.parser import parse_filter
 from floe.spec.schemas.schema_json import schema_from_json
+from floe.sql.filters import parse_filter
 from helpers.canonical import canonical_rows
 from helpers.engine_lives import FILE_FORMATS, KINDS, PARTITIONINGS, Life, Rows, live
 from helpers.java_catalogs import JavaCatalogs, Shared

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
+from floe.catalog.file_system.catalog import FileSystemCatalog
 from helpers.catalog_tables import a_view, change, create, load
 
 pytestmark = [

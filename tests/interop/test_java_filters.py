@@ -14,25 +14,15 @@ from functools import cached_property
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidValue
 from floe.spec import types as t
 from floe.spec.codecs.single_value_json import to_json
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.expression_json import expression_from_json, expression_to_json
-from floe.spec.expressions.nodes import (
-    And,
-    BoundPredicate,
-    BoundReference,
-    BoundTransform,
-    Expression,
-    Not,
-    Op,
-    Or,
-)
-from floe.spec.expressions.rows import compile_row_filter, compile_tuple_filter
+from floe.spec.expressions.nodes import And, BoundPredicate, BoundReference, BoundTransform, Expression, Not, Op, Or
+from floe.spec.expressions.row_evaluation import compile_row_filter, compile_tuple_filter
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, spec_to_json
 from floe.spec.partitioning.transforms import (
     DAY,
@@ -50,7 +40,7 @@ from floe.spec.partitioning.transforms import (
     Void,
 )
 from floe.spec.pruning.metrics_filter import might_match, must_match
-from floe.spec.pruning.projection import inclusive, partition_schema, strict
+from floe.spec.pruning.projection import inclusive_projection, partition_schema, strict_projection
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_to_json
 from floe.spec.types import DecimalType, Field, Type
@@ -265,17 +255,17 @@ def test_projections(ask_java: AskJava, transform: Transform, type_: Type) -> No
     ]
     answers = iter(ask_all(ask_java, calls))
     for test in tests:
-        for project in (inclusive, strict):
+        for project in (inclusive_projection, strict_projection):
             answer = next(answers)
             if answer.refused:
                 assert nanos_in_set(test), f"{test}: {answer}"
                 continue
             projected = project(test, spec, schema)
             ours = compile_tuple_filter(projected, partition_schema(spec, schema))
-            check_soundness(test, transform, ours, project is strict)
+            check_soundness(test, transform, ours, project is strict_projection)
             for value, theirs in zip([*values, None], answer.json(), strict=False):
                 if ours((value,)) != theirs:
-                    way = "tighter" if theirs == (project is inclusive) else "looser"
+                    way = "tighter" if theirs == (project is inclusive_projection) else "looser"
                     meant = is_meant(PARTITION_DIFFERENCES, Partition(transform, test, value), way)
                     assert meant, f"{test} became {projected}: {way} than Java for {value!r}"
 
@@ -349,7 +339,7 @@ def test_projections_of_whole_filters(ask_java: AskJava, seed: int) -> None:
     answers = iter(ask_all(ask_java, calls))
     for filter_ in filters:
         bound = bind(filter_, PLAIN)
-        for project in (inclusive, strict):
+        for project in (inclusive_projection, strict_projection):
             ours = compile_tuple_filter(project(bound, spec, PLAIN), partition_schema(spec, PLAIN))
             assert [ours(values) for values in tuples] == next(answers).json(), f"{filter_} by {spec}"
 

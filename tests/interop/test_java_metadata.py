@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from floe.spec.metadata.table_metadata_json import parse, serialize
-from floe.spec.views.view_metadata_json import parse_view, serialize_view
+from floe.spec.views.view_metadata import parse_view, serialize_view
 from helpers.corpus import metadata_files, table_names
 
 pytestmark = pytest.mark.interop

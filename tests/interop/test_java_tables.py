@@ -15,10 +15,10 @@ from floe.errors import NoSuchColumn
 from floe.formats.arrow_types import arrow_schema
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.expression_json import expression_to_json
-from floe.spec.expressions.parser import parse_filter
 from floe.spec.metadata.table_metadata_json import metadata_to_json
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_from_json
+from floe.sql.filters import parse_filter
 from helpers.canonical import canonical_rows
 from helpers.java_catalogs import JavaCatalogs, made_ids
 from helpers.made_tables import KINDS

@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.table import StaticTable
-from pyiceberg.table import Table as PyIcebergTable
+from pyiceberg.table import StaticTable, Table as PyIcebergTable
 
 import floe
 from floe import Lake

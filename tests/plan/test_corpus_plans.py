@@ -13,6 +13,7 @@ from floe.spec.expressions.expression_json import expression_from_json
 from floe.spec.expressions.nodes import TRUE
 from helpers.corpus import expected, table_names
 from helpers.corpus_tables import open_table
+from helpers.manifest_rules import without_metrics
 
 TABLES = table_names(without=("invalid", "odd", "view"))
 SETTLED_HERE = {"del_spec_evolution", "part_day", "part_times_v1", "part_truncate_wide"}
@@ -128,4 +129,4 @@ def test_metrics_are_kept_when_asked_for(corpus_dir, name):
         ):
             wanted = {i: value for i, value in (getattr(whole, key) or {}).items() if i in (1, 3)}
             assert (getattr(part, key) or {}) == wanted
-    assert [file.without_metrics() for file in everything] == nothing
+    assert [without_metrics(file) for file in everything] == nothing

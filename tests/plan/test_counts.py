@@ -5,15 +5,14 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidInput
 from floe.plan.counts import count_rows, count_values, value_range
 from floe.plan.scan import plan_scan
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.nodes import TRUE
-from floe.spec.expressions.rows import compile_row_filter
+from floe.spec.expressions.row_evaluation import compile_row_filter
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import BOOLEAN, DOUBLE, INT, STRING, DecimalType, Field
@@ -21,9 +20,7 @@ from helpers.corpus import table_names
 from helpers.corpus_tables import open_table
 from helpers.filter_strategies import filters, predicates, references, value_in
 from helpers.planned_tables import added, data_file, existing, table_of
-from helpers.random_tables import DECIMAL, IDS, TEXT, random_table
-from helpers.random_tables import DOUBLE as X
-from helpers.random_tables import INT as N
+from helpers.random_tables import DECIMAL, DOUBLE as X, IDS, INT as N, TEXT, random_table
 
 TABLES = table_names(without=("invalid", "odd", "view"))
 

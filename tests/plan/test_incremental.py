@@ -6,10 +6,10 @@ import pytest
 
 from floe.errors import InvalidInput, NoSuchRef, NoSuchSnapshot
 from floe.plan.changelog import AddedRows, DeletedFile, DeletedRows, plan_changelog
-from floe.plan.incremental import plan_appends
+from floe.plan.scan import plan_appends
 from floe.spec.expressions.dsl import col
 from floe.spec.manifests.entries import DataFile, FileContent
-from floe.spec.metadata.refs import SnapshotRef
+from floe.spec.metadata.snapshots import SnapshotRef
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import IDENTITY
 from floe.spec.schemas.schema import Schema

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from floe.errors import CorruptFile, InvalidInput, NoSuchFile, UnsupportedFeature
-from floe.plan.manifest_lists import manifests_of_snapshot
-from floe.plan.reading import GROUP_BYTES, manifest_groups, read_in_groups
+from floe.plan.manifests import GROUP_BYTES, group_manifests, manifests_of_snapshot, read_manifest_groups
 from floe.plan.scan import plan_scan
 from floe.spec.manifests.entries import ManifestContent, ManifestFile
 from floe.spec.metadata.snapshots import Snapshot
@@ -74,26 +73,26 @@ SMALL = ManifestFile("m", 1000, 0)
 
 def test_small_manifests_are_grouped_up_to_some_megabytes():
     sizes = [GROUP_BYTES // 3] * 7
-    groups = list(manifest_groups([replace(SMALL, manifest_length=size) for size in sizes]))
+    groups = list(group_manifests([replace(SMALL, manifest_length=size) for size in sizes]))
     assert [len(group) for group in groups] == [3, 3, 1]
 
 
 def test_groups_have_one_spec_and_one_content():
     other = replace(SMALL, partition_spec_id=1)
     deletes = replace(SMALL, content=ManifestContent.DELETES)
-    assert [len(g) for g in manifest_groups([SMALL, SMALL, other, other, SMALL, deletes])] == [2, 2, 1, 1]
+    assert [len(g) for g in group_manifests([SMALL, SMALL, other, other, SMALL, deletes])] == [2, 2, 1, 1]
 
 
 def test_lengths_that_lie_still_make_groups():
-    assert sum(len(g) for g in manifest_groups([replace(SMALL, manifest_length=0)] * 1000)) == 1000
-    assert max(len(g) for g in manifest_groups([replace(SMALL, manifest_length=0)] * 1000)) < 500
+    assert sum(len(g) for g in group_manifests([replace(SMALL, manifest_length=0)] * 1000)) == 1000
+    assert max(len(g) for g in group_manifests([replace(SMALL, manifest_length=0)] * 1000)) < 500
 
 
 @pytest.mark.parametrize("workers", [1, 2, None])
 def test_results_come_in_the_order_of_the_manifests(workers):
     maker = TableMaker(SCHEMA)
     manifests = [maker.manifest([added(data_file(f"f{n}"))], snapshot=1, number=1) for n in range(600)]
-    found = read_in_groups(
+    found = read_manifest_groups(
         maker.storage,
         manifests,
         lambda columns: [path.decode() for path in columns.file_path.to_list()],
@@ -105,4 +104,4 @@ def test_results_come_in_the_order_of_the_manifests(workers):
 
 def test_at_least_one_worker():
     with pytest.raises(InvalidInput, match="at least one worker"):
-        list(read_in_groups(TableMaker(SCHEMA).storage, [], len, types={}, workers=0))
+        list(read_manifest_groups(TableMaker(SCHEMA).storage, [], len, types={}, workers=0))

@@ -1,11 +1,10 @@
 """Plans of random tables beside a planner that takes one file, one rule after another."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.plan.scan import plan_scan
 from floe.spec.expressions.nodes import TRUE
-from floe.spec.expressions.rows import compile_row_filter
+from floe.spec.expressions.row_evaluation import compile_row_filter
 from helpers.filter_strategies import filters, predicates, references
 from helpers.random_tables import IDS, deletes_a_row, naive_plan, random_table
 

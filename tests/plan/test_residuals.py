@@ -1,13 +1,12 @@
 """Residuals in columns beside the rules for one partition tuple."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from floe.plan.residuals import Residuals
+from floe.plan.file_selection import Residuals
 from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Op, or_
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, partition_value_fn
 from floe.spec.partitioning.transforms import IDENTITY, Bucket, Truncate
-from floe.spec.pruning.columnar_rows import column_of
+from floe.spec.pruning.column_evaluation import make_column
 from floe.spec.pruning.residuals import compile_residual
 from helpers.filter_strategies import SCHEMA, filters, pool, predicates, references, safe_rows
 from helpers.random_tables import IDS, SPECS
@@ -15,7 +14,7 @@ from helpers.random_tables import IDS, SPECS
 
 def codes_of(bound, spec, tuples):
     fields = spec.partition_type(SCHEMA).fields
-    columns = {field.id: column_of(field.type, [t[n] for t in tuples]) for n, field in enumerate(fields)}
+    columns = {field.id: make_column(field.type, [t[n] for t in tuples]) for n, field in enumerate(fields)}
     residuals = Residuals(bound)
     codes = residuals.under(spec, SCHEMA).codes(columns.__getitem__, len(tuples))
     found = [0] * len(tuples) if codes is None else codes.tolist()

@@ -3,8 +3,8 @@
 import pytest
 
 from floe.errors import InvalidInput, NoSuchRef, NoSuchSnapshot
-from floe.plan.snapshots import choose_snapshot, schema_for
-from floe.spec.values.civil_time import millis_text
+from floe.plan.snapshot_selection import choose_snapshot, schema_for
+from floe.spec.values.civil_time import millis_to_text
 from helpers.corpus import table_names
 from helpers.corpus_tables import open_table
 
@@ -40,7 +40,7 @@ def test_time_travel_follows_the_log_not_the_parents(corpus_dir):
 def test_time_before_the_first_snapshot(corpus_dir):
     metadata = open_table(corpus_dir, "v2_basic").metadata
     first = min(entry.timestamp_ms for entry in metadata.snapshot_log)
-    with pytest.raises(NoSuchSnapshot, match=f"begins at {millis_text(first)}"):
+    with pytest.raises(NoSuchSnapshot, match=f"begins at {millis_to_text(first)}"):
         choose_snapshot(metadata, as_of_ms=first - 1)
     assert choose_snapshot(metadata, as_of_ms=first) is not None
 

@@ -7,8 +7,15 @@ import pytest
 
 from floe.errors import InvalidInput, InvalidUpdate
 from floe.plan.scan import plan_scan
-from floe.plan.splits import SplitSettings, adjusted_split_size, pack, pack_tasks, split_settings, split_task
-from floe.plan.tasks import FileTask
+from floe.plan.tasks import (
+    FileTask,
+    SplitSettings,
+    adjusted_split_size,
+    pack_bins,
+    pack_tasks,
+    split_settings,
+    split_task,
+)
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry
 from floe.spec.partitioning.partition_spec import UNPARTITIONED
 from floe.spec.schemas.schema import Schema
@@ -72,22 +79,22 @@ def test_rows_of_a_stretch_are_estimated_by_its_share():
 
 
 def test_the_first_bin_with_room_takes_an_item():
-    assert list(pack([4, 5, 3, 1], int, 8, 10)) == [[4, 3, 1], [5]]
+    assert list(pack_bins([4, 5, 3, 1], int, 8, 10)) == [[4, 3, 1], [5]]
 
 
 def test_the_heaviest_bin_is_closed_when_too_many_are_open():
     """Three bins [5] [7] [6] with a lookback of 2: the one of 7 goes out, and 1 then finds the first."""
-    assert list(pack([5, 7, 6, 1], int, 8, 2)) == [[7], [5, 1], [6]]
+    assert list(pack_bins([5, 7, 6, 1], int, 8, 2)) == [[7], [5, 1], [6]]
 
 
 def test_of_equally_heavy_bins_the_first_is_closed():
-    closed, *_ = pack([(5, "a"), (5, "b"), (5, "c")], lambda item: item[0], 8, 2)
+    closed, *_ = pack_bins([(5, "a"), (5, "b"), (5, "c")], lambda item: item[0], 8, 2)
     assert closed == [(5, "a")]
 
 
 def test_an_item_beyond_the_target_is_alone():
-    assert list(pack([100, 1], int, 8, 10)) == [[100], [1]]
-    assert list(pack([], int, 8, 10)) == []
+    assert list(pack_bins([100, 1], int, 8, 10)) == [[100], [1]]
+    assert list(pack_bins([], int, 8, 10)) == []
 
 
 def weights(settings, *tasks):

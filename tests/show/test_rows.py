@@ -6,16 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
 from floe.formats.rows import rows_to_batch
-from floe.show.cells import cell_texts, value_text
-from floe.show.rows import RowStyle, row_lines
-from floe.show.styles import Paint
+from floe.show.rows import RowStyle, cell_texts, row_lines, value_text
+from floe.show.terminal import Paint
 from floe.spec.schemas.schema import Schema
-from floe.table.ddl import parse_column_type, parse_columns
+from floe.sql.columns import parse_column_type, parse_columns
 
 
 def lines(schema: Schema, rows: list[dict[str, Any]], **style: Any) -> list[str]:

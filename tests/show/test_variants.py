@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from floe.errors import CorruptFile
-from floe.show.variant_values import variant_value
+from floe.formats.variant_values import variant_value
 from helpers.variants import canonical_variant
 
 

@@ -21,28 +21,18 @@ from pyspark.errors import (
 )
 
 from floe.errors import CommitConflict, InvalidInput, UnsupportedFeature
-from floe.spark.bridge.interfaces import (
-    catalogs,
-    commands,
-    functions,
-    java_functions,
-    procedures,
-    row_level,
-    scans,
-    streams,
-    tables,
-    writes,
-)
+from floe.spark.bridge import proxies
+from floe.spark.bridge.interfaces import catalog, read, write
 from floe.spark.bridge.jvm import Jvm, Once, jvm_of
-from floe.spark.bridge.partitioned_files import FileParts, partitioned_files
+from floe.spark.bridge.parquet_readers import FileParts, partitioned_files
 from floe.spark.bridge.proxies import Proxy, proxy_of
-from floe.spark.scan.splits import urls_of
+from floe.spark.read.splits import urls_of
 from floe.storage.local import LocalStorage
 from helpers.spark import Spark
 
 INTERFACES = [
     value
-    for module in (catalogs, commands, java_functions, procedures, functions, row_level, tables, scans, streams, writes)
+    for module in (catalog, write, proxies, catalog, catalog, write, read, read, read, write)
     for _, value in inspect.getmembers(module, inspect.isclass)
     if issubclass(value, Proxy) and "interface" in vars(value)
 ]
@@ -64,7 +54,7 @@ def test_a_class_has_every_method_of_its_interface(jvm: Jvm, kind: type[Proxy]) 
     assert {name for name in names if not callable(getattr(kind, name, None))} == set()
 
 
-class Answering(functions.UnboundFunction):
+class Answering(catalog.UnboundFunction):
     """A proxy whose answer a test chooses."""
 
     def __init__(self, jvm: Jvm, answer: Any) -> None:

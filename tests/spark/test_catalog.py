@@ -15,7 +15,7 @@ from pyspark.errors import (
 )
 
 import floe
-from floe.spark.definitions import shown_properties
+from floe.spark.catalog.definitions import shown_properties
 from helpers.spark import Spark
 
 

@@ -8,12 +8,12 @@ import pytest
 from pyspark.errors import IllegalArgumentException
 
 import floe
-from floe.arrow.writing import write_rows
+from floe.arrow.writer import write_rows
 from floe.errors import NoSuchSnapshot
 from floe.formats.arrow_types import arrow_schema
-from floe.formats.writers.target import WriteTarget
-from floe.spark.changes.ranges import ChangeRange, change_range
+from floe.formats.writers.write_target import WriteTarget
 from floe.spark.names import AsOf
+from floe.spark.read.changes import ChangeRange, change_range
 from floe.spec.schemas.schema import Schema
 from floe.table.table import Table
 from helpers.spark import Spark
@@ -187,7 +187,7 @@ def test_ranges_by_time(session: Spark) -> None:
     [
         ({"start_snapshot_id": 1, "start_timestamp": 1}, "said twice"),
         ({"start_timestamp": 2, "end_timestamp": 1}, "end before they start"),
-        ({"start_snapshot_id": "x"}, "is a whole number"),
+        ({"start_snapshot_id": "x"}, "must be a whole number"),
         ({"start_snapshot_id": 12345}, "12345 is not in the history"),
     ],
 )

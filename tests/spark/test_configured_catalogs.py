@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 import floe
 from floe import errors
-from floe.spark.configured import configured_catalogs, settings_for_spark
+from floe.spark.configured_catalogs import configured_catalogs, settings_for_spark
 from helpers.spark import Spark
 
 CLASS = "org.apache.iceberg.spark.SparkCatalog"
@@ -75,7 +75,7 @@ def test_settings_become_options_of_connect(settings: dict[str, str], options: d
         ({"catalog_impl": "org.apache.iceberg.rest.RESTCatalog"}, "no REST catalogs yet"),
         ({"catalog_impl": "com.mine.Catalog"}, r"com\.mine\.Catalog is Java's.*hadoop \(a folder\)"),
         ({"type": "hadoop", "catalog_impl": "com.mine.Catalog"}, "both type=hadoop and catalog-impl"),
-        ({"type": "hdoop", "warehouse": "/w"}, "type is one of hadoop, jdbc, .*found 'hdoop'"),
+        ({"type": "hdoop", "warehouse": "/w"}, "type must be one of hadoop, jdbc, .*found 'hdoop'"),
         ({"type": "hadoop"}, r"has no warehouse; set spark\.sql\.catalog\.c\.warehouse"),
         ({"type": "jdbc", "warehouse": "/w"}, "catalog c has no uri"),
         (

@@ -11,8 +11,7 @@ import pytest
 
 import floe
 from floe.formats.arrow_types import arrow_type
-from floe.spec.schemas.schema import Schema
-from floe.spec.schemas.schema_fields import walk_fields
+from floe.spec.schemas.schema import Schema, walk_fields
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import Field, ListType, MapType, StructType, Type
 from floe.table.lake import Lake

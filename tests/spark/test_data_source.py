@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.types import StructType
 
 import floe
-from floe.spark.datasource import IcebergDataSource
+from floe.spark.data_source import IcebergDataSource
 from floe.table.table import Table
 from helpers.spark import Spark
 
@@ -61,6 +64,19 @@ def test_batches_by_path_and_by_name(spark: Any, tmp_path: Path, table: Table) -
 def test_an_unknown_table_is_told(spark: Any, tmp_path: Path, table: Table) -> None:
     with pytest.raises(PySparkException, match="there is no such table"):
         spark.read.format(FORMAT).option("catalog", str(tmp_path / "wh")).load("db.nowhere")
+
+
+def test_filters_leave_out_files_when_the_option_says_so(table: Table) -> None:
+    for number in range(4):
+        table.append([{"id": number, "name": "a"}])
+
+    def files(**options: str) -> int:
+        reader: Any = Elsewhere({"path": table.location, "split-size": "1", **options}).reader(StructType())
+        if "pushFilters" in dir(type(reader)) and type(reader).pushFilters is not DataSourceReader.pushFilters:
+            reader.pushFilters([datasource.EqualTo(("id",), 2)])
+        return len(reader.partitions())
+
+    assert (files(), files(**{"push-filters": "false"}), files(**{"push-filters": "true"})) == (4, 4, 1)
 
 
 def read_stream(spark: Any, where: str, checkpoint: Path, **options: Any) -> list[list[tuple[Any, ...]]]:

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType as SparkStruct
 import floe
 from floe import Table
 from floe.commit.change import Change
+from floe.commit.target import TableTarget
 from floe.errors import CommitStateUnknown, FloeError, InvalidInput, NoSuchSnapshot
 from floe.spark.streaming.data_source import stream_writer
 from floe.spark.streaming.sink import publish_epoch
@@ -53,14 +54,14 @@ class Between:
         self._patch = monkeypatch
 
     def look_and_commit(self, run: Callable[[], Any]) -> None:
-        before, todo = Table._do_all, [run]
+        before, todo = TableTarget.commit, [run]
 
-        def commit(table: Table, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        def commit(target: TableTarget, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
             if todo:
                 todo.pop()()
-            return before(table, changes, files)
+            return before(target, changes, files)
 
-        self._patch.setattr(Table, "_do_all", commit)
+        self._patch.setattr(TableTarget, "commit", commit)
 
     def attempt_and_swap(self, pointer: Any, run: Callable[[], Any]) -> None:
         before, todo = type(pointer).swap, [run]
@@ -96,7 +97,7 @@ def test_of_two_drivers_one_commits(
     if when == "look_and_commit":
         between.look_and_commit(zombie)
     else:
-        between.attempt_and_swap(mine._pointer, zombie)
+        between.attempt_and_swap(mine.commit_target.pointer, zombie)
     assert publish_epoch(mine, written, "q", 5, options, replaces=replaces) is False
     assert said == [True]
     found = driver(name).scan(ref=branch).to_arrow()["id"].to_pylist()
@@ -117,7 +118,7 @@ def test_older_epochs_are_not_written_and_newer_ones_are(name: str) -> None:
 
 def test_others_who_commit_meanwhile_are_built_upon(name: str, between: Between) -> None:
     mine, other = driver(name), driver(name)
-    between.attempt_and_swap(mine._pointer, lambda: other.append([{"id": 7}]))
+    between.attempt_and_swap(mine.commit_target.pointer, lambda: other.append([{"id": 7}]))
     assert publish_epoch(mine, files_of(mine, 1), "q", 0, WriteOptions()) is True
     assert rows(name) == [1, 7]
 
@@ -129,7 +130,7 @@ def test_a_commit_that_fails_can_be_made_again(name: str, between: Between) -> N
     def fail() -> None:
         raise FloeError("the network is gone")
 
-    between.attempt_and_swap(table._pointer, fail)
+    between.attempt_and_swap(table.commit_target.pointer, fail)
     with pytest.raises(FloeError, match="network"):
         publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions())
     assert publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions()) is True
@@ -156,18 +157,18 @@ def test_files_of_a_commit_that_may_have_been_made_stay(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark has a write that failed aborted, in another process: also if its commit failed, and nobody knows how."""
-    table, before = driver(name), Table._do_all
+    table, before = driver(name), TableTarget.commit
     (tmp_path / "metadata").write_text(json.dumps({"id": "query"}))
     writer = stream_writer(
         table, SparkStruct().add("id", "long"), {"checkpointLocation": str(tmp_path)}, WriteOptions(), replaces=False
     )
     message = writer.write_batches(iter([pa.record_batch({"id": pa.array([1], pa.int64())})]))
 
-    def lost(table: Table, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
-        before(table, changes, files)
+    def lost(target: TableTarget, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        before(target, changes, files)
         raise CommitStateUnknown("no answer")
 
-    monkeypatch.setattr(Table, "_do_all", lost)
+    monkeypatch.setattr(TableTarget, "commit", lost)
     with pytest.raises(CommitStateUnknown):
         writer.commit([message], 0)
     writer.abort([message], 0)

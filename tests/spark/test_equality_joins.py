@@ -14,9 +14,9 @@ from pyspark.errors import PySparkException
 
 from floe.commit.manifests import added_files
 from floe.formats.arrow_types import arrow_schema
-from floe.formats.writers.equality_deletes import write_equality_deletes
-from floe.formats.writers.target import WriteTarget
-from floe.spark.scan import key_joins
+from floe.formats.writers.delete_files import write_equality_deletes
+from floe.formats.writers.write_target import WriteTarget
+from floe.spark.read import equality_deletes
 from floe.spec.schemas.schema import Schema
 from floe.table.table import Table
 from helpers.spark import Spark
@@ -37,7 +37,7 @@ def spark(session: Spark) -> Spark:
 def joins(request: pytest.FixtureRequest, spark: Spark, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spark]:
     """Spark that sends deletes to all tasks, and Spark that sorts and merges, as it does with very many of them."""
     if request.param == "large deletes":
-        monkeypatch.setattr(key_joins, "_FEW", 0)
+        monkeypatch.setattr(equality_deletes, "_FEW", 0)
         for name in (BROADCAST, ADAPTIVE_BROADCAST):
             spark.session.conf.set(name, -1)
     yield spark

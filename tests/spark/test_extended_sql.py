@@ -3,8 +3,8 @@
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 
+from floe.sql.printing import partition_terms, sort_terms
 from floe.table.table import Table
-from floe.table.terms import partition_terms, sort_terms
 from helpers.spark import Spark
 
 DAY = 86_400_000

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
 
-from floe.spark.procedures.all import INSTEAD, PROCEDURES
+from floe.spark.procedures.registry import INSTEAD, PROCEDURES
 from helpers.spark import Spark
 
 

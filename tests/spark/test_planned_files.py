@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import floe
-from floe.spark.scan.files import PlannedFiles
+from floe.spark.read.source import PlannedFiles
 from floe.table.table import Table
 from helpers.synthetic_files import data_file, equality_deletes, position_deletes
 

@@ -11,13 +11,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.spark.bridge.predicates import Call, Cast, Column, Conditions, Node, Value
-from floe.spark.scan.predicates import files_named, filter_of, translate
+from floe.spark.read.filters import files_named, filter_of, translate
 from floe.spec.expressions.nodes import TRUE
-from floe.spec.expressions.rows import evaluate
+from floe.spec.expressions.row_evaluation import evaluate
 from floe.spec.partitioning.transforms import Bucket
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from floe.spark.bridge.rules import OwnNodes
-from floe.spark.scan.scan import TableScan
+from floe.spark.read.scan import TableScan
 from floe.spark.session import FloeSession
 from helpers.spark import Spark
 

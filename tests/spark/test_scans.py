@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from floe.spec.metadata.statistics import BlobMetadata, StatisticsFile
+from floe.spec.metadata.table_metadata import BlobMetadata, StatisticsFile
 from floe.table.table import Table
 from helpers.spark import Spark
 

@@ -18,11 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import floe
 from floe import errors
-from floe.spark import requirements
-from floe.spark.bridge.callbacks import answer_calls
-from floe.spark.bridge.jvm import jvm_of
-from floe.spark.requirements import check_environment, check_session
-from floe.spark.session import FloeSession
+from floe.spark import session as requirements
+from floe.spark.bridge.jvm import answer_calls, jvm_of
+from floe.spark.session import FloeSession, check_environment, check_session
 from helpers.cluster import run_program
 from helpers.fresh_session import ANSWERS
 from helpers.spark import Spark

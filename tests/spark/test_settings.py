@@ -3,16 +3,16 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 import floe
 from floe import errors
 from floe.spark.bridge.jvm import jvm_of
-from floe.spark.changes.ranges import change_range
 from floe.spark.names import AsOf
-from floe.spark.scan.options import with_options
-from floe.spark.scan.source import Source
+from floe.spark.read.changes import change_range
+from floe.spark.read.source import Source, with_options
 from floe.spark.settings import (
     CATALOG_SETTINGS,
     HADOOP_SETTINGS,
@@ -24,9 +24,9 @@ from floe.spark.settings import (
     check_read_options,
     check_write_options,
 )
-from floe.spark.streaming.options import stream_options
+from floe.spark.streaming.source import stream_options
 from floe.spark.write.options import write_options
-from floe.spec.metadata.known_properties import Known
+from floe.spec.setting_types import Setting
 from helpers.spark import Spark
 
 
@@ -85,8 +85,7 @@ def test_adaptive_splits(session: Spark, rows: str) -> None:
     total, enabled = 2**30, "spark.sql.iceberg.read.adaptive-split-size.enabled"
 
     def size(settings: dict[str, str]) -> int:
-        given = {name.removeprefix("spark.sql.iceberg."): value for name, value in settings.items()}
-        source = with_options(Source("t", table, AsOf(), table.schema), {}, given)
+        source = with_options(Source("t", table, AsOf(), table.schema), {}, settings)
         return source.split_settings(total, 16).target_size
 
     assert size({}) == 64 * 2**20
@@ -157,11 +156,11 @@ def test_misspelt_and_wrong_settings(session: Spark, rows: str) -> None:
         session(f"SELECT count(*) FROM {rows}")
     with set_to(session, {"spark.sql.iceberg.read.split-size": "16MB"}):
         for _ in range(2):
-            with pytest.raises(Exception, match=r"read\.split-size is a whole number from 1 on, found '16MB'"):
+            with pytest.raises(Exception, match=r"read\.split-size must be a whole number of at least 1, found '16MB'"):
                 session(f"SELECT * FROM {rows}")
-    with pytest.raises(Exception, match=r"write\.format\.default is one of parquet, avro, orc, found 'csv'"):
+    with pytest.raises(Exception, match=r"write\.format\.default must be one of parquet, avro, orc, found 'csv'"):
         session(f"ALTER TABLE {rows} SET TBLPROPERTIES ('write.format.default' = 'csv')")
-    with pytest.raises(Exception, match=r"write\.format\.default is one of parquet, avro, orc, found 'csv'"):
+    with pytest.raises(Exception, match=r"write\.format\.default must be one of parquet, avro, orc, found 'csv'"):
         session("CREATE TABLE lake.settings.csv (id BIGINT) TBLPROPERTIES ('write.format.default' = 'csv')")
     frame = session.session.createDataFrame([(9,)], "id BIGINT")
     with pytest.raises(Exception, match=r"overwrite-mode=dynamic is refused.*overwritePartitions"):
@@ -206,28 +205,28 @@ CHECKS = {
 
 @pytest.mark.parametrize("kind", CHECKS)
 def test_every_setting_without_effect_is_told_exactly_once(kind: str) -> None:
-    known, check = CHECKS[kind]
-    for one in known.values():
-        if one.state not in ("warns", "refused"):
+    settings, check = CHECKS[kind]
+    for setting in settings.values():
+        if setting.state not in ("ignored", "refused"):
             continue
-        value, name = _value(one), one.name.replace("*", "x")
+        value, name = _value(setting), setting.name.replace("*", "x")
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            if one.state == "refused":
+            if setting.state == "refused":
                 with pytest.raises(errors.UnsupportedFeature, match=r"is refused: "):
                     check(name, value)
-            for _ in range(2 if one.state == "warns" else 0):
+            for _ in range(2 if setting.state == "ignored" else 0):
                 check(name, value)
-            for harmless in one.harmless:
-                check(name, harmless)
-        expected = [f"has no effect: {one.note}"] if one.state == "warns" else []
+            for same in setting.no_effect:
+                check(name, same)
+        expected = [f"has no effect: {setting.note}"] if setting.state == "ignored" else []
         assert [str(each.message).partition(" has ")[2] for each in told] == [text[4:] for text in expected], name
         assert all(each.category is errors.IgnoredSetting for each in told)
 
 
-def _value(known: Known) -> str:
+def _value(setting: Setting[Any]) -> str:
     candidates = ["TRUE", "FALSE", "Distributed", "dynamic", "71"]  # no other test has them in these letters
-    return next(text for text in candidates if text.lower() not in known.harmless and known.values.accepts(text))
+    return next(text for text in candidates if text.lower() not in setting.no_effect and setting.values.accepts(text))
 
 
 def test_floe_connect_takes_them_by_their_names() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from floe.spark.executors import Carried
-from floe.spark.shipping import packed_code
+from floe.spark.executors import Carried, packed_code
 
 OPEN = """
 import pickle, sys

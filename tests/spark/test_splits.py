@@ -5,16 +5,15 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe import errors
-from floe.spark.scan.splits import actual_location, even_turns, file_parts, hadoop_path, urls_of
+from floe.spark.read.splits import actual_location, even_turns, file_parts, hadoop_path, urls_of
 from floe.spec.schemas.metadata_columns import FILE
 from floe.storage.access import Access
 from floe.storage.local import LocalStorage
-from floe.storage.prefix_map import PrefixMap
 from floe.storage.protocol import Storage
+from floe.storage.wrappers import PrefixMap
 
 LOCAL = LocalStorage()
 MOVED = PrefixMap(LOCAL, {"s3://b/wh": "/copy", "s3://b/wh/t/x=1": "/apart", "local:///": "/trino"})

@@ -6,9 +6,7 @@ import pytest
 
 import floe
 from floe.errors import NoSuchSnapshot, UnsupportedFeature
-from floe.spark.streaming.offsets import BEGINNING, StreamOffset, offset_of
-from floe.spark.streaming.options import StreamOptions
-from floe.spark.streaming.steps import StreamSteps
+from floe.spark.streaming.source import BEGINNING, StreamOffset, StreamOptions, StreamSteps, offset_of
 from floe.spec.metadata.snapshots import Snapshot
 from floe.table.table import Table
 

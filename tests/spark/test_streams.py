@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 from pyspark.errors import IllegalArgumentException, StreamingQueryException
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from floe.errors import CommitStateUnknown, InvalidInput
 from floe.spark.streaming import sink
-from floe.spark.streaming.columns import places_of
-from floe.spark.streaming.epochs import epoch_summary, last_epoch
-from floe.spark.streaming.offsets import StreamOffset, offset_of
-from floe.spark.streaming.sink import publish_epoch
-from floe.table.ddl import parse_columns
+from floe.spark.streaming.sink import epoch_summary, last_epoch, publish_epoch
+from floe.spark.streaming.source import StreamOffset, offset_of
+from floe.spark.write.columns import places_of
+from floe.sql.columns import parse_columns
 from helpers.spark import Spark
 
 Row = tuple[Any, ...]

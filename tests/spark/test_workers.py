@@ -9,7 +9,7 @@ from zipimport import zipimporter
 
 import pytest
 
-from floe.spark import workers
+from floe.spark import executors
 
 
 def test_archives_of_pyspark_are_read_once_and_others_when_asked(
@@ -21,10 +21,10 @@ def test_archives_of_pyspark_are_read_once_and_others_when_asked(
             made.writestr(f"{module}/inner.py", "VALUE = 7")
         monkeypatch.syspath_prepend(tmp_path / archive)
     monkeypatch.setattr(sys, "path_importer_cache", dict(sys.path_importer_cache))
-    monkeypatch.setitem(workers._state, "settled", False)
+    monkeypatch.setitem(executors._state, "settled", False)
     importlib.import_module("floe_test_lasting")
     importlib.import_module("floe_test_mine")
-    workers.settle()
+    executors.settle()
     gc.unfreeze()
     found = {place: finder for place, finder in sys.path_importer_cache.items() if place.startswith(str(tmp_path))}
     kept = [place for place, finder in found.items() if isinstance(finder, zipimporter)]

@@ -8,8 +8,7 @@ import uuid
 from functools import cmp_to_key
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from pyiceberg.table.sorting import SortOrder as PyOrder
 
 from floe.errors import InvalidMetadata, InvalidSortOrder, InvalidValue, NoSuchColumn, UnsupportedFeature
@@ -17,7 +16,7 @@ from floe.spec import types as t
 from floe.spec.codecs.ordering import compare
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, YEAR, Bucket, Truncate, UnknownTransform
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import (
+from floe.spec.sort_order import (
     UNSORTED,
     NullOrder,
     SortDirection,

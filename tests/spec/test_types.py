@@ -3,8 +3,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidSchema, InvalidType
 from floe.spec import types as t
@@ -345,7 +344,7 @@ def test_projjson_must_not_be_inlined(make):
 
 
 def test_a_crs_that_its_own_text_could_not_give_back():
-    with pytest.raises(InvalidType, match="begin or end with spaces"):
+    with pytest.raises(InvalidType, match="spaces"):
         GeometryType(" EPSG:4326")
     with pytest.raises(InvalidType, match="comma"):
         GeographyType("a,b")

@@ -9,10 +9,9 @@ from floe.storage.access import Access
 from floe.storage.environment import deterministic_environment
 from floe.storage.local import LocalStorage
 from floe.storage.memory import MemoryStorage
-from floe.storage.prefix_map import PrefixMap
 from floe.storage.protocol import Storage
-from floe.storage.retries import Retrying
-from floe.storage.routing import RoutedStorage
+from floe.storage.schemes import RoutedStorage
+from floe.storage.wrappers import PrefixMap, Retrying
 from floe.testing.faults import FaultyStorage
 from floe.testing.storage import StorageConformance
 

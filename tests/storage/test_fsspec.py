@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from floe.errors import StorageUnavailable, UnsupportedFeature
-from floe.storage.fsspec_files import FsspecStorage
-from floe.storage.opening import open_storage
+from floe.storage.fsspec_storage import FsspecStorage
 from floe.storage.protocol import Storage
-from floe.storage.retries import Retrying
+from floe.storage.schemes import open_storage
+from floe.storage.wrappers import Retrying
 from floe.testing.storage import StorageConformance
 
 pytest.importorskip("fsspec", reason="fsspec is not installed: pip install 'floe[fsspec]'")

@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidLocation
 from floe.storage.locations import canonical, is_below, join, parse, same_file

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from floe.errors import InvalidInput
-from floe.storage.object_options import known_properties, parse_options, shown_options
+from floe.storage.object_stores import format_options, known_properties, parse_options
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_yes_and_no_are_checked() -> None:
 
 
 def test_only_public_values_are_shown() -> None:
-    text = shown_options(
+    text = format_options(
         {
             "s3.endpoint": "http://localhost",
             "s3.secret-access-key": "canary",

@@ -22,9 +22,9 @@ from floe.errors import (
 )
 from floe.storage.environment import deterministic_environment
 from floe.storage.object_stores import ObjectStorage
-from floe.storage.opening import open_storage
 from floe.storage.protocol import Storage
-from floe.storage.retries import Retrying
+from floe.storage.schemes import open_storage
+from floe.storage.wrappers import Retrying
 from floe.testing.storage import StorageConformance
 from helpers.s3_server import SECRET_KEY, Proxy
 

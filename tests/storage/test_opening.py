@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -9,10 +10,10 @@ from floe.errors import InvalidInput, UnsupportedFeature
 from floe.storage.environment import ManualClock, SeededIds, SystemIds, deterministic_environment
 from floe.storage.local import LocalStorage
 from floe.storage.memory import MemoryStorage
-from floe.storage.opening import OPENERS, open_storage
-from floe.storage.probing import verify_exclusive_creation
-from floe.storage.protocol import Data, Storage
-from floe.storage.wrapping import StorageWrapper
+from floe.storage.protocol import Data, Storage, verify_exclusive_creation
+from floe.storage.schemes import open_storage, register
+from floe.storage.wrappers import StorageWrapper
+from helpers.plugins import install_plugin
 
 
 @pytest.mark.parametrize("location", ["/wh", "wh/t", "file:", "file://", "file:/wh", "file://localhost/wh"])
@@ -70,8 +71,39 @@ def test_storages_of_others_are_opened_too() -> None:
         opened.append((scheme, dict(options)))  # type: ignore[call-overload]
         return MemoryStorage()
 
-    open_storage("mine://a/b", openers={**OPENERS, "mine": opener}, colour="red")
+    register("mine", opener)
+    open_storage("mine://a/b", colour="red")
     assert opened == [("mine", {"colour": "red"})]
+    with pytest.raises(InvalidInput, match="'mine' is registered already"):
+        register("mine", opener)
+    with pytest.raises(InvalidInput, match="'file' is registered already"):
+        register("file", opener)
+    register("Mine", lambda scheme, options: LocalStorage(), replace=True)
+    assert isinstance(open_storage("mine://a/b"), LocalStorage)
+
+
+def test_storages_of_installed_packages_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_plugin(tmp_path, monkeypatch, "floe.storages", "toys", "toy_storage:open_toys", TOY_STORAGE)
+    storage = open_storage("TOYS://a/b", colour="red")
+    assert repr(storage) == "ToyStorage('toys', {'colour': 'red'})"
+    storage.write("toys://a/b", b"abc")
+    assert storage.read("toys://a/b") == b"abc"
+
+
+TOY_STORAGE = """
+from floe.storage import MemoryStorage
+
+class ToyStorage(MemoryStorage):
+    def __init__(self, scheme, options):
+        super().__init__()
+        self.opened = (scheme, dict(options))
+
+    def __repr__(self):
+        return "ToyStorage" + repr(self.opened)
+
+def open_toys(scheme, options):
+    return ToyStorage(scheme, options)
+"""
 
 
 # Exclusive creation is tried before it is relied on

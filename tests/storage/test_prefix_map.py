@@ -8,7 +8,7 @@ from floe.errors import InvalidInput, NoSuchFile
 from floe.spec.metadata.table_metadata_json import parse as parse_metadata
 from floe.storage.local import LocalStorage
 from floe.storage.memory import MemoryStorage
-from floe.storage.prefix_map import PrefixMap
+from floe.storage.wrappers import PrefixMap
 from helpers.corpus import expected, table_names
 
 

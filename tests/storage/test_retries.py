@@ -3,21 +3,13 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from floe.errors import (
-    FileAlreadyExists,
-    NoSuchFile,
-    OutcomeUnknown,
-    StorageError,
-    StorageUnavailable,
-)
+from floe.errors import FileAlreadyExists, NoSuchFile, OutcomeUnknown, StorageError, StorageUnavailable
 from floe.storage.environment import Environment, ManualClock, deterministic_environment
 from floe.storage.memory import MemoryStorage
 from floe.storage.protocol import Deletion, FileInfo
-from floe.storage.retries import Retrying, RetryPolicy
-from floe.storage.wrapping import StorageWrapper
+from floe.storage.wrappers import Retrying, RetryPolicy, StorageWrapper
 from floe.testing.faults import Fault, FaultyStorage
 
 

@@ -11,7 +11,7 @@ from floe.storage.environment import deterministic_environment
 from floe.storage.local import LocalStorage
 from floe.storage.memory import MemoryStorage
 from floe.storage.protocol import Storage
-from floe.storage.retries import Retrying
+from floe.storage.wrappers import Retrying
 from floe.testing.faults import Fault, FaultyStorage
 
 TABLE = pa.table({"id": range(50_000), "name": [f"name-{n}" for n in range(50_000)]})

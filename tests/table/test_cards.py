@@ -3,14 +3,13 @@
 from dataclasses import replace
 
 from floe.spec.metadata.creation import new_table_metadata
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.partitioning.building import build_spec
-from floe.spec.sorting import build_order
-from floe.table.cards import Card, table_card
-from floe.table.ddl import parse_columns
-from floe.table.terms import partition_terms, sort_terms
+from floe.spec.partitioning.terms import build_spec
+from floe.spec.sort_order import build_order
+from floe.sql.columns import parse_columns
+from floe.sql.printing import partition_terms, sort_terms
+from floe.table.display import Card, table_card
 
 SCHEMA = parse_columns("id bigint not null, name string comment 'who', ts timestamptz, primary key (id)")
 

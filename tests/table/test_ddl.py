@@ -5,8 +5,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidSchema, InvalidType
 from floe.spec.schemas.schema import Schema
@@ -34,8 +33,8 @@ from floe.spec.types import (
     GeometryType,
     Type,
 )
-from floe.table.column_text import columns_text, type_text
-from floe.table.ddl import parse_column_type, parse_columns
+from floe.sql.columns import parse_column_type, parse_columns
+from floe.sql.printing import columns_text, type_text
 from helpers.schema_strategies import LEAVES_V3, schemas
 
 TYPES = [

@@ -3,17 +3,17 @@
 import datetime as dt
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidInput
-from floe.table.moments import duration_millis, millis_text, to_millis
+from floe.spec.values.civil_time import millis_to_text
+from floe.table.human_values import duration_millis, to_millis
 
 NOON = 1_715_947_200_000  # 2024-05-17T12:00:00Z
 
 
 @pytest.mark.parametrize(
-    "moment",
+    "timestamp",
     [
         NOON,
         dt.datetime(2024, 5, 17, 12, tzinfo=dt.UTC),
@@ -26,25 +26,25 @@ NOON = 1_715_947_200_000  # 2024-05-17T12:00:00Z
     ],
     ids=str,
 )
-def test_many_ways_to_say_noon(moment: object) -> None:
-    assert to_millis(moment) == NOON  # type: ignore[arg-type]
+def test_many_ways_to_write_noon(timestamp: object) -> None:
+    assert to_millis(timestamp) == NOON  # type: ignore[arg-type]
 
 
-def test_a_date_is_its_first_moment() -> None:
+def test_a_date_is_its_start() -> None:
     assert to_millis(dt.date(2024, 5, 17)) == to_millis("2024-05-17") == NOON - 12 * 3_600_000
 
 
 @pytest.mark.parametrize("wrong", ["", "now", "12:00", "2024-13-01", True, None, 1.5, 2**70], ids=repr)
-def test_what_is_no_moment(wrong: object) -> None:
-    with pytest.raises(InvalidInput, match="is no moment"):
+def test_not_a_timestamp(wrong: object) -> None:
+    with pytest.raises(InvalidInput, match="timestamp"):
         to_millis(wrong)  # type: ignore[arg-type]
 
 
 @given(st.datetimes(timezones=st.just(dt.UTC)))
-def test_the_text_of_a_moment_means_the_moment(moment: dt.datetime) -> None:
-    millis = to_millis(moment)
-    assert to_millis(millis_text(millis).replace(" UTC", "Z")) == millis
-    assert millis == moment.replace(microsecond=moment.microsecond // 1000 * 1000).timestamp() * 1000 // 1
+def test_the_text_of_a_timestamp_is_read_back(timestamp: dt.datetime) -> None:
+    millis = to_millis(timestamp)
+    assert to_millis(millis_to_text(millis).replace(" UTC", "Z")) == millis
+    assert millis == timestamp.replace(microsecond=timestamp.microsecond // 1000 * 1000).timestamp() * 1000 // 1
 
 
 @pytest.mark.parametrize(

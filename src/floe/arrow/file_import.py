@@ -15,36 +15,33 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from floe.errors import CorruptFile, FloeError, InvalidInput, InvalidSchema, InvalidValue
-from floe.formats.appending import Written, measured
-from floe.formats.avro_data.blocks import read_header
+from floe.formats.appender import Written, measured
+from floe.formats.avro.reader import read_header
 from floe.formats.file_columns import file_fields, find_columns
 from floe.formats.metrics import Metrics, MetricsCollector
-from floe.formats.orc.columns import file_columns
-from floe.formats.orc.tail import read_tail
-from floe.formats.parquet.footer_metrics import footer_metrics
-from floe.formats.parquet.reading import open_parquet
-from floe.formats.writers.splitting import Splitter
-from floe.formats.writers.target import WriteTarget
-from floe.spec.codecs.avro_reading import avro_file_fields, parse_avro_schema
+from floe.formats.orc.tail import file_columns, read_tail
+from floe.formats.parquet.reader import footer_metrics, open_parquet
+from floe.formats.writers.partition_split import Splitter
+from floe.formats.writers.write_target import WriteTarget
+from floe.spec.codecs.avro_schemas import avro_file_fields, parse_avro_schema
 from floe.spec.codecs.single_value import decode
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, check_writable
 from floe.spec.partitioning.paths import parse_partition_path, partition_from_path
 from floe.spec.partitioning.transforms import Identity, Void
-from floe.spec.schemas.column_resolution import ColumnSource, FromFile
-from floe.spec.schemas.file_fields import FileField, has_ids
+from floe.spec.properties import NAME_MAPPING
+from floe.spec.schemas.column_projection import ColumnSource, FromFile
 from floe.spec.schemas.name_mapping import (
-    NAME_MAPPING_PROPERTY,
+    FileField,
     NameMapping,
     apply_mapping,
+    has_ids,
     mapping_from_schema,
     parse_name_mapping,
 )
 from floe.spec.schemas.schema import Schema
 from floe.spec.values import convert
 from floe.storage.locations import Location, canonical, parse
-
-__all__ = ["ImportedFiles", "data_files_at", "import_files"]
 
 _FORMATS = {".parquet": "parquet", ".parq": "parquet", ".pq": "parquet", ".orc": "orc", ".avro": "avro"}
 _MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"Obj\x01": "avro"}
@@ -109,7 +106,7 @@ def import_files(
     """
     check_writable(target.spec)
     _check_named(target, partition or {})
-    text = target.metadata.properties.get(NAME_MAPPING_PROPERTY)
+    text = NAME_MAPPING.read(target.metadata.properties)
     mapping = mapping_from_schema(target.schema) if text is None else parse_name_mapping(text)
     files, mapped = [], False
     for location in locations:

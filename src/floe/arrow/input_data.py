@@ -27,13 +27,11 @@ from typing import Any
 import pyarrow as pa
 
 from floe.errors import FloeError, InvalidInput, InvalidValue
+from floe.formats.arrow_arrays import to_array
 from floe.formats.arrow_types import arrow_field
-from floe.formats.arrow_values import to_array
 from floe.formats.rows import rows_to_batch
 from floe.spec.schemas.schema import Schema
 from floe.spec.values import convert
-
-__all__ = ["is_data", "reader_of"]
 
 _ROWS_AT_ONCE = 8192
 

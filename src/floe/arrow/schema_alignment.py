@@ -25,18 +25,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floe.errors import FloeError, IncompatibleChange, InvalidSchema, InvalidType, InvalidValue
+from floe.formats.arrow_conversion import Conformer, has_list_views, without_list_views
 from floe.formats.arrow_types import arrow_type, schema_from_arrow, type_from_arrow
-from floe.formats.conforming import Conformer
 from floe.formats.file_columns import stored_children, value_type
-from floe.formats.list_views import has_list_views, without_list_views
 from floe.spec.schemas.defaults import write_value
 from floe.spec.schemas.evolution import SchemaUpdate
 from floe.spec.schemas.promotion import can_promote
-from floe.spec.schemas.schema import Schema
-from floe.spec.schemas.schema_fields import with_children
+from floe.spec.schemas.schema import Schema, with_children
 from floe.spec.types import TIMESTAMP, TIMESTAMPTZ, DecimalType, Field, FixedType, Type
-
-__all__ = ["Fitting", "merged_schema", "schema_for"]
 
 _NEWEST = 3
 _MOST_PROBLEMS = 20

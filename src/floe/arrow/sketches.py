@@ -17,11 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floe.errors import InvalidInput
-from floe.formats.arrow_hashes import column_hashes, is_hashed
+from floe.formats.arrow_transforms import can_hash, hash_column
 from floe.spec.codecs.theta_sketches import ThetaSketch
 from floe.spec.schemas.schema import Schema, SchemaField
-
-__all__ = ["ColumnSketches", "counted_columns"]
 
 
 def counted_columns(
@@ -36,11 +34,11 @@ def counted_columns(
     structs (column: v)
     """
     if names is None:
-        return tuple(entry for entry in schema.by_id.values() if not entry.ancestors and is_hashed(entry.field.type))
+        return tuple(entry for entry in schema.by_id.values() if not entry.ancestors and can_hash(entry.field.type))
     found = {}
     for name in names:
         entry = schema.resolve(name, case_sensitive=case_sensitive)
-        if entry.in_collection or not is_hashed(entry.field.type):
+        if entry.in_collection or not can_hash(entry.field.type):
             raise InvalidInput(
                 f"the values of {entry.field.type} {entry.name} cannot be counted; only those of single values can, "
                 "also inside structs",
@@ -64,5 +62,5 @@ class ColumnSketches:
             values = batch.column(entry.path[0])
             for name in entry.path[1:]:
                 values = pc.struct_field(values, name)  # null where the struct is
-            hashes = column_hashes(entry.field.type, values)
+            hashes = hash_column(entry.field.type, values)
             self.found[entry.field.id] = self.found[entry.field.id].including(hashes)

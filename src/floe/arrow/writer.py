@@ -19,14 +19,12 @@ import pyarrow as pa
 
 from floe.errors import InvalidInput
 from floe.formats.writers.partitioned import ClusteredWriter, FanoutWriter, RowWriter
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.write_target import WriteTarget
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.metadata_columns import with_row_lineage
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import SortOrder
-
-__all__ = ["write_rows"]
+from floe.spec.sort_order import SortOrder
 
 _CONTENTS = {"data": FileContent.DATA, "equality-deletes": FileContent.EQUALITY_DELETES}
 

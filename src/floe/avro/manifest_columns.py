@@ -2,41 +2,88 @@
 
 `manifests` reads them. Numbers that may be null come as `Column`s, and strings as slices of the decompressed bytes; the
 metrics of a column are looked up by its id.
+
+Manifests that are read together: what each row of their joined columns inherits from its own manifest.
+
+>>> two = JoinedManifests.of(
+...     [ManifestFile("a", 9, 0, sequence_number=4), ManifestFile("b", 9, 0, sequence_number=5)], [1, 2]
+... )
+>>> two.spread(lambda manifest: manifest.sequence_number).tolist(), two.manifest_of(2).manifest_path
+([4, 5, 5], 'b')
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from floe.avro.lanes import Places
-from floe.avro.listed import Listed
+from floe.avro.entry_scanner import ScannedEntries, take_entries
 from floe.avro.manifest_layout import PartitionSlot
-from floe.avro.scanning import Scan
 from floe.avro.stored_columns import StoredColumns, column_values
-from floe.avro.taking import take_entries
+from floe.avro.vector_decoder import Offsets
 from floe.errors import CorruptFile
-from floe.spec.manifests.checks import check_data_file
-from floe.spec.manifests.entries import (
-    DataFile,
-    EntryStatus,
-    FileContent,
-    ManifestContent,
-    ManifestEntry,
-    ManifestFile,
-)
-from floe.spec.pruning.columnar_facts import Mask
-from floe.spec.pruning.columnar_metrics import FileStats
-from floe.spec.pruning.columnar_rows import Column
+from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry, ManifestFile
+from floe.spec.manifests.manifest_checks import check_data_file
+from floe.spec.pruning.column_evaluation import Column
+from floe.spec.pruning.metrics_evaluation import FileStats
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.types import Field, StructType
 
-__all__ = ["FORMATS", "ManifestColumns"]
+# Manifests that are read together: what each row of their joined columns inherits from its own manifest.
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class JoinedManifests:
+    """Manifests of one spec and content, and how many rows each has, one after another."""
+
+    manifests: tuple[ManifestFile, ...]
+    counts: Offsets
+
+    @classmethod
+    def of(cls, manifests: Sequence[ManifestFile], counts: Sequence[int]) -> JoinedManifests:
+        """The manifests with the counts of their rows.
+
+        >>> len(JoinedManifests.of([], []))
+        0
+        """
+        return cls(tuple(manifests), np.array(counts, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.manifests)
+
+    def spread(self, value: Callable[[ManifestFile], int]) -> Offsets:
+        """A number of each manifest, for each of its rows."""
+        values = np.array([value(manifest) for manifest in self.manifests], np.int64)
+        if len(values) and (values == values[0]).all():
+            return np.broadcast_to(values[0], (int(self.counts.sum()),))
+        return np.repeat(values, self.counts)
+
+    @property
+    def begins(self) -> Offsets:
+        """The first row of each manifest, also where it has none."""
+        return np.cumsum(self.counts) - self.counts
+
+    def manifest_of(self, row: int) -> ManifestFile:
+        """The manifest of a row."""
+        return self.manifests[int(np.searchsorted(np.cumsum(self.counts), row, "right"))]
+
+    def take(self, rows: Offsets) -> JoinedManifests:
+        """The manifests of some rows, which are in ascending order.
+
+        >>> JoinedManifests.of([ManifestFile("a", 9, 0), ManifestFile("b", 9, 0)], [2, 2]).take(
+        ...     np.array([1, 2, 3])
+        ... ).counts
+        array([1, 2])
+        """
+        numbers = np.searchsorted(np.cumsum(self.counts), rows, "right")
+        return JoinedManifests(self.manifests, np.bincount(numbers, minlength=len(self)).astype(np.int64))
+
 
 FORMATS = ("parquet", "orc", "avro", "puffin")
 """The file formats, by the numbers that stand for them in `ManifestColumns.file_format`."""
@@ -68,14 +115,14 @@ class ManifestColumns:
 
     def __init__(
         self,
-        scan: Scan,
-        manifest: ManifestFile | Listed | None,
+        scan: ScannedEntries,
+        manifest: ManifestFile | JoinedManifests | None,
         partition_type: StructType | None,
         spec_id: int,
         metadata: Mapping[str, bytes],
     ) -> None:
         self.stored = StoredColumns(scan)
-        self.listed = Listed.of([manifest], [len(scan)]) if isinstance(manifest, ManifestFile) else manifest
+        self.listed = JoinedManifests.of([manifest], [len(scan)]) if isinstance(manifest, ManifestFile) else manifest
         """The manifests of the rows, from which they inherit; None if they are as stored."""
 
         self.spec_id = spec_id
@@ -88,7 +135,7 @@ class ManifestColumns:
         """The one manifest of all rows, or None."""
         return self.listed.manifests[0] if self.listed is not None and len(self.listed) == 1 else None
 
-    def take(self, rows: Places, *, metrics: bool = True) -> ManifestColumns:
+    def take(self, rows: Offsets, *, metrics: bool = True) -> ManifestColumns:
         """The entries at some rows, in ascending order, without the bytes of the others; the metrics may go too."""
         scan = take_entries(self.stored.scan, rows, () if metrics else _METRICS)
         listed = None if self.listed is None else self.listed.take(rows)
@@ -117,7 +164,7 @@ class ManifestColumns:
     # the entry --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def status(self) -> Places:
+    def status(self) -> Offsets:
         """What became of each file: the numbers of `EntryStatus`."""
         status = self.stored.required_longs("status")
         wrong = (status < 0) | (status >= len(_STATUS))
@@ -171,9 +218,9 @@ class ManifestColumns:
     # the file ---------------------------------------------------------------------------------------------------
 
     @cached_property
-    def content(self) -> Places:
+    def content(self) -> Offsets:
         """What the files hold: the numbers of `FileContent`."""
-        content: Places = np.asarray(self.stored.longs("content").values)
+        content: Offsets = np.asarray(self.stored.longs("content").values)
         wrong = (content < 0) | (content >= len(_CONTENT))
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
@@ -223,12 +270,12 @@ class ManifestColumns:
         return found
 
     @cached_property
-    def record_count(self) -> Places:
+    def record_count(self) -> Offsets:
         """How many rows the files have."""
         return self.stored.required_longs("record_count")
 
     @cached_property
-    def file_size_in_bytes(self) -> Places:
+    def file_size_in_bytes(self) -> Offsets:
         """How long the files are."""
         return self.stored.required_longs("file_size_in_bytes")
 
@@ -281,11 +328,11 @@ class ManifestColumns:
         """What is needed to decrypt the files."""
         return self.stored.strings("key_metadata")
 
-    def split_offsets(self, rows: Places) -> list[tuple[int, ...] | None]:
+    def split_offsets(self, rows: Offsets) -> list[tuple[int, ...] | None]:
         """Where some of the files may be split, as stored."""
         return self.stored.lists("split_offsets", rows)
 
-    def equality_ids(self, rows: Places) -> list[tuple[int, ...] | None]:
+    def equality_ids(self, rows: Offsets) -> list[tuple[int, ...] | None]:
         """The columns that some of the files, of equality deletes, compare."""
         return self.stored.lists("equality_ids", rows)
 
@@ -320,7 +367,7 @@ class ManifestColumns:
         """One entry as an object; for several, `entries` is quicker."""
         return self.entries(np.array([row]))[0]
 
-    def entries(self, which: Mask | Places | None = None, *, metrics: bool = True) -> list[ManifestEntry]:
+    def entries(self, which: Mask | Offsets | None = None, *, metrics: bool = True) -> list[ManifestEntry]:
         """Some entries as objects, by a mask or their numbers; all of them by default.
 
         Without `metrics` the maps of sizes, counts and bounds are left out, which saves most of the time.
@@ -338,7 +385,7 @@ class ManifestColumns:
             )
         ]
 
-    def data_files(self, which: Mask | Places | None = None, *, metrics: bool = True) -> list[DataFile]:
+    def data_files(self, which: Mask | Offsets | None = None, *, metrics: bool = True) -> list[DataFile]:
         """The files of some entries as objects."""
         rows = _rows(which, len(self))
         nothing = [None] * len(rows)
@@ -392,31 +439,31 @@ def _partition_type(stored: Sequence[PartitionSlot], wanted: StructType | None) 
     )
 
 
-def _taken(column: Column, rows: Places) -> Column:
+def _taken(column: Column, rows: Offsets) -> Column:
     values = np.asarray(column.values)[rows]
     return Column(values, None if column.valid is None else column.valid[rows])
 
 
-def _rows(which: Mask | Places | None, count: int) -> Places:
+def _rows(which: Mask | Offsets | None, count: int) -> Offsets:
     if which is None:
         return np.arange(count)
     return np.flatnonzero(which) if which.dtype == np.bool_ else np.asarray(which, np.int64)
 
 
-def _filled(column: Column, where: Mask, values: int | Places) -> Column:
+def _filled(column: Column, where: Mask, values: int | Offsets) -> Column:
     """The column with other values in some rows, which are known then."""
     known = column.known | where
     return Column(np.where(where, values, np.asarray(column.values)), None if known.all() else known)
 
 
-def _numbers(column: Column, rows: Places) -> list[int | None]:
+def _numbers(column: Column, rows: Offsets) -> list[int | None]:
     values: list[int | None] = np.asarray(column.values)[rows].tolist()
     if column.valid is None:
         return values
     return [one if known else None for one, known in zip(values, column.valid[rows].tolist(), strict=True)]
 
 
-def _texts(strings: VarBytes, rows: Places) -> list[str | None]:
+def _texts(strings: VarBytes, rows: Offsets) -> list[str | None]:
     try:
         return [None if one is None else one.decode() for one in strings.take(rows).to_list()]
     except UnicodeDecodeError:

@@ -18,14 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from floe.avro.records import Skipper, skipper
+from floe.avro.records import Skipper, make_skipper
 from floe.avro.schemas import Node, NodeField, parse_layout
 from floe.errors import CorruptFile, UnsupportedFeature
-from floe.spec.codecs.avro_reading import avro_to_type
+from floe.spec.codecs.avro_schemas import avro_to_type
 from floe.spec.codecs.manifest_schemas import FORMAT_VERSIONS, PARTITION_ID, manifest_entry_type
 from floe.spec.types import ListType, MapType, StructType, Type
-
-__all__ = ["ManifestLayout", "PartitionSlot", "Slot", "manifest_layout"]
 
 DATA_FILE_ID = 2
 OPAQUE = "opaque"
@@ -215,11 +213,11 @@ def _shaped(child: NodeField, name: str) -> Slot:
         branches = node.branches
         values = [n for n, branch in enumerate(branches) if branch.kind != "null"]
         if len(values) != 1 or len(branches) > 2:
-            return Slot(name, OPAQUE, node, None, None, skipper(node))
+            return Slot(name, OPAQUE, node, None, None, make_skipper(node))
         tag = 2 * values[0]  # the zig-zag form of the branch's number
         null = None if len(branches) == 1 else 2 - tag
         node = branches[values[0]]
-    return Slot(name, _shape(node), node, tag, null, skipper(node))
+    return Slot(name, _shape(node), node, tag, null, make_skipper(node))
 
 
 def _shape(node: Node) -> str:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from floe.avro.container import SCHEMA, Limits, open_container, write_container
-from floe.avro.record_writing import writer
-from floe.avro.records import Reader, reader
+from floe.avro.records import Reader, make_reader, make_writer
 from floe.avro.schemas import Node, parse_layout
 from floe.errors import CorruptFile, InvalidInput
 from floe.spec.codecs.manifest_schemas import (
@@ -23,11 +22,9 @@ from floe.spec.codecs.manifest_schemas import (
     manifest_list_metadata,
     manifest_list_schema,
 )
-from floe.spec.manifests.checks import check_manifest_file
 from floe.spec.manifests.entries import FieldSummary, ManifestContent, ManifestFile, manifest_content
+from floe.spec.manifests.manifest_checks import check_manifest_file
 from floe.spec.types import ListType, StructType
-
-__all__ = ["read_manifest_list", "write_manifest_list"]
 
 BLOCK_BYTES = 64_000
 
@@ -50,7 +47,7 @@ def read_manifest_list(data: bytes, limits: Limits | None = None) -> list[Manife
     root = parse_layout(container.schema_text)
     if root.kind != "record":
         raise CorruptFile(f"the rows of a manifest list must be records, found {root.kind}")
-    read_row = reader(root)
+    read_row = make_reader(root)
     found: list[ManifestFile] = []
     contents = container.decompressed(max(root.smallest, 1))
     for block, content in zip(container.blocks, contents, strict=True):
@@ -132,11 +129,11 @@ def write_manifest_list(
         first_row_id=first_row_id,
     )
     type_ = manifest_file_type(format_version)
-    write, names = writer(type_), [child.name for child in type_]
+    write, names = make_writer(type_), [child.name for child in type_]
     rows = [write(tuple(_stored(manifest, name, format_version) for name in names)) for manifest in manifests]
     header = {SCHEMA: json.dumps(manifest_list_schema(format_version), separators=(",", ":")).encode()}
     header |= {key: text.encode() for key, text in metadata.items()}
-    return write_container(header, blocks_of(rows), codec=codec, level=level)
+    return write_container(header, group_into_blocks(rows), codec=codec, level=level)
 
 
 def _stored(manifest: ManifestFile, name: str, format_version: int) -> Any:
@@ -148,10 +145,10 @@ def _stored(manifest: ManifestFile, name: str, format_version: int) -> Any:
     return value
 
 
-def blocks_of(rows: Iterable[bytes], size: int = BLOCK_BYTES) -> Iterable[tuple[int, bytes]]:
+def group_into_blocks(rows: Iterable[bytes], size: int = BLOCK_BYTES) -> Iterable[tuple[int, bytes]]:
     """Rows gathered into blocks of about that many bytes.
 
-    >>> list(blocks_of([b"ab", b"c", b"d"], 3))
+    >>> list(group_into_blocks([b"ab", b"c", b"d"], 3))
     [(2, b'abc'), (1, b'd')]
     """
     gathered: list[bytes] = []

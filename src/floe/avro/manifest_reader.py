@@ -4,7 +4,7 @@ Reading finds where every value is; a column is decoded when it is first asked f
 are, as slices of the decompressed bytes, and the metrics of a column are looked up by its id. What entries inherit from
 their manifest (snapshot id, sequence numbers, first row ids) is filled in, by the rules of `floe.spec.manifests`.
 
->>> from floe.avro.manifest_writing import write_manifest
+>>> from floe.avro.manifest_writer import write_manifest
 >>> from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry
 >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
 >>> from floe.spec.schemas.schema import Schema
@@ -18,6 +18,18 @@ their manifest (snapshot id, sequence numbers, first row ids) is filled in, by t
 ([3], [5], [b'a.parquet'])
 >>> columns.entry(0).data_file == file
 True
+
+The manifests of a snapshot: from its manifest list, or from the names that old v1 snapshots hold themselves.
+
+>>> from floe.avro.manifest_lists import write_manifest_list
+>>> from floe.storage.memory import MemoryStorage
+>>> storage = MemoryStorage()
+>>> manifests = [ManifestFile("memory:t/m.avro", 100, 0, added_snapshot_id=7)]
+>>> listed = write_manifest_list(manifests, format_version=1, snapshot_id=7, parent_snapshot_id=None)
+>>> storage.write("memory:t/snap-7.avro", listed)
+>>> snapshot = Snapshot(snapshot_id=7, timestamp_ms=1, manifest_list="memory:t/snap-7.avro")
+>>> read_snapshot_manifests(snapshot, storage) == manifests
+True
 """
 
 from __future__ import annotations
@@ -25,24 +37,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from floe.avro.container import Block, Container, Limits, open_container
-from floe.avro.listed import Listed
-from floe.avro.manifest_columns import FORMATS, ManifestColumns
-from floe.avro.manifest_layout import ManifestLayout, manifest_layout
-from floe.avro.scanning import Scan, scan_blocks
-from floe.errors import CorruptFile, UnsupportedFeature
-from floe.spec.manifests.entries import ManifestFile
-from floe.spec.types import StructType
+import numpy as np
 
-__all__ = [
-    "FORMATS",
-    "ManifestColumns",
-    "OpenManifests",
-    "open_manifests",
-    "read_joined_manifests",
-    "read_manifest",
-    "read_manifests",
-]
+from floe.avro.container import Block, Container, Limits, open_container
+from floe.avro.entry_scanner import ScannedEntries, scan_blocks
+from floe.avro.manifest_columns import JoinedManifests, ManifestColumns
+from floe.avro.manifest_layout import ManifestLayout, manifest_layout
+from floe.avro.manifest_lists import read_manifest_list
+from floe.errors import CorruptFile, UnsupportedFeature
+from floe.spec.manifests.entries import EntryStatus, ManifestFile
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.types import StructType
+from floe.storage.protocol import Storage
 
 _BATCH_BYTES = 8 * 2**20
 _PIECE_BYTES = 4 * 2**20
@@ -99,12 +105,12 @@ def read_joined_manifests(
     Manifests of one schema and spec that follow one another are joined, and each row inherits from its own. A large
     manifest comes in several pieces.
     """
-    return open_manifests(files, manifests, limits).columns(partition_types or {}, metrics)
+    return decompress_manifests(files, manifests, limits).columns(partition_types or {}, metrics)
 
 
-def open_manifests(
+def decompress_manifests(
     files: Iterable[bytes], manifests: Sequence[ManifestFile], limits: Limits | None = None
-) -> OpenManifests:
+) -> DecompressedManifests:
     """Manifests that are decompressed and not looked into yet.
 
     Decompressing can be done in many threads at once; what comes after is quicker in one.
@@ -118,10 +124,10 @@ def open_manifests(
             continue
         batches.extend([piece] for piece in pieces)
         small = batches[-1] if len(pieces) == 1 else []
-    return OpenManifests(batches)
+    return DecompressedManifests(batches)
 
 
-class OpenManifests:
+class DecompressedManifests:
     """Decompressed manifests, small ones joined and large ones in pieces."""
 
     def __init__(self, batches: list[list[_Opened]]) -> None:
@@ -251,12 +257,12 @@ def _columns(batch: list[_Opened], type_of: TypeOf, metrics: Collection[int]) ->
 def _joined_columns(
     batch: list[_Opened], manifests: Sequence[ManifestFile], type_of: TypeOf, metrics: Collection[int]
 ) -> ManifestColumns:
-    listed = Listed.of(manifests, [sum(one.counts) for one in batch])
+    listed = JoinedManifests.of(manifests, [sum(one.counts) for one in batch])
     first, scan = batch[0], _scan(batch, metrics)
     return ManifestColumns(scan, listed, type_of(first.spec_id), first.spec_id, first.metadata)
 
 
-def _scan(batch: list[_Opened], metrics: Collection[int]) -> Scan:
+def _scan(batch: list[_Opened], metrics: Collection[int]) -> ScannedEntries:
     counts = [count for one in batch for count in one.counts]
     blocks = batch[0].blocks if len(batch) == 1 else [block for one in batch for block in one.blocks]
     try:
@@ -266,3 +272,94 @@ def _scan(batch: list[_Opened], metrics: Collection[int]) -> Scan:
             for one in batch:
                 _scan([one], metrics)
         raise error.with_context(manifest=batch[0].path) from None
+
+
+# The manifests of a snapshot: from its manifest list, or from the names that old v1 snapshots hold themselves.
+
+
+def read_snapshot_manifests(snapshot: Snapshot, storage: Storage) -> list[ManifestFile]:
+    """All manifests of a snapshot, in the order of its list.
+
+    Snapshots of old v1 tables may name their manifests themselves and tell nothing about them; each is then read to
+    find out.
+    """
+    if snapshot.key_id is not None:
+        raise UnsupportedFeature(
+            "the manifest list is encrypted, and encrypted tables cannot be read yet", snapshot=snapshot.snapshot_id
+        )
+    if snapshot.manifest_list is None:
+        return [_described(path, snapshot, storage) for path in snapshot.manifests or ()]
+    data = storage.read(snapshot.manifest_list)
+    try:
+        return read_manifest_list(data)
+    except CorruptFile as error:
+        raise error.with_context(file=snapshot.manifest_list, snapshot=snapshot.snapshot_id) from None
+
+
+def read_manifest_file(manifest: ManifestFile, storage: Storage) -> bytes:
+    """The bytes of a manifest's file."""
+    if manifest.key_metadata is not None:
+        raise UnsupportedFeature(
+            "the manifest is encrypted, and encrypted tables cannot be read yet", manifest=manifest.manifest_path
+        )
+    return storage.read(manifest.manifest_path)
+
+
+def has_counts(manifest: ManifestFile) -> bool:
+    """Whether everything is known that lists of v2 and v3 must tell about a manifest; v1 lists may leave it out.
+
+    >>> has_counts(ManifestFile("m.avro", 100, 0, added_snapshot_id=7))
+    False
+    """
+    return None not in (
+        manifest.added_snapshot_id,
+        manifest.added_files_count,
+        manifest.existing_files_count,
+        manifest.deleted_files_count,
+        manifest.added_rows_count,
+        manifest.existing_rows_count,
+        manifest.deleted_rows_count,
+    )
+
+
+def with_counts(manifest: ManifestFile, storage: Storage) -> ManifestFile:
+    """The manifest with its counts, which are read from its entries if they are not known."""
+    if has_counts(manifest):
+        return manifest
+    return _with_counts(manifest, read_manifest(read_manifest_file(manifest, storage), manifest))
+
+
+def _described(path: str, snapshot: Snapshot, storage: Storage) -> ManifestFile:
+    """What a manifest list would say about a manifest that has none."""
+    data = storage.read(path)
+    spec_id = read_manifest(data).spec_id
+    manifest = ManifestFile(path, len(data), spec_id)
+    columns = read_manifest(data, manifest)
+    return replace(_with_counts(manifest, columns), added_snapshot_id=_writer(columns, snapshot.snapshot_id))
+
+
+def _writer(columns: ManifestColumns, unknown: int | None) -> int | None:
+    """The snapshot that wrote a manifest: the one that added or deleted files by it, else the newest in it."""
+    own = np.not_equal(columns.status, EntryStatus.EXISTING)
+    ids, known = np.asarray(columns.snapshot_id.values), columns.snapshot_id.known
+    if (own & known).any():
+        return int(ids[own & known][0])
+    return int(ids[known].max()) if known.any() else unknown
+
+
+def _with_counts(manifest: ManifestFile, columns: ManifestColumns) -> ManifestFile:
+    rows = np.maximum(columns.record_count, 0)
+    which = {status: np.equal(columns.status, status) for status in EntryStatus}
+    files = {status: int(mask.sum()) for status, mask in which.items()}
+    counts = {status: int(rows[mask].sum()) for status, mask in which.items()}
+    added_by = manifest.added_snapshot_id
+    return replace(
+        manifest,
+        added_snapshot_id=_writer(columns, None) if added_by is None else added_by,
+        added_files_count=files[EntryStatus.ADDED],
+        existing_files_count=files[EntryStatus.EXISTING],
+        deleted_files_count=files[EntryStatus.DELETED],
+        added_rows_count=counts[EntryStatus.ADDED],
+        existing_rows_count=counts[EntryStatus.EXISTING],
+        deleted_rows_count=counts[EntryStatus.DELETED],
+    )

@@ -1,6 +1,6 @@
 """Manifests written from entries (spec: Manifests), field by field for all entries, then joined entry by entry.
 
->>> from floe.avro.manifests import read_manifest
+>>> from floe.avro.manifest_reader import read_manifest
 >>> from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent
 >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
 >>> from floe.spec.types import Field, INT
@@ -10,20 +10,47 @@
 >>> data = write_manifest([entry], Schema((Field(1, "a", INT),)), UNPARTITIONED, format_version=3)
 >>> read_manifest(data).entries() == [entry]
 True
+
+Manifests rewritten from others: merged, or with files marked as deleted, without decoding the files' descriptions.
+
+An entry is a short head (status, snapshot id, sequence numbers) and a long description of its file. A rewrite changes
+the head alone; so the bytes of the description are copied as they are, if the source has the layout of the target, and
+else made again from values. First row ids, which files have inherited until then, are filled in (spec: First Row ID
+Inheritance).
+
+>>> from floe.avro.manifest_writer import write_manifest
+>>> from floe.avro.manifest_reader import read_manifest
+>>> from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry, ManifestFile
+>>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
+>>> from floe.spec.types import Field, INT
+>>> schema = Schema((Field(1, "a", INT),))
+>>> added = ManifestEntry(EntryStatus.ADDED, 7, None, None, DataFile(FileContent.DATA, "a.orc", "orc", (), 3, 100))
+>>> old = write_manifest([added], schema, UNPARTITIONED, format_version=2)
+>>> source = read_manifest(old, ManifestFile("m.avro", len(old), 0, sequence_number=5, added_snapshot_id=7))
+>>> kept = CopiedEntries(source, np.array([0]), np.array([EntryStatus.DELETED]), snapshot_id=np.array([8]))
+>>> (entry,) = read_manifest(splice_manifests([kept], schema, UNPARTITIONED, format_version=2)).entries()
+>>> entry.status, entry.snapshot_id, entry.sequence_number, entry.data_file == added.data_file
+(<EntryStatus.DELETED: 2>, 8, 5, True)
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from floe.avro.container import SCHEMA, write_container
-from floe.avro.manifest_lists import BLOCK_BYTES, blocks_of
-from floe.avro.packing import pack_bounds, pack_counts, pack_long_lists, pack_longs
-from floe.avro.record_writing import writer
-from floe.avro.varints import encode_long
+from floe.avro.manifest_columns import ManifestColumns
+from floe.avro.manifest_layout import ManifestLayout, manifest_layout
+from floe.avro.manifest_lists import BLOCK_BYTES, group_into_blocks
+from floe.avro.records import encode_long, make_writer
+from floe.avro.vector_decoder import Offsets
+from floe.avro.vector_encoder import pack_bounds, pack_counts, pack_long_lists, pack_longs
 from floe.errors import InvalidInput, InvalidUpdate, InvalidValue
 from floe.spec.codecs.manifest_schemas import (
     DEFAULT_BLOCK_SIZE,
@@ -31,14 +58,13 @@ from floe.spec.codecs.manifest_schemas import (
     manifest_entry_type,
     manifest_metadata,
 )
-from floe.spec.manifests.checks import check_entry_to_write
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry
+from floe.spec.manifests.manifest_checks import check_entry_to_write
 from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.pruning.column_evaluation import Column
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, StructType
-from floe.spec.values.checks import check
-
-__all__ = ["encode_data_files", "encode_heads", "manifest_header", "write_manifest"]
+from floe.spec.values.value_checks import check
 
 _BATCH = 1024
 """How many entries are encoded together."""
@@ -64,7 +90,7 @@ def write_manifest(
     type_ = spec.partition_type(schema) if partition_type is None else partition_type
     header = manifest_header(schema, spec, type_, format_version, content)
     rows = _rows(entries, type_, format_version, content)
-    return write_container(header, blocks_of(rows, block_bytes), codec=codec, level=level)
+    return write_container(header, group_into_blocks(rows, block_bytes), codec=codec, level=level)
 
 
 def manifest_header(
@@ -167,7 +193,7 @@ def _partitions(type_: StructType) -> _Column:
 
     The key is the tuple with the types of its values: `0.0`, `-0.0` and `False` are equal to Python.
     """
-    write = writer(type_)
+    write = make_writer(type_)
     fields = type_.fields
 
     def encode(partition: tuple[Any, ...]) -> bytes:
@@ -254,3 +280,100 @@ _COLUMNS: dict[str, _Column] = {
     "content_offset": _optional_longs("content_offset"),
     "content_size_in_bytes": _optional_longs("content_size_in_bytes"),
 }
+
+# Manifests rewritten from others: merged, or with files marked as deleted, without decoding the files' descriptions.
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CopiedEntries:
+    """Entries of a manifest that go into another: which, with which status, and by which snapshots.
+
+    Without `snapshot_id` they keep theirs; sequence numbers they keep always. An entry that stays ADDED, in a manifest
+    that was read without inheritance, goes on to inherit.
+    """
+
+    columns: ManifestColumns
+    rows: Offsets
+    status: NDArray[Any]
+    snapshot_id: NDArray[Any] | None = None
+
+
+def splice_manifests(
+    parts: Iterable[CopiedEntries],
+    schema: Schema,
+    spec: PartitionSpec,
+    *,
+    format_version: int,
+    content: ManifestContent = ManifestContent.DATA,
+    partition_type: StructType | None = None,
+    codec: str = "deflate",
+    level: int | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> bytes:
+    """The file of a manifest with entries of others, which are of the same spec, in the order given."""
+    type_ = spec.partition_type(schema) if partition_type is None else partition_type
+    header = manifest_header(schema, spec, type_, format_version, content)
+    target = manifest_layout(header[SCHEMA])
+    rows = (row for part in parts for row in _spliced_rows(part, target, type_, format_version, content))
+    return write_container(header, group_into_blocks(rows, block_bytes), codec=codec, level=level)
+
+
+def _spliced_rows(
+    part: CopiedEntries, target: ManifestLayout, type_: StructType, format_version: int, content: ManifestContent
+) -> Iterator[bytes]:
+    columns, rows = part.columns, part.rows
+    if (np.equal(columns.content[rows], FileContent.DATA) != (content is ManifestContent.DATA)).any():
+        raise InvalidUpdate(f"a manifest of {content.text} gets files of the other kind")
+    status = np.asarray(part.status, np.int64)
+    numbers = [_optional(column, rows) for column in (columns.sequence_number, columns.file_sequence_number)]
+    _check_numbers(status, numbers, columns, rows, format_version)
+    snapshots = _optional(columns.snapshot_id, rows) if part.snapshot_id is None else part.snapshot_id.tolist()
+    heads = encode_heads(format_version, zip(status.tolist(), snapshots, *numbers, strict=True))
+    return map(bytes.__add__, heads, _data_files(columns, rows, target, type_, format_version))
+
+
+def _check_numbers(
+    status: Offsets, numbers: list[list[int | None]], columns: ManifestColumns, rows: Offsets, format_version: int
+) -> None:
+    if format_version < 2:
+        return
+    for row, is_added, number in zip(
+        rows.tolist(), np.equal(status, EntryStatus.ADDED).tolist(), numbers[0], strict=True
+    ):
+        if not is_added and number is None:
+            path = columns.file_path.take(np.array([row])).to_list()[0] or b""
+            raise InvalidUpdate(
+                "the entry of a file that is not new must carry its sequence_number", file=path.decode(errors="replace")
+            )
+
+
+def _optional(column: Column, rows: Offsets) -> list[int | None]:
+    values: list[int | None] = np.asarray(column.values)[rows].tolist()
+    known = column.known[rows]
+    return values if known.all() else [v if k else None for v, k in zip(values, known.tolist(), strict=True)]
+
+
+def _data_files(
+    columns: ManifestColumns, rows: Offsets, target: ManifestLayout, type_: StructType, format_version: int
+) -> Iterable[bytes]:
+    """The descriptions of files, copied where that is exact."""
+    scan = columns.stored.scan
+    if scan.taken or not target.same_data_file(scan.layout):
+        return encode_data_files(type_, format_version)(columns.data_files(rows))
+    own = scan.layout.data_file
+    begins = scan.starts[own.start][rows]
+    ends = (scan.starts[own.stop] if own.stop < len(scan.starts) else scan.ends)[rows]
+    slot = scan.layout.index.get("first_row_id")
+    if slot is None:
+        return _slices(scan.raw, begins, ends)
+    middle, after = scan.starts[slot][rows], scan.starts[slot + 1][rows]
+    ids = _optional(columns.first_row_id, rows)
+    filled = [b"\0" if value is None else b"\2" + encode_long(value) for value in ids]
+    return map(_join, zip(_slices(scan.raw, begins, middle), filled, _slices(scan.raw, after, ends), strict=True))
+
+
+_join = b"".join
+
+
+def _slices(raw: bytes, begins: Offsets, ends: Offsets) -> list[bytes]:
+    return [raw[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]

@@ -3,25 +3,125 @@ r"""Any Avro value, read or skipped by its layout, exactly and one at a time.
 This is the plain way: for manifest lists, which are short, and for what columns cannot hold. A reader takes the bytes
 and a place, and gives the value and the place behind it; a skipper gives the place alone.
 
->>> from floe.avro.schemas import layout_of
->>> read = reader(layout_of({"type": "array", "items": ["null", "string"]}))
+>>> from floe.avro.schemas import build_layout
+>>> read = make_reader(build_layout({"type": "array", "items": ["null", "string"]}))
 >>> read(b"\x04\x02\x04ab\x00\x00", 0)
 (['ab', None], 7)
 
 Records are dicts by name. The counts of arrays are checked against the bytes that are left before anything is read.
+
+Avro's numbers, one at a time: zig-zag, then seven bits in each byte, the lowest first (Avro spec: Binary Encoding).
+
+>>> encode_long(-65).hex(), read_long(bytes.fromhex("8101"), 0)
+('8101', (-65, 2))
+
+Values as Avro bytes, by their type: the exact counterpart of `type_to_avro`, one value at a time.
+
+Structs are tuples in the order of their fields here; maps are dicts, lists are sequences.
+
+>>> from floe.spec.types import INT, STRING, Field
+>>> write = make_writer(StructType((Field(1, "a", INT, required=True), Field(2, "b", STRING))))
+>>> write((3, "x")), write((3, None))
+(b'\x06\x02\x02x', b'\x06\x00')
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from floe.avro.schemas import Node, NodeField
-from floe.avro.varints import read_long, skip_longs
-from floe.errors import CorruptFile
+from floe.errors import CorruptFile, InvalidInput, InvalidValue, UnsupportedFeature
+from floe.spec.types import DecimalType, Field, FixedType, ListType, MapType, StructType, Type
+from floe.spec.values.exact_numbers import bytes_for_precision, unscaled_value
 
-__all__ = ["Reader", "Skipper", "block_head", "check_block_end", "read_byte_string", "reader", "skipper"]
+# Avro's numbers, one at a time: zig-zag, then seven bits in each byte, the lowest first (Avro spec: Binary Encoding).
+
+MAX_BYTES = 10
+_SMALL = 1 << 14
+
+
+def _unsigned(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_TABLE = [_unsigned(n) for n in range(_SMALL)]
+
+
+def encode_long(value: int) -> bytes:
+    """The bytes of a number of 64 bits.
+
+    >>> encode_long(2**63)
+    Traceback (most recent call last):
+    floe.errors.InvalidValue: Avro numbers have 64 bits; 9223372036854775808 does not fit
+    """
+    if not -(1 << 63) <= value < 1 << 63:
+        raise InvalidValue(f"Avro numbers have 64 bits; {value} does not fit")
+    zigzag = value << 1 if value >= 0 else ~(value << 1)
+    return _TABLE[zigzag] if zigzag < _SMALL else _unsigned(zigzag)
+
+
+def read_long(data: bytes, at: int) -> tuple[int, int]:
+    r"""The number that starts at a place, and where it ends.
+
+    >>> read_long(b"\xff" * 11, 0)
+    Traceback (most recent call last):
+    floe.errors.CorruptFile: a number of more than 64 bits (position: 0)
+    """
+    try:
+        byte = data[at]
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        value, shift, place = byte & 0x7F, 7, at + 1
+        while True:
+            byte = data[place]
+            place += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if place - at >= MAX_BYTES:
+                raise CorruptFile("a number of more than 64 bits", position=at)
+    except IndexError:
+        raise CorruptFile("the file ends within a number", position=at) from None
+    if value >> 64:
+        raise CorruptFile("a number of more than 64 bits", position=at)
+    return (value >> 1) ^ -(value & 1), place
+
+
+_RUN = 1000
+
+
+@cache
+def _run_of(count: int) -> Callable[[bytes, int], re.Match[bytes] | None]:
+    # possessive, so that a mismatch is found without trying the bytes again
+    return re.compile(rb"(?:[\x80-\xff]{0,9}+[\x00-\x7f]){%d}+" % count, re.DOTALL).match
+
+
+def skip_longs(data: bytes, at: int, count: int) -> int:
+    """The end of that many numbers; the search runs in C, and makes no object for any of them.
+
+    >>> skip_longs(bytes.fromhex("028001ff01"), 0, 2)
+    3
+    """
+    place = at
+    while count > 0:
+        run = min(count, _RUN)
+        found = _run_of(run)(data, place)
+        if found is None:
+            raise CorruptFile(f"the file ends within {count} numbers, or one of them is too long", position=place)
+        place = found.end()
+        count -= run
+    return place
+
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
 Skipper = Callable[[bytes, int], int]
@@ -81,13 +181,13 @@ _READERS: dict[str, Reader] = {
 }
 
 
-def reader(node: Node) -> Reader:
+def make_reader(node: Node) -> Reader:
     """What reads values of a layout."""
     return _READERS.get(node.kind) or _NESTED[node.kind](node)
 
 
 def _record_reader(node: Node) -> Reader:
-    children = tuple((child.name, reader(child.node)) for child in node.fields)
+    children = tuple((child.name, make_reader(child.node)) for child in node.fields)
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         found = {}
@@ -99,7 +199,7 @@ def _record_reader(node: Node) -> Reader:
 
 
 def _union_reader(node: Node) -> Reader:
-    branches = tuple(map(reader, node.branches))
+    branches = tuple(map(make_reader, node.branches))
     return lambda data, at: _branch(branches, data, at)
 
 
@@ -151,7 +251,7 @@ def check_block_end(at: int, end: int) -> None:
 
 def _array_reader(node: Node) -> Reader:
     assert node.items is not None
-    read_item = reader(node.items)
+    read_item = make_reader(node.items)
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
         found: list[Any] = []
@@ -169,7 +269,7 @@ def _array_reader(node: Node) -> Reader:
 
 def _map_reader(node: Node) -> Reader:
     assert node.items is not None
-    pairs = reader(Node("array", items=_pair(node.items)))
+    pairs = make_reader(Node("array", items=_pair(node.items)))
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         found, end = pairs(data, at)
@@ -195,11 +295,11 @@ _NESTED: dict[str, Callable[[Node], Reader]] = {
 # skipping -----------------------------------------------------------------------------------------------------
 
 
-def skipper(node: Node) -> Skipper:
+def make_skipper(node: Node) -> Skipper:
     r"""What finds the end of a value of a layout, and makes no object of it.
 
-    >>> from floe.avro.schemas import layout_of
-    >>> skipper(layout_of({"type": "array", "items": "long"}))(b"\x04\x02\x80\x01\x00", 0)
+    >>> from floe.avro.schemas import build_layout
+    >>> make_skipper(build_layout({"type": "array", "items": "long"}))(b"\x04\x02\x80\x01\x00", 0)
     5
     """
     return _skipper(node)
@@ -270,3 +370,105 @@ def _numbers_in(node: Node) -> int:
         parts = [_numbers_in(child.node) for child in node.fields]
         return sum(parts) if all(parts) else 0
     return 0
+
+
+# Values as Avro bytes, by their type: the exact counterpart of `type_to_avro`, one value at a time.
+
+Writer = Callable[[Any], bytes]
+
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+
+
+def _bytes(value: bytes) -> bytes:
+    return encode_long(len(value)) + value
+
+
+def _string(value: str) -> bytes:
+    try:
+        data = value.encode()
+    except UnicodeEncodeError:
+        raise InvalidValue(f"a string that UTF-8 cannot hold: {value!r:.80}") from None
+    return encode_long(len(data)) + data
+
+
+_PLAIN: dict[str, Writer] = {
+    "unknown": lambda value: b"",
+    "boolean": lambda value: b"\1" if value else b"\0",
+    **dict.fromkeys(
+        ("int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), encode_long
+    ),
+    "float": _FLOAT.pack,
+    "double": _DOUBLE.pack,
+    "string": _string,
+    "binary": _bytes,
+    "uuid": lambda value: bytes(value.bytes),
+}
+
+
+def make_writer(type_: Type) -> Writer:
+    """What writes values of a type that are not null."""
+    if isinstance(type_, StructType):
+        return _struct(type_)
+    if isinstance(type_, ListType):
+        item = make_field_writer(type_.element_field)
+        return lambda values: _blocks([item(value) for value in values])
+    if isinstance(type_, MapType):
+        key, value = make_writer(type_.key), make_field_writer(type_.value_field)
+        return lambda pairs: _blocks([key(k) + value(v) for k, v in pairs.items()])
+    if isinstance(type_, DecimalType):
+        return _decimal(type_)
+    if isinstance(type_, FixedType):
+        return _write_fixed(type_.length)
+    try:
+        return _PLAIN[type_.kind]
+    except KeyError:
+        raise UnsupportedFeature(f"values of type {type_} are not written into manifests") from None
+
+
+def make_field_writer(child: Field) -> Writer:
+    """What writes the values of a field: behind the byte of a union, if it may be null."""
+    own = make_writer(child.type)
+    if child.type.kind == "unknown":
+        return own
+    if child.required:
+        return _required(child.name, own)
+    return lambda value: b"\0" if value is None else b"\2" + own(value)
+
+
+def _required(name: str, own: Writer) -> Writer:
+    def write(value: Any) -> bytes:
+        if value is None:
+            raise InvalidInput(f"{name} is required, and there is none")
+        return own(value)
+
+    return write
+
+
+def _struct(type_: StructType) -> Writer:
+    children = tuple(map(make_field_writer, type_.fields))
+    return lambda values: b"".join([write(value) for write, value in zip(children, values, strict=True)])
+
+
+def _blocks(items: list[bytes]) -> bytes:
+    return b"".join([encode_long(len(items)), *items, b"\0"]) if items else b"\0"
+
+
+def _write_fixed(length: int) -> Writer:
+    def write(value: bytes) -> bytes:
+        if len(value) != length:
+            raise InvalidValue(f"a value of fixed[{length}] must have {length} bytes, found {len(value)}")
+        return bytes(value)
+
+    return write
+
+
+def _decimal(type_: DecimalType) -> Writer:
+    width = bytes_for_precision(type_.precision)
+
+    def write(value: Any) -> bytes:
+        unscaled = unscaled_value(value, type_.scale)
+        if unscaled is None or abs(unscaled) >= 10**type_.precision:
+            raise InvalidValue(f"{value} is not a value of type {type_}")
+        return unscaled.to_bytes(width, "big", signed=True)
+
+    return write

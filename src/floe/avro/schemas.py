@@ -1,6 +1,6 @@
 """Avro schemas as trees that say how bytes are laid out (Avro spec: Schema Declaration).
 
-What the types mean in a table is told by `floe.spec.codecs.avro_reading`; here it matters where a value ends.
+What the types mean in a table is told by `floe.spec.codecs.avro_schemas`; here it matters where a value ends.
 Schemas may come from anywhere: nesting and size are limited, and a record that holds itself is refused.
 
 >>> tree = parse_layout(b'{"type": "record", "name": "r", "fields": [{"name": "x", "type": ["null", "int"]}]}')
@@ -14,10 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from floe.errors import CorruptFile, InvalidMetadata, UnsupportedFeature
-from floe.spec.codecs.avro_reading import MAX_DEPTH, MAX_FIELDS, parse_avro_schema
-from floe.spec.codecs.avro_schemas import FIELD_NAME
-
-__all__ = ["Node", "NodeField", "layout_of", "parse_layout"]
+from floe.spec.codecs.avro_schemas import FIELD_NAME, MAX_DEPTH, MAX_FIELDS, parse_avro_schema
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 MAX_FIXED = 2**31 - 1
@@ -73,13 +70,13 @@ class Node:
 
 def parse_layout(text: bytes) -> Node:
     """The layout of a schema in JSON text; CorruptFile if it is no Avro schema."""
-    return layout_of(parse_avro_schema(text))
+    return build_layout(parse_avro_schema(text))
 
 
-def layout_of(schema: Any) -> Node:
+def build_layout(schema: Any) -> Node:
     """The layout of a schema that is a JSON value already.
 
-    >>> layout_of({"type": "array", "items": "long"}).items.kind
+    >>> build_layout({"type": "array", "items": "long"}).items.kind
     'long'
     """
     return _Compiler().of(schema, "", MAX_DEPTH)

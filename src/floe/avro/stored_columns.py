@@ -12,21 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from floe.avro.lane_arrays import bounds_maps, counts_maps, end_of_bounds, find_counts, long_lists
-from floe.avro.lanes import Declined, Places, read_longs
+from floe.avro.entry_scanner import BOUNDS, COUNTS, ScannedEntries
 from floe.avro.manifest_layout import PartitionSlot, Slot
-from floe.avro.records import reader
-from floe.avro.scanning import BOUNDS, COUNTS, Scan
+from floe.avro.records import make_reader
+from floe.avro.vector_decoder import (
+    Offsets,
+    UnusualEncoding,
+    decode_bound_maps,
+    decode_count_maps,
+    decode_long_lists,
+    end_of_bounds,
+    find_counts,
+    read_longs,
+)
 from floe.errors import CorruptFile
-from floe.spec.pruning.columnar_facts import Mask
-from floe.spec.pruning.columnar_metrics import ColumnStats
-from floe.spec.pruning.columnar_rows import Column
+from floe.spec.pruning.column_evaluation import Column
+from floe.spec.pruning.metrics_evaluation import ColumnStats
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.pruning.ranges import FLOAT_KINDS, INTEGER_KINDS
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.types import DecimalType, Field, Type
 from floe.spec.values.exact_numbers import decimal_from_unscaled
-
-__all__ = ["StoredColumns", "column_values"]
 
 _MILLIS = 1000
 _MAX_DECIMAL_BYTES = 32
@@ -35,7 +41,7 @@ _MAX_DECIMAL_BYTES = 32
 class StoredColumns:
     """The columns of a scan, by the names that the format has for its fields."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: ScannedEntries) -> None:
         self.scan = scan
         self.data = scan.window.data
 
@@ -44,11 +50,11 @@ class StoredColumns:
 
     # numbers and strings ----------------------------------------------------------------------------------------
 
-    def _slot(self, name: str) -> tuple[Slot, Places, Mask | None] | None:
+    def _slot(self, name: str) -> tuple[Slot, Offsets, Mask | None] | None:
         number = self.scan.layout.index.get(name)
         return None if number is None else self._numbered(number)
 
-    def _numbered(self, number: int) -> tuple[Slot, Places, Mask | None]:
+    def _numbered(self, number: int) -> tuple[Slot, Offsets, Mask | None]:
         """A slot, where its values are, behind the byte of their union, and which are not null."""
         slot, starts = self.scan.layout.slots[number], self.scan.starts[number].astype(np.int64, copy=False)
         return slot, starts if slot.tag is None else starts + 1, self.scan.valid[number]
@@ -62,7 +68,7 @@ class StoredColumns:
         return Column(*self._present(at, valid, 0, lambda places: read_longs(self.scan.window, places)[0]))
 
     def _present(
-        self, at: Places, valid: Mask | None, missing: int, read: Callable[[Places], Any]
+        self, at: Offsets, valid: Mask | None, missing: int, read: Callable[[Offsets], Any]
     ) -> tuple[Any, Mask | None]:
         """The values where there are some."""
         if valid is None:
@@ -73,7 +79,7 @@ class StoredColumns:
         values[rows] = some
         return values, valid
 
-    def required_longs(self, name: str) -> Places:
+    def required_longs(self, name: str) -> Offsets:
         """A column of numbers that must all be there."""
         column = self.longs(name)
         if column.valid is not None and len(self):
@@ -88,7 +94,7 @@ class StoredColumns:
         _, at, valid = found
         return self._strings(at, valid)
 
-    def _strings(self, at: Places, valid: Mask | None) -> VarBytes:
+    def _strings(self, at: Offsets, valid: Mask | None) -> VarBytes:
         rows = slice(None) if valid is None else np.flatnonzero(valid)
         starts, lengths = np.zeros(len(at), np.int64), np.full(len(at), -1, np.int64)
         lengths[rows], starts[rows] = read_longs(self.scan.window, at[rows])
@@ -134,7 +140,7 @@ class StoredColumns:
         lower, upper = (self._bounds(name, field_id) for name in BOUNDS)
         return ColumnStats(values, nulls, nans, lower, upper)
 
-    def counts(self, name: str, key: int) -> Places | None:
+    def counts(self, name: str, key: int) -> Offsets | None:
         """What the maps of one name have for a column, -1 where they have nothing; None if the file has no such map."""
         known = self.scan.counts.get((name, key))
         found = self._slot(name)
@@ -145,7 +151,7 @@ class StoredColumns:
         values = np.full(len(at), -1, np.int64)
         try:
             values[rows] = find_counts(self.scan.window, at[rows], key)
-        except Declined:
+        except UnusualEncoding:
             values[rows] = [(one or {}).get(key, -1) for one in self.maps(name, rows)]
         return values
 
@@ -161,7 +167,7 @@ class StoredColumns:
         starts, lengths = np.zeros(len(at), np.int64), np.full(len(at), -1, np.int64)
         try:
             _, slices = end_of_bounds(self.scan.window, at[rows], (key,))
-        except Declined:
+        except UnusualEncoding:
             strings: list[bytes | None] = [None] * len(at)
             for row, one in zip(rows.tolist(), self.maps(name, rows), strict=True):
                 strings[row] = (one or {}).get(key)
@@ -171,20 +177,20 @@ class StoredColumns:
 
     # objects of some entries ------------------------------------------------------------------------------------
 
-    def maps(self, name: str, rows: Places) -> list[Any]:
+    def maps(self, name: str, rows: Offsets) -> list[Any]:
         """The maps of some entries; None for null."""
         if name in BOUNDS:
             return self._objects(
-                name, rows, lambda at: bounds_maps(self.scan.window, self.scan.raw, at), _dict_of_pairs
+                name, rows, lambda at: decode_bound_maps(self.scan.window, self.scan.raw, at), _dict_of_pairs
             )
-        return self._objects(name, rows, lambda at: counts_maps(self.scan.window, at), _dict_of_pairs)
+        return self._objects(name, rows, lambda at: decode_count_maps(self.scan.window, at), _dict_of_pairs)
 
-    def lists(self, name: str, rows: Places) -> list[tuple[int, ...] | None]:
+    def lists(self, name: str, rows: Offsets) -> list[tuple[int, ...] | None]:
         """The lists of numbers of some entries; None for null."""
-        return self._objects(name, rows, lambda at: long_lists(self.scan.window, at), tuple)
+        return self._objects(name, rows, lambda at: decode_long_lists(self.scan.window, at), tuple)
 
     def _objects(
-        self, name: str, rows: Places, read: Callable[[Places], list[Any]], convert: Callable[[Any], Any]
+        self, name: str, rows: Offsets, read: Callable[[Offsets], list[Any]], convert: Callable[[Any], Any]
     ) -> list[Any]:
         found = self._slot(name)
         if found is None:
@@ -195,8 +201,8 @@ class StoredColumns:
         some = places if present is None else places[present]
         try:
             objects = read(some)
-        except Declined:
-            read_one = reader(slot.node)
+        except UnusualEncoding:
+            read_one = make_reader(slot.node)
             objects = [convert(read_one(self.scan.raw, place)[0]) for place in some.tolist()]
         if present is None:
             return objects
@@ -233,8 +239,8 @@ def _nulls(type_: Type, count: int) -> Column:
     return Column(VarBytes(np.zeros(0, np.uint8), np.zeros(count, np.int64), np.full(count, -1, np.int64)))
 
 
-def _booleans(words: Any) -> Callable[[Places], Any]:
-    def read(at: Places) -> Any:
+def _booleans(words: Any) -> Callable[[Offsets], Any]:
+    def read(at: Offsets) -> Any:
         found = words[at] & np.uint64(0xFF)
         if (found > 1).any():
             raise CorruptFile(f"a boolean must be 0 or 1, found {found.max()}")
@@ -243,7 +249,7 @@ def _booleans(words: Any) -> Callable[[Places], Any]:
     return read
 
 
-_PLAIN: dict[str, Callable[[Any], Callable[[Places], Any]]] = {
+_PLAIN: dict[str, Callable[[Any], Callable[[Offsets], Any]]] = {
     "boolean": _booleans,
     "float": lambda words: lambda at: words[at].astype(np.uint32).view(np.float32).astype(np.float64),
     "double": lambda words: lambda at: words[at].astype(np.uint64).view(np.float64),
@@ -275,7 +281,7 @@ def _uuid(data: bytes) -> uuid.UUID:
     return uuid.UUID(bytes=data)
 
 
-def column_values(type_: Type, column: Column, rows: Places) -> list[Any]:
+def column_values(type_: Type, column: Column, rows: Offsets) -> list[Any]:
     """The values of some rows of a column, in the form of `floe.spec.values`.
 
     >>> from floe.spec.types import STRING

@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from floe.avro.varints import encode_long
+from floe.avro.records import encode_long
 from floe.errors import InvalidValue
-
-__all__ = ["pack_bounds", "pack_counts", "pack_long_lists", "pack_longs"]
 
 _U64 = np.uint64
 _FEW = 32

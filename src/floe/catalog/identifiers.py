@@ -21,18 +21,6 @@ from typing import TypeAlias
 
 from floe.errors import InvalidInput, InvalidName
 
-__all__ = [
-    "MAX_NAME_BYTES",
-    "Identifier",
-    "Namespace",
-    "check_identifier",
-    "check_namespace",
-    "check_namespace_properties",
-    "format_identifier",
-    "parse_identifier",
-    "parse_namespace",
-]
-
 Identifier: TypeAlias = tuple[str, ...]
 """The levels of a namespace, then the name of a table or view."""
 

@@ -43,8 +43,6 @@ from floe.storage.locations import is_below, join
 from floe.storage.memory import MemoryStorage
 from floe.storage.protocol import Storage
 
-__all__ = ["MemoryCatalog"]
-
 
 class MemoryCatalog:
     """Tables, views and namespaces in dictionaries.

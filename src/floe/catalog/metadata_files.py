@@ -19,40 +19,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from floe.commit.pointer import Pointer, Proposal, TableState
-from floe.errors import FloeError, InvalidUpdate, OutcomeUnknown, StorageUnavailable
+from floe.errors import FloeError, OutcomeUnknown, StorageUnavailable
+from floe.spec.json_reader import Limits
 from floe.spec.metadata.file_names import catalog_metadata_file_name, parse_metadata_file_name
-from floe.spec.metadata.json_reader import Limits
-from floe.spec.metadata.properties import boolean_property
 from floe.spec.metadata.requirements import TableRequirement
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import parse, serialize
 from floe.spec.metadata.updates import TableUpdate
+from floe.spec.properties import METADATA_CODEC, METADATA_DELETE_AFTER_COMMIT, METADATA_PATH
 from floe.storage.environment import Ids
 from floe.storage.locations import canonical, is_below, join
 from floe.storage.protocol import Storage
 
-__all__ = [
-    "COMPRESSION_CODEC",
-    "DELETE_AFTER_COMMIT",
-    "METADATA_PATH",
-    "clean_old_files",
-    "compressed",
-    "discard_proposal",
-    "encode_metadata",
-    "is_compressed",
-    "metadata_folder",
-    "next_metadata_location",
-    "parse_metadata",
-    "read_metadata",
-    "read_metadata_bytes",
-    "removed_from_log",
-    "write_proposal",
-]
-
-COMPRESSION_CODEC: Final = "write.metadata.compression-codec"
-DELETE_AFTER_COMMIT: Final = "write.metadata.delete-after-commit.enabled"
-METADATA_PATH: Final = "write.metadata.path"
-_CODECS: Final = {"none": False, "gzip": True}
 _HIGHEST_VERSION: Final = 2**31 - 1
 
 
@@ -90,14 +68,7 @@ def parse_metadata(data: bytes, location: str, *, limits: Limits | None = None) 
 
 def is_compressed(metadata: TableMetadata) -> bool:
     """Whether the table wants its metadata files compressed."""
-    codec = metadata.properties.get(COMPRESSION_CODEC, "none")
-    if codec.lower() not in _CODECS:
-        raise InvalidUpdate(
-            f"there is no metadata codec {codec[:80]!r}",
-            hint=f"use one of {', '.join(_CODECS)}",
-            property=COMPRESSION_CODEC,
-        )
-    return _CODECS[codec.lower()]
+    return METADATA_CODEC.read(metadata.properties) == "gzip"
 
 
 def compressed(data: bytes) -> bytes:
@@ -114,7 +85,7 @@ def encode_metadata(metadata: TableMetadata) -> bytes:
 
 def metadata_folder(metadata: TableMetadata) -> str:
     """The folder in which the table keeps its metadata files."""
-    asked = metadata.properties.get(METADATA_PATH)
+    asked = METADATA_PATH.read(metadata.properties)
     return asked.rstrip("/") if asked else join(metadata.location, "metadata")
 
 
@@ -176,7 +147,7 @@ def removed_from_log(base: TableMetadata, metadata: TableMetadata) -> list[str]:
     None unless the table wants it so. A log is text that anybody may have written: only files that are named like
     metadata files, below the table's own folders, are taken.
     """
-    if not boolean_property(metadata.properties, DELETE_AFTER_COMMIT, default=False):
+    if not METADATA_DELETE_AFTER_COMMIT.read(metadata.properties):
         return []
     kept = {canonical(entry.metadata_file) for entry in metadata.metadata_log}
     roots = (metadata.location, metadata_folder(metadata))

@@ -28,8 +28,6 @@ from floe.catalog.identifiers import Identifier, Namespace
 from floe.commit.pointer import Pointer, SharedSwap
 from floe.spec.views.view_metadata import ViewMetadata
 
-__all__ = ["Capability", "Catalog"]
-
 
 class Capability(Enum):
     """What only some catalogs can; where it is missing, the call raises `UnsupportedFeature` and says what to do."""

@@ -15,14 +15,11 @@ from itertools import islice
 
 from floe.commit.pointer import TableState
 from floe.errors import FloeError, InvalidLocation, StorageError, UnsupportedFeature
-from floe.spec.metadata.properties import boolean_property
 from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.properties import GC_ENABLED
 from floe.storage.locations import Location, parse
 from floe.storage.protocol import Storage
 
-__all__ = ["GC_ENABLED", "PurgePlan", "PurgeReport", "plan_purge"]
-
-GC_ENABLED = "gc.enabled"
 _BATCH = 1000
 _SHOWN = 5
 
@@ -113,7 +110,7 @@ def plan_purge(
     ['memory:wh/db/t/metadata/v1.metadata.json']
     """
     metadata = state.metadata
-    if not boolean_property(metadata.properties, GC_ENABLED, default=True):
+    if not GC_ENABLED.read(metadata.properties):
         raise UnsupportedFeature(
             f"the table says {GC_ENABLED}=false: other tables may use its files, so they are not deleted",
             hint=f"drop it without purge, or set {GC_ENABLED}=true first",

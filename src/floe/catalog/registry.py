@@ -1,9 +1,21 @@
 """From a URI, a path or a name of the settings to the catalog, or to the pointer of one table.
 
-`floe.table.connecting` makes a `Lake` or a `Table` of them. Here nothing is imported that only rows or commits need,
+`floe.table.lake` makes a `Lake` or a `Table` of them. Here nothing is imported that only rows or commits need,
 and only the kind of catalog that is opened, so that who looks at names and metadata alone, as `floe ls` does, starts at
 once.
-"""
+
+The storage of a lake or a table, put together from what a user says: where, with which keys, moved from where.
+
+| option | meaning |
+|---|---|
+| `prefixes` | `{"/old/root/": "/new/root/"}`: files recorded below one folder are found below another (a moved or copied table, or Trino's `local:///`) |
+| `roots` | folders that may be touched, and no others; `"*"` for all. By default the warehouse, and what is vouched for of each table (`floe.commit.roots`) |
+| `max_read_bytes` | the most that one read takes into memory (1 GiB) |
+| `storage` | a storage of your own, in place of all this |
+| others | those of the store: `s3.region`, `s3.endpoint`, … or `durable=False` for local disk |
+
+Only the stores of the warehouse and of the roots are opened: a table in a bucket cannot make anybody read local files.
+"""  # noqa: E501 (a table)
 
 from __future__ import annotations
 
@@ -14,9 +26,10 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final, cast
 
-from floe.catalog.file_system.file_system_catalog import FileSystemCatalog
+from floe.catalog.file_system.catalog import FileSystemCatalog
 from floe.catalog.file_system.folder_table import pointer_at
 from floe.catalog.protocol import Catalog
+from floe.catalog.settings import hide_password, load_settings, reveal, shown_options
 from floe.catalog.sql.uri import is_sql_uri
 from floe.commit.pointer import Pointer
 from floe.commit.roots import table_folder
@@ -24,11 +37,7 @@ from floe.errors import InvalidInput, InvalidSettings, NoSuchCatalog
 from floe.storage.environment import Environment
 from floe.storage.locations import LOCATION_SCHEMES, parse
 from floe.storage.protocol import Storage
-from floe.table.secrets import hide_password, reveal, shown_options
-from floe.table.settings import load_settings
-from floe.table.storages import STORAGE_OPTIONS, storage_for
-
-__all__ = ["open_catalog", "open_pointer"]
+from floe.storage.schemes import STORAGE_OPTIONS, configure_storage
 
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
@@ -133,8 +142,8 @@ def _catalog(
 
 
 def _sql(uri: str, name: str | None, called: str | None, given: dict[str, Any], environment: Environment) -> Catalog:
-    sql = import_module("floe.catalog.sql.sql_catalog")
-    known = import_module("floe.catalog.sql.options").SQL_OPTIONS
+    sql = import_module("floe.catalog.sql.catalog")
+    known = import_module("floe.catalog.sql.catalog").SQL_OPTIONS
     warehouse = given.pop("warehouse", None)
     if warehouse is not None:
         warehouse = parse(os.fspath(warehouse)).text
@@ -182,7 +191,7 @@ def _file_system(uri: str, name: str | None, given: dict[str, Any], environment:
 def _storage(location: str, given: Mapping[str, Any], *others: str, usual: Iterable[str] | None = None) -> Storage:
     """The storage of a location; a mistyped option is told with the one that it may have been meant to be."""
     try:
-        return storage_for(location, given, usual=usual)
+        return configure_storage(location, given, default_roots=usual)
     except InvalidInput as error:
         error.hint = error.hint or _near(given, *others)
         raise

@@ -1,110 +1,105 @@
-"""`floe doctor`: is the installation sound, do catalogs answer, how is a table doing."""
+"""`floe doctor`: reports what is wrong with an installation, a catalog or a table, and what to do about it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from floe.catalog.identifiers import format_identifier
-from floe.cli.naming import Place, Where, find_place, find_table
-from floe.cli.output import Output, results
-from floe.cli.work.findings import ERROR, OK, STYLES, WARNING, Finding
-from floe.cli.work.health import check_table
-from floe.cli.work.installation import check_catalogs, check_installation
+import floe
+from floe import cli
+from floe.cli.names import CatalogArguments, CatalogScope, all_tables, find_scope, load_table
+from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, catalog_options
 from floe.errors import FloeError, NotFound
-from floe.table.amounts import many
-from floe.table.table import Table
+from floe.show.terminal import Output, stdout
+from floe.table.human_values import many
 
-__all__ = ["examine"]
+if TYPE_CHECKING:  # `floe doctor --help` does not need the checks
+    from floe.cli.checks import Finding
+
+EXAMPLES = """
+floe doctor                               the installation, the settings, the catalogs
+floe doctor warehouse/db/orders           the health of a table
+floe doctor lake.db.orders --full         with every file of every snapshot
+floe doctor --catalog sqlite:///lake.db   whether a catalog answers, and its tables can be read
+"""
+
+_STYLES: Final = {"ok": "green", "note": "cyan", "warning": "yellow bold", "error": "red bold"}
 
 
-def examine(
-    name: str | None, catalog: str | None, options: Mapping[str, Any], *, full: bool = False, as_json: bool = False
+def doctor(
+    name: Annotated[
+        str | None, typer.Argument(metavar="TABLE or CATALOG", help="What to check.", show_default=False)
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Check the files of all snapshots, and look for orphan files.")
+    ] = False,
+    catalog: CatalogOption = None,
+    option: CatalogOptions = None,
+    json: Json = False,
+    debug: Debug = False,
 ) -> None:
-    """Print what was found: about the installation, or about a table or a catalog; an error ends with exit code 1."""
-    out = results()
+    """Check the installation, a catalog or a table.
+
+    Without a name the installation and the settings are checked. Nothing is changed. The exit code is 1 if there is an
+    error.
+    """
+    out = stdout()
     if name is None and catalog is None:
-        found = _told(out, (*check_installation(), *check_catalogs()), as_json)
+        checks = cli.checks.check_installation()
     else:
-        found = _told(out, _named(name, Where(catalog, options), full), as_json)
-    if as_json:
-        out.json({"healthy": not any(f.level == ERROR for f in found), "findings": [f.document() for f in found]})
+        checks = _checks_of(name, CatalogArguments(catalog, catalog_options(option)), full=full)
+    findings = []
+    for finding in checks:
+        findings.append(finding)
+        if not json:
+            out.lines(_lines(out, finding))
+    has_error = any(finding.level == "error" for finding in findings)
+    if json:
+        out.json({"healthy": not has_error, "findings": [finding.document() for finding in findings]})
     else:
-        out.line(_verdict(found))
-    if any(finding.level == ERROR for finding in found):
+        out.line(_verdict(findings))
+    if has_error:
         raise typer.Exit(1)
 
 
-def _named(name: str | None, where: Where, full: bool) -> Iterator[Finding]:
+def _checks_of(name: str | None, arguments: CatalogArguments, *, full: bool) -> Iterator[Finding]:
+    """The checks of a table; or of a catalog or namespace, if no table has that name."""
     if name is None:
-        yield from _catalog(find_place(None, where))
+        yield from cli.checks.check_catalog(find_scope(None, arguments))
         return
     try:
-        found = find_table(name, where)
+        loaded = load_table(name, arguments)
     except NotFound:
-        place = _place_of(name, where)
-        if place is None:
+        scope = _non_empty_scope(name, arguments)
+        if scope is None:
             raise
-        yield from _catalog(place)
+        yield from cli.checks.check_catalog(scope)
         return
-    yield from check_table(Table(found.pointer, found.state), full=full)
+    yield from cli.checks.check_table(floe.Table(loaded.pointer, loaded.state), full=full)
 
 
-def _place_of(name: str, where: Where) -> Place | None:
-    """The catalog or namespace of that name, if there is something in it; an empty folder is no catalog."""
+def _non_empty_scope(name: str, arguments: CatalogArguments) -> CatalogScope | None:
+    """The catalog or namespace of a name, if it contains anything; an empty folder is not a catalog."""
     try:
-        place = find_place(name, where)
-        is_empty = not place.catalog.namespaces(place.namespace) and next(_tables(place), None) is None
+        scope = find_scope(name, arguments)
+        is_empty = not scope.catalog.namespaces(scope.namespace) and next(all_tables(scope), None) is None
     except FloeError:
         return None
-    return None if is_empty else place
-
-
-def _catalog(place: Place) -> Iterator[Finding]:
-    """A catalog answers, and the metadata of its tables can be read."""
-    namespaces = place.catalog.namespaces(place.namespace)
-    yield Finding(OK, f"catalog {place.catalog.name}", f"answers: {many(len(namespaces), 'namespace')}")
-    sound = 0
-    for identifier in _tables(place):
-        try:
-            state = place.catalog.pointer(identifier).load()
-        except FloeError as error:
-            yield Finding(ERROR, f"table {format_identifier(identifier)}", str(error))
-        else:
-            sound += state is not None
-    yield Finding(OK, "tables", f"the metadata of {many(sound, 'table')} can be read; name one to look closer")
-
-
-def _tables(place: Place) -> Iterator[tuple[str, ...]]:
-    waiting = [place.namespace] if place.namespace else list(place.catalog.namespaces(()))
-    while waiting:
-        namespace = waiting.pop(0)
-        waiting += place.catalog.namespaces(namespace)
-        yield from place.catalog.tables(namespace)
-
-
-def _told(out: Output, findings: Iterable[Finding], as_json: bool) -> list[Finding]:
-    """Print findings as they come."""
-    told = []
-    for finding in findings:
-        told.append(finding)
-        if not as_json:
-            out.lines(_lines(out, finding))
-    return told
+    return None if is_empty else scope
 
 
 def _lines(out: Output, finding: Finding) -> Iterator[str]:
     level, about = f"{finding.level:<7}", f"{finding.about:<14}"
     indent = " " * (len(level) + len(about) + 4)
-    first, *more = _wrapped(finding.text, len(indent), out.width)
-    yield f"{out.paint(level, STYLES[finding.level])}  {out.paint(about, 'bold')}  {first}"
-    yield from (indent + line for line in more)
+    first, *others = _wrapped(finding.text, len(indent), out.width)
+    yield f"{out.paint(level, _STYLES[finding.level])}  {out.paint(about, 'bold')}  {first}"
+    yield from (indent + line for line in others)
     if finding.advice:
-        arrow, *lines = _wrapped(f"→ {finding.advice}", len(indent), out.width)
-        yield from (indent + out.paint(line, "dim") for line in (arrow, *lines))
+        for line in _wrapped(f"→ {finding.advice}", len(indent), out.width):
+            yield indent + out.paint(line, "dim")
 
 
 def _wrapped(text: str, indent: int, width: int | None) -> list[str]:
@@ -113,7 +108,7 @@ def _wrapped(text: str, indent: int, width: int | None) -> list[str]:
     return wrap(text, max(width - indent, 30), break_long_words=False, break_on_hyphens=False) or [""]
 
 
-def _verdict(found: Iterable[Finding]) -> str:
-    levels = [finding.level for finding in found]
-    parts = [many(levels.count(level), level) for level in (ERROR, WARNING) if level in levels]
-    return ", ".join(parts) if parts else "all well"
+def _verdict(findings: Iterable[Finding]) -> str:
+    levels = [finding.level for finding in findings]
+    parts = [many(levels.count(level), level) for level in ("error", "warning") if level in levels]
+    return ", ".join(parts) if parts else "no problems found"

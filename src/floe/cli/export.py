@@ -2,12 +2,12 @@
 
 | type | CSV | JSON |
 |---|---|---|
-| null | nothing; an empty text is `""` | `null` |
-| numbers, booleans | as they are | as they are, decimals with all their digits; `"NaN"`, `"Infinity"` |
-| moments | ISO 8601, `Z` for those with a zone | the same, as text |
-| uuid | its text | its text |
-| bytes | hexadecimal digits | hexadecimal digits, as in the format's own JSON (spec: JSON single-value serialization) |
-| struct, list, map, variant | JSON | objects and lists; a map whose keys are no texts is a list of keys and values |
+| null | empty; an empty string is `""` | `null` |
+| numbers, booleans | numbers, `true`, `false` | the same, decimals with all digits; `"NaN"`, `"Infinity"` |
+| dates, times, timestamps | ISO 8601, with `Z` if they have a time zone | the same, as a string |
+| uuid | text | string |
+| bytes | hexadecimal digits | hexadecimal digits (spec: JSON single-value serialization) |
+| struct, list, map, variant | JSON | objects and lists; a map without string keys is a list of keys and values |
 """
 
 from __future__ import annotations
@@ -22,31 +22,29 @@ import pyarrow.compute as pc
 from pyarrow import csv
 from pyarrow.parquet import ParquetWriter
 
+from floe.formats.arrow_arrays import to_values
 from floe.formats.arrow_types import arrow_schema
-from floe.formats.arrow_values import to_values
-from floe.show.variant_values import variant_value
+from floe.formats.variant_values import variant_value
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import ListType, MapType, StructType, Type
 from floe.spec.values import map_items, to_text
 
-__all__ = ["EXPORTERS", "Sink", "export_csv", "export_json", "export_json_lines", "export_parquet"]
-
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
-_MOMENTS: Final = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
-_TEXTS: Final = frozenset({"date", "time", "uuid", "geometry", "geography"}) | _MOMENTS
+_TIMESTAMPS: Final = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_TEXTS: Final = frozenset({"date", "time", "uuid", "geometry", "geography"}) | _TIMESTAMPS
 _BYTES: Final = frozenset({"binary", "fixed"})
 _PLAIN: Final = frozenset({"boolean", "int", "long", "string", "decimal"})
-_AS_IT_IS: Final = _PLAIN | {"float", "double", "date"}
+_WRITTEN_BY_ARROW: Final = _PLAIN | {"float", "double", "date"}
 
 Sink = BinaryIO
 Exporter = Callable[[Schema, Iterable[pa.RecordBatch], Sink], int]
 
 
 def export_csv(schema: Schema, batches: Iterable[pa.RecordBatch], sink: Sink) -> int:
-    """Write rows as CSV with a line of titles; gives the number of rows.
+    """Write rows as CSV with a header; returns the number of rows.
 
     >>> import io
-    >>> from floe.table.ddl import parse_columns
+    >>> from floe.sql.columns import parse_columns
     >>> sink = io.BytesIO()
     >>> rows = pa.record_batch({"id": [1, 2], "tags": [["a"], None]})
     >>> export_csv(parse_columns("id bigint, tags array<string>"), [rows], sink)
@@ -56,17 +54,17 @@ def export_csv(schema: Schema, batches: Iterable[pa.RecordBatch], sink: Sink) ->
     """
     names = [field.name for field in schema.fields]
     count = 0
-    sink.write(_csv(pa.table([pa.array([], pa.string())] * len(names), names), titles=True))
+    sink.write(_csv(pa.table([pa.array([], pa.string())] * len(names), names), header=True))
     for batch in batches:
         columns = [_csv_column(field.type, batch.column(n)) for n, field in enumerate(schema.fields)]
-        sink.write(_csv(pa.table(columns, names), titles=False))
+        sink.write(_csv(pa.table(columns, names), header=False))
         sink.flush()
         count += batch.num_rows
     return count
 
 
 def export_json_lines(schema: Schema, batches: Iterable[pa.RecordBatch], sink: Sink) -> int:
-    """Write rows as JSON objects, one on each line; gives the number of rows."""
+    """Write rows as JSON objects, one on each line; returns the number of rows."""
     count = 0
     for batch in batches:
         sink.write(_ENCODER.encode_lines(_rows(schema, batch)))
@@ -76,7 +74,7 @@ def export_json_lines(schema: Schema, batches: Iterable[pa.RecordBatch], sink: S
 
 
 def export_json(schema: Schema, batches: Iterable[pa.RecordBatch], sink: Sink) -> int:
-    """Write rows as one list of JSON objects; gives the number of rows."""
+    """Write rows as one list of JSON objects; returns the number of rows."""
     count = 0
     sink.write(b"[")
     for batch in batches:
@@ -89,7 +87,7 @@ def export_json(schema: Schema, batches: Iterable[pa.RecordBatch], sink: Sink) -
 
 
 def export_parquet(schema: Schema, batches: Iterable[pa.RecordBatch], sink: Sink) -> int:
-    """Write rows as one Parquet file; gives the number of rows."""
+    """Write rows as one Parquet file; returns the number of rows."""
     count = 0
     with ParquetWriter(sink, arrow_schema(schema), compression="zstd") as writer:
         for batch in batches:
@@ -104,20 +102,20 @@ EXPORTERS: Final[dict[str, Exporter]] = {
     "jsonl": export_json_lines,
     "parquet": export_parquet,
 }
-"""Who writes what."""
+"""The function that writes each format."""
 
 
-def _csv(table: pa.Table, *, titles: bool) -> bytes:
+def _csv(table: pa.Table, *, header: bool) -> bytes:
     sink = pa.BufferOutputStream()
-    csv.write_csv(table, sink, csv.WriteOptions(include_header=titles))
+    csv.write_csv(table, sink, csv.WriteOptions(include_header=header))
     return bytes(sink.getvalue())
 
 
 def _csv_column(type_: Type, array: pa.Array) -> pa.Array:
-    if type_.kind in _AS_IT_IS:
+    if type_.kind in _WRITTEN_BY_ARROW:
         return array
-    if type_.kind in _MOMENTS or type_.kind == "time":
-        return _moments(array)
+    if type_.kind in _TIMESTAMPS or type_.kind == "time":
+        return _timestamp_texts(array)
     if type_.kind in _BYTES:
         texts = [None if value is None else value.hex() for value in to_values(type_, array)]
     elif type_.kind in _TEXTS:
@@ -128,8 +126,8 @@ def _csv_column(type_: Type, array: pa.Array) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def _moments(array: pa.Array) -> pa.Array:
-    """Moments as ISO 8601; a fraction of a second that is zero is left out."""
+def _timestamp_texts(array: pa.Array) -> pa.Array:
+    """Times and timestamps as ISO 8601, without a fraction of a second that is zero."""
     text = pc.replace_substring(pc.cast(array, pa.string()), " ", "T", max_replacements=1)
     return pc.replace_substring_regex(text, r"\.0+(Z?)$", r"\1")
 
@@ -147,8 +145,8 @@ def _json_column(type_: Type, array: pa.Array) -> Sequence[Any]:
         return list(array.to_pylist())
     if type_.kind == "date":
         return list(pc.cast(array, pa.string()).to_pylist())
-    if type_.kind in _MOMENTS:
-        return list(_moments(array).to_pylist())
+    if type_.kind in _TIMESTAMPS:
+        return list(_timestamp_texts(array).to_pylist())
     return _json_values(type_, to_values(type_, array))
 
 
@@ -159,10 +157,10 @@ def _json_values(type_: Type, values: Sequence[Any]) -> list[Any]:
 def _json_value(type_: Type, value: Any) -> Any:
     if value is None or type_.kind in _PLAIN:
         return value
-    if type_.kind in _MOMENTS:
+    if type_.kind in _TIMESTAMPS:
         return to_text(type_, value).replace("+00:00", "Z")
     if type_.kind in ("float", "double"):
-        # the text of a float has no digits that only a double has
+        # by its text, as the double of a float has digits that the float does not have
         return float(to_text(type_, value)) if math.isfinite(value) else to_text(type_, value)
     if type_.kind in _BYTES:
         return value.hex()

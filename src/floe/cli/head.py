@@ -1,4 +1,4 @@
-"""`floe head`."""
+"""`floe head`: the first rows of a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from floe.cli import work
+from floe.cli.names import CatalogArguments
 from floe.cli.options import (
     AsOf,
     CatalogOption,
@@ -21,8 +21,7 @@ from floe.cli.options import (
     Wide,
     catalog_options,
 )
-
-__all__ = ["EXAMPLES", "head"]
+from floe.cli.scan import open_scan, print_rows
 
 EXAMPLES = """
 floe head warehouse/db/orders
@@ -33,7 +32,7 @@ floe head lake.db.orders -C customer,amount --ref audit
 
 def head(
     table: TableName,
-    rows: Annotated[int, typer.Option("--rows", "-n", min=0, metavar="N", help="How many rows.")] = 10,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=0, metavar="N", help="The number of rows.")] = 10,
     columns: Columns = None,
     ref: Ref = None,
     snapshot: SnapshotId = None,
@@ -47,16 +46,9 @@ def head(
 ) -> None:
     """Show the first rows of a table.
 
-    As many files are read as are needed. A wide table shows each row as a record; NULL is a null, "NULL" a text.
+    Only as many files are read as are needed. A row that is too wide for the terminal is printed as a record. NULL is a
+    null, "NULL" a string.
     """
-    chosen = work.reading.scan_of(
-        table,
-        catalog,
-        catalog_options(option),
-        columns=columns or (),
-        snapshot=snapshot,
-        ref=ref,
-        as_of=as_of,
-        limit=rows,
-    )
-    work.reading.print_rows(chosen, format_="json" if json else "table", records=records, wide=wide)
+    arguments = CatalogArguments(catalog, catalog_options(option))
+    scan = open_scan(table, arguments, columns=columns, snapshot=snapshot, ref=ref, as_of=as_of, limit=rows)
+    print_rows(scan, format_="json" if json else "table", records=records, wide=wide)

@@ -1,67 +1,102 @@
-"""`floe history`: the snapshots of a table, when each was made current, and which of them still count.
+"""`floe history`: the snapshots of a table, when each became current, and which of them the current one is based on.
 
-The snapshot log tells what was current on `main`, and when. A snapshot that comes up in it again, or that is an
-ancestor of the one before, is a rollback. Snapshots that the log does not have are those of other branches, and those
-that were staged; they stand where they were made.
+The snapshot log records what was current on `main`, and when. A snapshot that appears in it again, or that is an
+ancestor of the one before, is a rollback. Snapshots that are not in the log, those of other branches and staged ones,
+are listed at the time of their commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from floe.cli.naming import Where, find_table, near
-from floe.cli.output import Output, results
-from floe.cli.work.listing import summary_count
+import typer
+
+from floe.cli.ls import summary_count
+from floe.cli.names import CatalogArguments, load_table, suggest
+from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, TableName, catalog_options
 from floe.errors import NoSuchRef
-from floe.show.grid import Column
+from floe.show.terminal import Column, Output, stdout
 from floe.show.times import ago, iso_text, local_text
-from floe.spec.metadata.history import ancestors, is_ancestor_of
-from floe.spec.metadata.refs import MAIN_BRANCH
-from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.metadata.summaries import (
+from floe.spec.metadata.ancestry import ancestors, is_ancestor_of
+from floe.spec.metadata.snapshots import (
     ADDED_EQUALITY_DELETES,
     ADDED_POSITION_DELETES,
     ADDED_RECORDS,
     DELETED_RECORDS,
+    MAIN_BRANCH,
     REMOVED_POSITION_DELETES,
     TOTAL_RECORDS,
+    Snapshot,
 )
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.table.history import history_of
 
-__all__ = ["Event", "events_of", "show_history"]
+EXAMPLES = """
+floe history warehouse/db/orders
+floe history lake.db.orders -n 20
+floe history lake.db.orders --ref audit --json
+"""
 
 _NARROW: Final = 110
 
 
+def history(
+    table: TableName,
+    ref: Annotated[
+        str | None,
+        typer.Option("--ref", metavar="NAME", help="Only the history of this branch or tag.", show_default=False),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Only the newest N.", show_default=False)
+    ] = None,
+    catalog: CatalogOption = None,
+    option: CatalogOptions = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show the snapshots of a table, newest first.
+
+    Branches, tags and rollbacks are marked. Times are local; JSON has them in UTC.
+    """
+    out = stdout()
+    loaded = load_table(table, CatalogArguments(catalog, catalog_options(option)))
+    events = list(events_of(loaded.state.metadata, ref))[:limit]
+    if json:
+        out.json([_document(event) for event in events])
+    elif not events:
+        out.line(f"{loaded.name} has no snapshot yet")
+    else:
+        _print(out, events, loaded.pointer.environment.clock.now_ms())
+
+
 @dataclass(frozen=True)
 class Event:
-    """Something that happened: a snapshot was made or came to be what readers see."""
+    """A snapshot was committed, or became current."""
 
     timestamp_ms: int
     snapshot_id: int
     snapshot: Snapshot | None
     """The snapshot; None if it has expired."""
 
-    what: str
-    """The operation of a new snapshot, `rollback` where an old one became current again, `expired`."""
+    kind: str
+    """The operation of a new snapshot, `rollback` where an old one became current again, or `expired`."""
 
     refs: tuple[str, ...] = ()
-    """The branches and tags that are at this snapshot now; only with its newest event."""
+    """The branches and tags that refer to the snapshot; only with its newest event."""
 
     in_current: bool = True
-    """Whether what readers of main, or of the chosen branch, see now is built on it."""
+    """Whether it is an ancestor of the current snapshot, or of the chosen branch or tag."""
 
     @property
     def added(self) -> int | None:
-        """The rows that came with it."""
+        """The rows that it added."""
         return None if self.snapshot is None else summary_count(self.snapshot.summary, ADDED_RECORDS)
 
     @property
     def removed(self) -> int | None:
-        """The rows that it removed with their files, and by position deletes; None if equality deletes did, too."""
+        """The rows that it removed with files and by position deletes; None if there are equality deletes, too."""
         if self.snapshot is None or summary_count(self.snapshot.summary, ADDED_EQUALITY_DELETES):
             return None
         summary = self.snapshot.summary
@@ -71,65 +106,43 @@ class Event:
         return (summary_count(summary, DELETED_RECORDS) or 0) + max(by_position, 0)
 
 
-def show_history(
-    name: str,
-    catalog: str | None,
-    options: Mapping[str, Any],
-    *,
-    ref: str | None = None,
-    limit: int | None = None,
-    as_json: bool = False,
-) -> None:
-    """Print what happened to a table."""
-    out = results()
-    found = find_table(name, Where(catalog, options))
-    metadata = found.state.metadata
-    events = list(events_of(metadata, ref))[:limit]
-    if as_json:
-        out.json([_document(event) for event in events])
-    elif not events:
-        out.line(f"{found.name} has no snapshot yet")
-    else:
-        _print(out, events, found.pointer.environment.clock.now_ms())
-
-
 def events_of(metadata: TableMetadata, ref: str | None = None) -> Iterator[Event]:
-    """What happened, newest first: to the whole table, or what led to a branch or tag."""
+    """The events of a table, or of a branch or tag, newest first."""
     labels: dict[int, list[str]] = {}
     for name, target in sorted(metadata.refs.items(), key=lambda item: (item[0] != MAIN_BRANCH, item[0])):
         labels.setdefault(target.snapshot_id, []).append(name if target.is_branch else f"tag {name}")
-    happened = _of_ref(metadata, ref) if ref is not None else _of_table(metadata)
-    in_order = sorted(happened, key=_moment)
+    unsorted = _events_of_ref(metadata, ref) if ref is not None else _events_of_table(metadata)
+    in_order = sorted(unsorted, key=_sort_key)
     for event in reversed(in_order):  # of equal times, the last one first
         refs = tuple(labels.pop(event.snapshot_id, ()))
-        yield Event(event.timestamp_ms, event.snapshot_id, event.snapshot, event.what, refs, event.in_current)
+        yield Event(event.timestamp_ms, event.snapshot_id, event.snapshot, event.kind, refs, event.in_current)
 
 
-def _moment(event: Event) -> tuple[int, bool, int]:
-    """When it happened; the snapshots of one transaction have one time, and numbers (a rollback makes no snapshot)."""
-    made_none = event.snapshot is None or event.what == "rollback"
-    return event.timestamp_ms, made_none, 0 if event.snapshot is None or made_none else event.snapshot.sequence_number
+def _sort_key(event: Event) -> tuple[int, bool, int]:
+    """The time; snapshots of one transaction have the same time, and are told apart by their sequence numbers."""
+    is_old = event.snapshot is None or event.kind == "rollback"
+    return event.timestamp_ms, is_old, 0 if event.snapshot is None or is_old else event.snapshot.sequence_number
 
 
-def _of_ref(metadata: TableMetadata, ref: str) -> Iterator[Event]:
+def _events_of_ref(metadata: TableMetadata, ref: str) -> Iterator[Event]:
     if ref not in metadata.refs:
-        raise NoSuchRef(f"the table has no branch or tag {ref!r}", hint=near(ref, sorted(metadata.refs), "it has"))
-    # The walk is from new to old; the sorting is stable, so equal times must come in the order they were made.
+        raise NoSuchRef(f"the table has no branch or tag {ref!r}", hint=suggest(ref, sorted(metadata.refs), "it has"))
+    # Ancestors come from new to old; the sort is stable, so equal times must come in the order of their commits.
     for snapshot in reversed(list(ancestors(metadata, metadata.refs[ref].snapshot_id))):
         yield Event(snapshot.timestamp_ms, snapshot.snapshot_id, snapshot, _operation(snapshot))
 
 
-def _of_table(metadata: TableMetadata) -> Iterator[Event]:
+def _events_of_table(metadata: TableMetadata) -> Iterator[Event]:
     seen: set[int] = set()
-    before: int | None = None
+    previous: int | None = None
     for entry in history_of(metadata):
-        again = entry.snapshot_id in seen or (
-            before in metadata.snapshots_by_id and is_ancestor_of(metadata, entry.snapshot_id, before)
+        is_rollback = entry.snapshot_id in seen or (
+            previous in metadata.snapshots_by_id and is_ancestor_of(metadata, entry.snapshot_id, previous)
         )
-        what = "expired" if entry.snapshot is None else "rollback" if again else _operation(entry.snapshot)
-        yield Event(entry.timestamp_ms, entry.snapshot_id, entry.snapshot, what, in_current=entry.is_current_ancestor)
+        kind = "expired" if entry.snapshot is None else "rollback" if is_rollback else _operation(entry.snapshot)
+        yield Event(entry.timestamp_ms, entry.snapshot_id, entry.snapshot, kind, in_current=entry.is_current_ancestor)
         seen.add(entry.snapshot_id)
-        before = entry.snapshot_id
+        previous = entry.snapshot_id
     current = {snapshot.snapshot_id for snapshot in ancestors(metadata, metadata.current_snapshot_id)}
     for snapshot in metadata.snapshots:
         if snapshot.snapshot_id not in seen:
@@ -140,7 +153,7 @@ def _of_table(metadata: TableMetadata) -> Iterator[Event]:
 
 
 def _operation(snapshot: Snapshot) -> str:
-    return snapshot.operation or "made"
+    return snapshot.operation or "unknown"
 
 
 def _print(out: Output, events: Sequence[Event], now_ms: int) -> None:
@@ -158,14 +171,14 @@ def _print(out: Output, events: Sequence[Event], now_ms: int) -> None:
     all_current = all(event.in_current for event in events)
     rows = []
     for event in events:
-        is_new = event.what != "rollback"
+        is_new = event.kind != "rollback"
         total = None if event.snapshot is None else summary_count(event.snapshot.summary, TOTAL_RECORDS)
         rows.append(
             [
                 str(event.snapshot_id),
                 local_text(event.timestamp_ms),
                 ago(event.timestamp_ms, now_ms=now_ms),
-                event.what,
+                event.kind,
                 f"+{event.added:,}" if is_new and event.added else "",
                 _removed(event) if is_new else "",
                 "" if total is None else f"{total:,}",
@@ -175,7 +188,7 @@ def _print(out: Output, events: Sequence[Event], now_ms: int) -> None:
         )
     shown = [n for n in range(len(columns)) if any(row[n] for row in rows)]
     if out.width is not None and out.width < _NARROW:
-        shown.remove(1)  # how long ago it was takes less room than when it was
+        shown.remove(1)  # the age takes less room than the time
     out.grid([columns[n] for n in shown], [[row[n] for n in shown] for row in rows])
 
 
@@ -192,7 +205,7 @@ def _document(event: Event) -> dict[str, Any]:
         "snapshot_id": event.snapshot_id,
         "parent_id": None if snapshot is None else snapshot.parent_snapshot_id,
         "time": iso_text(event.timestamp_ms),
-        "operation": event.what,
+        "operation": event.kind,
         "rows_added": event.added,
         "rows_removed": event.removed,
         "rows": summary_count(summary, TOTAL_RECORDS),

@@ -5,29 +5,83 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from floe.catalog.identifiers import Identifier, Namespace, format_identifier
 from floe.catalog.protocol import Capability, Catalog
-from floe.cli.naming import Place, Where, find_place, find_table, missing_namespace
-from floe.cli.output import Output, results
+from floe.catalog.settings import hide_password, load_settings
+from floe.cli.names import CatalogArguments, CatalogScope, find_scope, load_table, missing_namespace
+from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, catalog_options
 from floe.errors import FloeError, InvalidInput, NoSuchCatalog
-from floe.show.grid import Column
+from floe.show.terminal import Column, Output, stdout
 from floe.show.times import ago, iso_text, local_text
-from floe.spec.metadata.summaries import TOTAL_DATA_FILES, TOTAL_DELETE_FILES, TOTAL_FILES_SIZE, TOTAL_RECORDS
+from floe.spec.metadata.snapshots import TOTAL_DATA_FILES, TOTAL_DELETE_FILES, TOTAL_FILES_SIZE, TOTAL_RECORDS
 from floe.storage.concurrency import map_concurrently
-from floe.table.amounts import size_text
-from floe.table.secrets import hide_password
-from floe.table.settings import load_settings
+from floe.table.human_values import size_text
 
-__all__ = ["Listed", "list_place", "summary_count"]
+EXAMPLES = """
+floe ls warehouse                  everything in a folder
+floe ls --long lake.db             the tables of a namespace, with their sizes
+floe ls sqlite:///lake.db --json   for programs
+"""
 
-_AT_ONCE: Final = 8
+_CONCURRENCY: Final = 8
+
+
+def ls(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CATALOG",
+            help="A warehouse folder, sqlite:///lake.db, postgresql://host/db, a catalog of floe.toml, or a namespace "
+            "of one (lake.db). Default: the default catalog.",
+            show_default=False,
+        ),
+    ] = None,
+    long: Annotated[
+        bool, typer.Option("--long", "-l", help="Show rows, files, size and last change of each table.")
+    ] = False,
+    catalog: CatalogOption = None,
+    option: CatalogOptions = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the namespaces, tables and views of a catalog."""
+    out, arguments = stdout(), CatalogArguments(catalog, catalog_options(option))
+    try:
+        scope = find_scope(name, arguments)
+    except NoSuchCatalog:
+        if name is not None or catalog is not None or not load_settings().names:
+            raise
+        _print_catalogs(out, as_json=json)
+        return
+    entries = list(_entries(scope))
+    may_be_table = not entries or any(entry.name == "metadata" for entry in entries)
+    if may_be_table and name is not None and catalog is None and _is_table(name, arguments):
+        raise InvalidInput(f"{name} is a table, not a catalog or namespace", hint=f"floe show {name} describes it")
+    if long:
+        with ThreadPoolExecutor(_CONCURRENCY) as pool:
+            loaded = map_concurrently(
+                lambda entry: _with_details(scope, entry), entries, limit=_CONCURRENCY, executor=pool
+            )
+            entries = list(loaded)
+    if json:
+        out.json([_document(entry, long=long) for entry in entries])
+    elif not entries:
+        out.line(f"{_scope_name(scope)} is empty")
+    elif long:
+        _print_long(out, entries, scope.environment.clock.now_ms())
+    else:
+        out.grid([Column("name"), Column("kind", style="dim")], [[entry.name, entry.kind] for entry in entries])
+    if any(entry.error for entry in entries):
+        raise FloeError("not all tables can be read", hint="floe doctor TABLE reports what is wrong with a table")
 
 
 @dataclass(frozen=True)
-class Listed:
-    """Something that a catalog holds, with what its metadata says if that was read."""
+class Entry:
+    """A namespace, table or view of a catalog, with details from its metadata if they were read."""
 
     name: str
     kind: str
@@ -41,47 +95,16 @@ class Listed:
     error: str | None = None
 
 
-def list_place(
-    place: str | None, catalog: str | None, options: Mapping[str, Any], *, long: bool = False, as_json: bool = False
-) -> None:
-    """Print what a place holds."""
-    out = results()
+def _is_table(name: str, arguments: CatalogArguments) -> bool:
     try:
-        found = find_place(place, Where(catalog, options))
-    except NoSuchCatalog:
-        if place is not None or catalog is not None or not load_settings().names:
-            raise
-        _print_catalogs(out, as_json)
-        return
-    listed = list(_below(found))
-    looks_like_one = not listed or any(one.name == "metadata" for one in listed)
-    if looks_like_one and place is not None and catalog is None and _is_table(place, options):
-        raise InvalidInput(f"{place} is a table, and holds no others", hint=f"floe show {place} tells what it is")
-    if long:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            listed = list(map_concurrently(lambda one: _detailed(found, one), listed, limit=_AT_ONCE, executor=pool))
-    if as_json:
-        out.json([_document(one, long=long) for one in listed])
-    elif not listed:
-        out.line(f"{_place_text(found)} is empty")
-    elif long:
-        _print_long(out, listed, found.environment.clock.now_ms())
-    else:
-        out.grid([Column("name"), Column("kind", style="dim")], [[one.name, one.kind] for one in listed])
-    if any(one.error for one in listed):
-        raise FloeError("not all tables can be read", hint="floe doctor tells what is wrong with a table")
-
-
-def _is_table(place: str, options: Mapping[str, Any]) -> bool:
-    try:
-        find_table(place, Where(None, options))
+        load_table(name, arguments)
     except FloeError:
         return False
     return True
 
 
 def summary_count(summary: Mapping[str, str] | None, key: str) -> int | None:
-    """A count of a snapshot's summary, which is text that any engine may have written.
+    """A count of a snapshot's summary; None if it is missing or not a number, as any engine may have written it.
 
     >>> (
     ...     summary_count({"total-records": "12"}, "total-records"),
@@ -93,43 +116,43 @@ def summary_count(summary: Mapping[str, str] | None, key: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
-def _below(place: Place) -> Iterator[Listed]:
-    """The namespaces below a place, each followed by what it holds."""
-    catalog = place.catalog
-    if place.namespace:
-        if not catalog.namespace_exists(place.namespace):
-            raise missing_namespace(catalog, place.namespace)
-        yield from _held(catalog, place.namespace)
-    yield from _deeper(catalog, place.namespace)
+def _entries(scope: CatalogScope) -> Iterator[Entry]:
+    """The contents of a catalog or namespace, each namespace followed by its own contents."""
+    catalog = scope.catalog
+    if scope.namespace:
+        if not catalog.namespace_exists(scope.namespace):
+            raise missing_namespace(catalog, scope.namespace)
+        yield from _tables_and_views(catalog, scope.namespace)
+    yield from _namespaces(catalog, scope.namespace)
 
 
-def _deeper(catalog: Catalog, parent: Namespace) -> Iterator[Listed]:
+def _namespaces(catalog: Catalog, parent: Namespace) -> Iterator[Entry]:
     for namespace in catalog.namespaces(parent):
-        yield Listed(format_identifier(namespace), "namespace", namespace)
-        yield from _held(catalog, namespace)
-        yield from _deeper(catalog, namespace)
+        yield Entry(format_identifier(namespace), "namespace", namespace)
+        yield from _tables_and_views(catalog, namespace)
+        yield from _namespaces(catalog, namespace)
 
 
-def _held(catalog: Catalog, namespace: Namespace) -> Iterator[Listed]:
+def _tables_and_views(catalog: Catalog, namespace: Namespace) -> Iterator[Entry]:
     kinds = dict.fromkeys(catalog.tables(namespace), "table")
     if Capability.VIEWS in catalog.capabilities:
         kinds |= dict.fromkeys(catalog.views(namespace), "view")
-    yield from (Listed(format_identifier(found), kinds[found], found) for found in sorted(kinds))
+    yield from (Entry(format_identifier(identifier), kinds[identifier], identifier) for identifier in sorted(kinds))
 
 
-def _detailed(place: Place, listed: Listed) -> Listed:
-    if listed.kind != "table":
-        return listed
+def _with_details(scope: CatalogScope, entry: Entry) -> Entry:
+    if entry.kind != "table":
+        return entry
     try:
-        state = place.catalog.pointer(listed.identifier).load()
+        state = scope.catalog.pointer(entry.identifier).load()
     except FloeError as error:
-        return replace(listed, error=str(error))
+        return replace(entry, error=str(error))
     if state is None:
-        return replace(listed, error="it was dropped meanwhile")
+        return replace(entry, error="it was dropped meanwhile")
     snapshot = state.metadata.current_snapshot
     summary = None if snapshot is None else snapshot.summary
     return replace(
-        listed,
+        entry,
         format_version=state.metadata.format_version,
         rows=0 if snapshot is None else summary_count(summary, TOTAL_RECORDS),
         data_files=0 if snapshot is None else summary_count(summary, TOTAL_DATA_FILES),
@@ -139,7 +162,7 @@ def _detailed(place: Place, listed: Listed) -> Listed:
     )
 
 
-def _print_long(out: Output, listed: list[Listed], now_ms: int) -> None:
+def _print_long(out: Output, entries: list[Entry], now_ms: int) -> None:
     columns = [
         Column("name"),
         Column("kind", style="dim"),
@@ -150,25 +173,25 @@ def _print_long(out: Output, listed: list[Listed], now_ms: int) -> None:
         Column("", style="dim"),
     ]
     rows = []
-    for one in listed:
-        if one.error is not None:
-            rows.append([one.name, one.kind, "?", "?", "?", "cannot be read", one.error])
+    for entry in entries:
+        if entry.error is not None:
+            rows.append([entry.name, entry.kind, "?", "?", "?", "cannot be read", entry.error])
             continue
-        deletes = f" + {one.delete_files:,}" if one.delete_files else ""
+        deletes = f" + {entry.delete_files:,}" if entry.delete_files else ""
         rows.append(
             [
-                one.name,
-                one.kind,
-                _number(one.rows),
-                _number(one.data_files) + deletes,
-                "" if one.bytes is None else size_text(one.bytes),
-                "" if one.updated_ms is None else local_text(one.updated_ms),
-                "" if one.updated_ms is None else ago(one.updated_ms, now_ms=now_ms),
+                entry.name,
+                entry.kind,
+                _number(entry.rows),
+                _number(entry.data_files) + deletes,
+                "" if entry.bytes is None else size_text(entry.bytes),
+                "" if entry.updated_ms is None else local_text(entry.updated_ms),
+                "" if entry.updated_ms is None else ago(entry.updated_ms, now_ms=now_ms),
             ]
         )
     out.grid(columns, rows)
-    if any(one.delete_files for one in listed):
-        note = "files: data + delete files; rows that delete files remove are counted"
+    if any(entry.delete_files for entry in entries):
+        note = "files: data + delete files; rows include those that delete files remove"
         out.line(out.paint(note, "dim"))
 
 
@@ -176,35 +199,36 @@ def _number(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
-def _document(listed: Listed, *, long: bool) -> dict[str, Any]:
-    document: dict[str, Any] = {"name": listed.name, "kind": listed.kind}
-    if long and listed.kind == "table":
+def _document(entry: Entry, *, long: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {"name": entry.name, "kind": entry.kind}
+    if long and entry.kind == "table":
         document |= {
-            "format_version": listed.format_version,
-            "rows": listed.rows,
-            "data_files": listed.data_files,
-            "delete_files": listed.delete_files,
-            "bytes": listed.bytes,
-            "updated": None if listed.updated_ms is None else iso_text(listed.updated_ms),
-            "error": listed.error,
+            "format_version": entry.format_version,
+            "rows": entry.rows,
+            "data_files": entry.data_files,
+            "delete_files": entry.delete_files,
+            "bytes": entry.bytes,
+            "updated": None if entry.updated_ms is None else iso_text(entry.updated_ms),
+            "error": entry.error,
         }
     return document
 
 
-def _place_text(place: Place) -> str:
-    return f"{place.catalog.name}.{format_identifier(place.namespace)}" if place.namespace else place.catalog.name
+def _scope_name(scope: CatalogScope) -> str:
+    return f"{scope.catalog.name}.{format_identifier(scope.namespace)}" if scope.namespace else scope.catalog.name
 
 
-def _print_catalogs(out: Output, as_json: bool) -> None:
-    """The catalogs that the settings name, where none is the default one."""
+def _print_catalogs(out: Output, *, as_json: bool) -> None:
+    """The catalogs of floe.toml, where none of them is the default."""
     settings = load_settings()
-    found = []
+    catalogs = []
     for name in settings.names:
         try:
-            found.append((name, hide_password(settings.catalog(name).uri)))
+            catalogs.append((name, hide_password(settings.catalog(name).uri)))
         except FloeError as error:
-            found.append((name, error.message))
+            catalogs.append((name, error.message))
     if as_json:
-        out.json([{"name": name, "kind": "catalog", "uri": uri} for name, uri in found])
+        out.json([{"name": name, "kind": "catalog", "uri": uri} for name, uri in catalogs])
     else:
-        out.grid([Column("name"), Column("kind", style="dim"), Column("uri")], [[n, "catalog", u] for n, u in found])
+        columns = [Column("name"), Column("kind", style="dim"), Column("uri")]
+        out.grid(columns, [[name, "catalog", uri] for name, uri in catalogs])

@@ -1,51 +1,48 @@
-"""From what a person types to the table, the catalog or the namespace that it means.
+"""Which table, catalog or namespace a name on the command line means; shell completion of such names.
 
 | typed | means |
 |---|---|
 | `warehouse/db/orders`, `./orders`, `s3://bucket/wh/db/orders`, `….metadata.json` | a table's folder or metadata file |
-| `lake.db.orders` | table `db.orders` of the catalog that the settings call `lake` |
-| `db.orders` with `--catalog`, or where the settings have a default catalog | a table of that catalog |
+| `lake.db.orders` | table `db.orders` of the catalog that floe.toml calls `lake` |
+| `db.orders` with `--catalog`, or with a default catalog in floe.toml | a table of that catalog |
 
-A name that leads nowhere is told with the ones that it may have been meant to be.
+The error for a name that does not exist suggests similar names.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
 from floe.catalog.identifiers import Identifier, Namespace, format_identifier, parse_identifier, parse_namespace
 from floe.catalog.protocol import Capability, Catalog
+from floe.catalog.registry import open_catalog, open_pointer
+from floe.catalog.settings import Settings, hide_password, load_settings
 from floe.catalog.sql.uri import is_sql_uri
 from floe.commit.pointer import Pointer, TableState
 from floe.errors import FloeError, InvalidName, NoSuchCatalog, NoSuchNamespace, NoSuchTable
 from floe.storage.environment import Environment
 from floe.storage.locations import parse
-from floe.table.catalogs import open_catalog, open_pointer
-from floe.table.secrets import hide_password
-from floe.table.settings import load_settings
-
-__all__ = ["FoundTable", "NameIn", "Place", "Where", "find_name", "find_place", "find_table", "near"]
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
-_SHOWN: Final = 12
+_MAX_NAMES: Final = 12
 
 
 @dataclass(frozen=True)
-class Where:
-    """Where names are looked up: the catalog that was named, if one was, and the options that were given for it."""
+class CatalogArguments:
+    """The catalog that `--catalog` names, if any, and its options."""
 
-    catalog: str | None = None
+    uri: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class FoundTable:
-    """A table that is there: its pointer and its state, and its place in a catalog if it was found in one."""
+class LoadedTable:
+    """A table that exists: its pointer, its state and its name."""
 
     pointer: Pointer
     state: TableState
@@ -53,8 +50,8 @@ class FoundTable:
 
 
 @dataclass(frozen=True)
-class NameIn:
-    """A name in a catalog, whether something of that name is there or not."""
+class CatalogEntry:
+    """A name in a catalog, whether a table or view of that name exists or not."""
 
     catalog: Catalog
     environment: Environment
@@ -62,12 +59,12 @@ class NameIn:
 
     @property
     def text(self) -> str:
-        """The name as people write it."""
+        """The name with dots."""
         return format_identifier(self.identifier)
 
 
 @dataclass(frozen=True)
-class Place:
+class CatalogScope:
     """A catalog, or a namespace of one."""
 
     catalog: Catalog
@@ -75,133 +72,140 @@ class Place:
     namespace: Namespace = ()
 
 
-def find_table(name: str, where: Where) -> FoundTable:
+def load_table(name: str, arguments: CatalogArguments) -> LoadedTable:
     """The table that a name or path means."""
-    if where.catalog is None and _is_path(name):
-        return _at_path(name, where)
-    found = _in_catalog(name, where)
-    if found is None:
-        return _at_path(name, where)
-    pointer = found.catalog.pointer(found.identifier)
+    if arguments.uri is None and _is_path(name):
+        return _load_path(name, arguments)
+    entry = _find_in_catalog(name, arguments)
+    if entry is None:
+        return _load_path(name, arguments)
+    pointer = entry.catalog.pointer(entry.identifier)
     state = pointer.load()
     if state is None:
-        if where.catalog is None and _is_folder(name):
-            return _at_path(name, where)
-        raise missing_table(found)
-    return FoundTable(pointer, state, found.text)
+        if arguments.uri is None and os.path.isdir(name):
+            return _load_path(name, arguments)
+        raise missing_table(entry)
+    return LoadedTable(pointer, state, entry.text)
 
 
-def find_name(name: str, where: Where) -> NameIn:
-    """The name in a catalog that a text means, for who makes a table of that name.
+def find_entry(name: str, arguments: CatalogArguments) -> CatalogEntry:
+    """The name in a catalog that a text means; the table need not exist.
 
-    A path names the table by its last part, the namespace by the one before, and the warehouse by the rest.
+    Of a path, the last part is the table, the one before its namespace, and the rest the warehouse.
     """
-    if where.catalog is None and _is_path(name):
+    if arguments.uri is None and _is_path(name):
         folder, _, table = parse(os.path.expanduser(name)).text.rstrip("/").rpartition("/")
         warehouse, _, namespace = folder.rpartition("/")
         if not (warehouse and namespace and table) or name.endswith(".json"):
             raise InvalidName(
-                f"{name!r} is no path that a table can have", hint="write warehouse/namespace/table, or --catalog"
+                f"{name!r} is not a path for a table", hint="write warehouse/namespace/table, or use --catalog"
             )
-        return NameIn(*open_catalog(warehouse, where.options), (namespace, table))
-    found = _in_catalog(name, where)
-    if found is None:
+        return CatalogEntry(*open_catalog(warehouse, arguments.options), (namespace, table))
+    entry = _find_in_catalog(name, arguments)
+    if entry is None:
         raise _no_catalog(name)
-    return found
+    return entry
 
 
-def find_place(place: str | None, where: Where) -> Place:
+def find_scope(name: str | None, arguments: CatalogArguments) -> CatalogScope:
     """The catalog or namespace that a text means; without one, the default catalog."""
-    if where.catalog is not None:
-        return _place(open_catalog(where.catalog, where.options), parse_namespace(place or ""))
-    if place is None:
+    options = arguments.options
+    if arguments.uri is not None:
+        return CatalogScope(*open_catalog(arguments.uri, options), parse_namespace(name or ""))
+    if name is None:
         try:
-            return _place(open_catalog(None, where.options), ())
+            return CatalogScope(*open_catalog(None, options))
         except NoSuchCatalog as error:
             error.hint = f"name a folder or a catalog, as in `floe ls warehouse`; {error.hint}"
             raise
-    if is_sql_uri(place):
-        return _place(open_catalog(place, where.options), ())
-    if _is_path(place):
-        return _at_folder(place, where)
+    if is_sql_uri(name):
+        return CatalogScope(*open_catalog(name, options))
+    if _is_path(name):
+        return _scope_of_folder(name, options)
     settings = load_settings()
-    first, *rest = parse_namespace(place)
+    first, *others = parse_namespace(name)
     if first in settings.names:
-        return _place(open_catalog(first, where.options), tuple(rest))
-    if rest or not _is_folder(place):
-        default = settings.default or (settings.names[0] if len(settings.names) == 1 else None)
+        return CatalogScope(*open_catalog(first, options), tuple(others))
+    if others or not os.path.isdir(name):
+        default = _default_catalog(settings)
         if default is not None:
-            opened = _place(open_catalog(default, where.options), (first, *rest))
-            if opened.catalog.namespace_exists(opened.namespace):
-                return opened
-        if not _is_folder(place):
-            raise _no_catalog(place)
-    return _at_folder(os.path.join(os.curdir, place), where)
+            scope = CatalogScope(*open_catalog(default, options), (first, *others))
+            if scope.catalog.namespace_exists(scope.namespace):
+                return scope
+        if not os.path.isdir(name):
+            raise _no_catalog(name)
+    return _scope_of_folder(os.path.join(os.curdir, name), options)
 
 
-def _at_folder(path: str, where: Where) -> Place:
-    """The warehouse in a folder; or the namespace, if the folder holds tables itself."""
-    opened = _place(open_catalog(path, where.options), ())
-    above, _, name = parse(os.path.expanduser(path)).text.rstrip("/").rpartition("/")
-    if not name or not above or opened.catalog.namespaces(()):
-        return opened
-    around = _place(open_catalog(above, where.options), (name,))
-    return around if around.catalog.namespace_exists((name,)) and around.catalog.tables((name,)) else opened
+def _scope_of_folder(path: str, options: Mapping[str, Any]) -> CatalogScope:
+    """The warehouse in a folder; or the namespace, if the folder itself contains tables."""
+    warehouse = CatalogScope(*open_catalog(path, options))
+    parent, _, name = parse(os.path.expanduser(path)).text.rstrip("/").rpartition("/")
+    if not name or not parent or warehouse.catalog.namespaces(()):
+        return warehouse
+    scope = CatalogScope(*open_catalog(parent, options), (name,))
+    return scope if scope.catalog.namespace_exists((name,)) and scope.catalog.tables((name,)) else warehouse
 
 
-def missing_table(found: NameIn) -> FloeError:
-    """What to say when a catalog has no such table."""
-    catalog, identifier = found.catalog, found.identifier
+def _default_catalog(settings: Settings) -> str | None:
+    return settings.default or (settings.names[0] if len(settings.names) == 1 else None)
+
+
+def missing_table(entry: CatalogEntry) -> FloeError:
+    """The error for a table that a catalog does not have."""
+    catalog, identifier = entry.catalog, entry.identifier
     namespace = identifier[:-1]
     if not catalog.namespace_exists(namespace):
         return missing_namespace(catalog, namespace)
     if Capability.VIEWS in catalog.capabilities and catalog.view_exists(identifier):
-        return NoSuchTable(
-            f"{found.text} is a view, not a table", hint="floe show tells what it is", catalog=catalog.name
-        )
-    there = [format_identifier(each) for each in catalog.tables(namespace)]
+        return NoSuchTable(f"{entry.text} is a view, not a table", hint="floe show describes it", catalog=catalog.name)
+    tables = [format_identifier(table) for table in catalog.tables(namespace)]
     return NoSuchTable(
-        f"there is no table {found.text}", hint=near(found.text, there, "the namespace has"), catalog=catalog.name
+        f"there is no table {entry.text}",
+        hint=suggest(entry.text, tables, "the namespace contains"),
+        catalog=catalog.name,
     )
 
 
 def missing_namespace(catalog: Catalog, namespace: Namespace) -> FloeError:
-    """What to say when a catalog has no such namespace."""
+    """The error for a namespace that a catalog does not have."""
     name = format_identifier(namespace)
-    there = [format_identifier(each) for each in catalog.namespaces(())]
-    return NoSuchNamespace(f"there is no namespace {name}", hint=near(name, there, "there are"), catalog=catalog.name)
+    namespaces = [format_identifier(namespace) for namespace in catalog.namespaces(())]
+    return NoSuchNamespace(
+        f"there is no namespace {name}", hint=suggest(name, namespaces, "there are"), catalog=catalog.name
+    )
 
 
-def near(name: str, there: Sequence[str], have: str) -> str:
-    """What may have been meant, or what there is.
+def suggest(name: str, names: Sequence[str], intro: str) -> str:
+    """A hint with the names that are similar to one that does not exist, or with all that do.
 
-    >>> near("db.ordrs", ["db.orders", "db.items"], "the namespace has")
+    >>> suggest("db.ordrs", ["db.orders", "db.items"], "the namespace contains")
     'did you mean db.orders?'
-    >>> near("x", ["db.orders", "db.items"], "the namespace has")
-    'the namespace has db.orders, db.items'
+    >>> suggest("x", ["db.orders", "db.items"], "the namespace contains")
+    'the namespace contains db.orders, db.items'
     """
-    close = get_close_matches(name, there, n=3, cutoff=0.75)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    return f"{have} {_some(there) or 'none'}"
+    similar = get_close_matches(name, names, n=3, cutoff=0.75)
+    if similar:
+        return f"did you mean {' or '.join(similar)}?"
+    return f"{intro} {_first_names(names) or 'none'}"
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+def _first_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
 
 
-def _in_catalog(name: str, where: Where) -> NameIn | None:
+def _find_in_catalog(name: str, arguments: CatalogArguments) -> CatalogEntry | None:
     """The name in the catalog that it names, or in the chosen or default one; None if there is no catalog at all."""
-    if where.catalog is not None:
-        return NameIn(*open_catalog(where.catalog, where.options), parse_identifier(name))
+    if arguments.uri is not None:
+        return CatalogEntry(*open_catalog(arguments.uri, arguments.options), parse_identifier(name))
     settings = load_settings()
     parts = parse_namespace(name)
     if parts[0] in settings.names and len(parts) > 1:
-        return NameIn(*open_catalog(parts[0], where.options), parse_identifier(parts[1:]))
-    default = settings.default or (settings.names[0] if len(settings.names) == 1 else None)
+        return CatalogEntry(*open_catalog(parts[0], arguments.options), parse_identifier(parts[1:]))
+    default = _default_catalog(settings)
     if default is not None and len(parts) > 1 and not get_close_matches(parts[0], settings.names, n=1, cutoff=0.75):
-        return NameIn(*open_catalog(default, where.options), parse_identifier(parts))
-    if _is_folder(name):
+        return CatalogEntry(*open_catalog(default, arguments.options), parse_identifier(parts))
+    if os.path.isdir(name):
         return None
     raise _no_catalog(name)
 
@@ -211,16 +215,16 @@ def _no_catalog(name: str) -> FloeError:
     names = load_settings().names
     if names:
         return NoSuchCatalog(
-            f"{name!r} names no table that can be found: no catalog is named {first!r}",
-            hint=near(first, names, "the settings have"),
+            f"there is no table {name!r}: no catalog is named {first!r}",
+            hint=suggest(first, names, "floe.toml has"),
         )
     return NoSuchCatalog(
-        f"{name!r} names no table that can be found: there is no folder of that name, and no catalog {first!r}",
-        hint="give a path as warehouse/db/orders, the catalog with --catalog, or name it in floe.toml",
+        f"there is no table {name!r}: there is no folder of that name, and no catalog {first!r}",
+        hint="give a path as warehouse/db/orders, name the catalog with --catalog, or describe it in floe.toml",
     )
 
 
-def _at_path(name: str, where: Where) -> FoundTable:
+def _load_path(name: str, arguments: CatalogArguments) -> LoadedTable:
     path = os.path.expanduser(name)
     if is_sql_uri(name):
         raise InvalidName(
@@ -228,27 +232,27 @@ def _at_path(name: str, where: Where) -> FoundTable:
             hint=f"name the table, and the catalog with --catalog {hide_password(name)}",
         )
     try:
-        pointer = open_pointer(path, where.options)
+        pointer = open_pointer(path, arguments.options)
     except NoSuchTable as error:
-        raise NoSuchTable(f"there is no table at {name}", hint=_near_path(path) or error.hint) from None
+        raise NoSuchTable(f"there is no table at {name}", hint=_suggest_path(path) or error.hint) from None
     state = pointer.load()
     if state is None:
         raise NoSuchTable(f"there is no table at {name}")
-    return FoundTable(pointer, state, pointer.name)
+    return LoadedTable(pointer, state, pointer.name)
 
 
-def _near_path(path: str) -> str | None:
-    """The tables beside a folder that has none, or in it; local folders only, for others are slow to look through."""
+def _suggest_path(path: str) -> str | None:
+    """A hint with the tables in a folder that is none, or beside it; for local folders only, as others are slow."""
     if _SCHEME.match(path):
         return None
-    above, _, name = path.rstrip("/").rpartition("/")
-    if inside := _table_folders(path):
-        return f"the folder has {_some(inside)}"
-    beside = _table_folders(above or os.curdir)
-    close = get_close_matches(name, beside, n=1)
-    if close:
-        return f"did you mean {os.path.join(above, close[0])}?"
-    return f"beside it there are {_some(beside)}" if beside else None
+    parent, _, name = path.rstrip("/").rpartition("/")
+    if children := _table_folders(path):
+        return f"the folder contains {_first_names(children)}"
+    siblings = _table_folders(parent or os.curdir)
+    similar = get_close_matches(name, siblings, n=1)
+    if similar:
+        return f"did you mean {os.path.join(parent, similar[0])}?"
+    return f"tables beside it are {_first_names(siblings)}" if siblings else None
 
 
 def _table_folders(folder: str) -> list[str]:
@@ -259,13 +263,50 @@ def _table_folders(folder: str) -> list[str]:
         return []
 
 
-def _place(opened: tuple[Catalog, Environment], namespace: Iterable[str]) -> Place:
-    return Place(*opened, tuple(namespace))
-
-
 def _is_path(name: str) -> bool:
     return "/" in name or name in (".", "..") or name.startswith("~") or bool(_SCHEME.match(name))
 
 
-def _is_folder(name: str) -> bool:
-    return os.path.isdir(name)
+# shell completion -----------------------------------------------------------------------------------------------------
+
+
+def complete_table(incomplete: str) -> list[str]:
+    """The folders, catalogs and tables that start with a text; empty if they cannot be listed.
+
+    >>> complete_table("no-such-catalog.db")
+    []
+    """
+    try:
+        return sorted({*_matching_folders(incomplete), *_matching_tables(incomplete)})
+    except (FloeError, OSError):
+        return []
+
+
+def _matching_folders(incomplete: str) -> Iterator[str]:
+    folder, _, start = incomplete.rpartition("/")
+    with os.scandir(folder or ("/" if incomplete.startswith("/") else os.curdir)) as entries:
+        for entry in entries:
+            if entry.name.startswith(start) and not entry.name.startswith(".") and entry.is_dir():
+                path = f"{folder}/{entry.name}" if "/" in incomplete else entry.name
+                is_table = os.path.isdir(os.path.join(entry.path, "metadata"))
+                yield path if is_table else f"{path}/"
+
+
+def _matching_tables(incomplete: str) -> Iterator[str]:
+    settings = load_settings()
+    first, dot, _ = incomplete.partition(".")
+    if not dot:
+        yield from (f"{name}." for name in settings.names if name.startswith(first))
+    elif first in settings.names:
+        scope = CatalogScope(*open_catalog(first, {}))
+        names = (f"{first}.{format_identifier(table)}" for table in all_tables(scope))
+        yield from (name for name in names if name.startswith(incomplete))
+
+
+def all_tables(scope: CatalogScope) -> Iterator[Identifier]:
+    """The tables of a catalog or namespace, at any depth."""
+    waiting = [scope.namespace] if scope.namespace else list(scope.catalog.namespaces(()))
+    while waiting:
+        namespace = waiting.pop(0)
+        waiting += scope.catalog.namespaces(namespace)
+        yield from scope.catalog.tables(namespace)

@@ -1,54 +1,149 @@
-"""`floe head` and `floe scan`: the rows of a table, printed or written while they are read."""
+"""`floe scan`: the rows of a table, printed or written while they are read."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from enum import StrEnum
 from time import perf_counter
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
-import pyarrow as pa
+import typer
 
-from floe.arrow.reading.streaming import OnProgress
-from floe.cli.naming import Where, find_table
-from floe.cli.output import complaints, results
-from floe.cli.work.exporting import EXPORTERS
+import floe
+from floe import cli, show
+from floe.cli.names import CatalogArguments, load_table
+from floe.cli.options import (
+    AsOf,
+    CatalogOption,
+    CatalogOptions,
+    Columns,
+    Debug,
+    Json,
+    Records,
+    Ref,
+    SnapshotId,
+    TableName,
+    Wide,
+    catalog_options,
+    split_names,
+)
 from floe.errors import InvalidInput
-from floe.show.progress import progress_bar
-from floe.show.rows import RowStyle, row_lines
+from floe.show.terminal import stderr, stdout
 from floe.spec.schemas.schema import Schema
-from floe.storage.opening import open_storage
 from floe.storage.protocol import FileWriter
-from floe.table.amounts import many
-from floe.table.moments import duration_millis, to_millis
-from floe.table.scan import Scan
-from floe.table.table import Table
+from floe.storage.schemes import open_storage
+from floe.table.human_values import duration_millis, many, to_millis
 
-__all__ = ["Rows", "column_list", "explain", "print_count", "print_rows", "scan_of"]
+if TYPE_CHECKING:  # `floe scan --help` needs neither Arrow nor a table
+    import pyarrow as pa
 
-_BY_SUFFIX: Final = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-_AN_AGE: Final = re.compile(r"\s*\d+\s*[A-Za-z]")
-_FIRST_BATCH: Final = 1000
-"""Rows of a batch that a person waits for."""
+    from floe.arrow.reading.streams import OnProgress
+    from floe.table.scan import Scan
+    from floe.table.table import Table
+
+EXAMPLES = """
+floe scan lake.db.orders --where "amount > 100 and ts >= '2024-01-01'" --limit 20
+floe scan lake.db.orders -C customer,amount --format csv > orders.csv
+floe scan lake.db.orders --as-of 7d -o last-week.parquet
+floe scan lake.db.orders --where "customer is null" --count
+floe scan lake.db.orders --where "ts >= '2024-01-01'" --explain
+"""
+
+_FORMAT_BY_SUFFIX: Final = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+_AGE: Final = re.compile(r"\s*\d+\s*[A-Za-z]")
+_PRINTED_BATCH_ROWS: Final = 1000
+"""Small batches, so that the first rows are printed at once."""
+
+
+class Format(StrEnum):
+    """The formats of printed rows."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
+def scan(
+    table: TableName,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="FILTER", help="Only rows that match a SQL filter.", show_default=False),
+    ] = None,
+    columns: Columns = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=0, metavar="N", help="At most N rows.", show_default=False),
+    ] = None,
+    ref: Ref = None,
+    snapshot: SnapshotId = None,
+    as_of: AsOf = None,
+    format_: Annotated[
+        Format | None,
+        typer.Option("--format", "-f", help="The format; default: by the name of FILE, or table.", show_default=False),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to a file.", show_default=False),
+    ] = None,
+    records: Records = False,
+    wide: Wide = False,
+    count: Annotated[bool, typer.Option("--count", help="Only print the number of rows.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Only print what would be read, and why.")] = False,
+    catalog: CatalogOption = None,
+    option: CatalogOptions = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Read the rows of a table.
+
+    All rows or those that match a filter, now or as of some time. Rows are printed while they are read. On a terminal
+    long texts are cut, and a row that is too wide is printed as a record; piped output is never cut.
+    """
+    rows = open_scan(
+        table,
+        CatalogArguments(catalog, catalog_options(option)),
+        where=where,
+        columns=columns,
+        snapshot=snapshot,
+        ref=ref,
+        as_of=as_of,
+        limit=limit,
+    )
+    if explain:
+        _print_plan(rows, as_json=json)
+    elif count:
+        _print_count(rows, as_json=json)
+    else:
+        print_format = "json" if json else None if format_ is None else format_.value
+        print_rows(rows, format_=print_format, path=output, records=records, wide=wide)
 
 
 @dataclass(frozen=True)
-class Rows:
-    """What is to be read, with its columns in the order in which they were asked for."""
+class OrderedScan:
+    """A scan, with its columns in the order in which they were requested."""
 
     scan: Scan
     schema: Schema
 
     @staticmethod
-    def of(scan: Scan, columns: Sequence[str]) -> Rows:
-        """The rows of a scan; a column that is named by one of its fields stands where that field was first named."""
+    def of(scan: Scan, columns: list[str]) -> OrderedScan:
+        """Order the columns of a scan; a column that is named by one of its fields stands where the field was named."""
         fields = {field.name: field for field in scan.schema.fields}
-        asked = [name if name in fields else name.partition(".")[0] for name in columns]
-        order = dict.fromkeys([*(name for name in asked if name in fields), *fields])
-        return Rows(scan, Schema(tuple(fields[name] for name in order)))
+        requested = [name if name in fields else name.partition(".")[0] for name in columns]
+        order = dict.fromkeys([*(name for name in requested if name in fields), *fields])
+        return OrderedScan(scan, Schema(tuple(fields[name] for name in order)))
 
     @contextmanager
     def batches(self, **options: Any) -> Iterator[Iterator[pa.RecordBatch]]:
@@ -58,60 +153,54 @@ class Rows:
             yield (batch.select(names) for batch in batches)
 
 
-def scan_of(
+def open_scan(
     name: str,
-    catalog: str | None,
-    options: Mapping[str, Any],
+    arguments: CatalogArguments,
     *,
-    rows_where: str | None = None,
-    columns: Sequence[str] = (),
+    where: str | None = None,
+    columns: list[str] | None = None,
     snapshot: int | None = None,
     ref: str | None = None,
     as_of: str | None = None,
     limit: int | None = None,
-) -> Rows:
-    """The rows that the options ask for."""
-    found = find_table(name, Where(catalog, options))
-    table = Table(found.pointer, found.state)
-    wanted = column_list(columns)
-    scan = table.scan(
-        columns=wanted or None,
-        where=rows_where,
-        snapshot=snapshot,
-        ref=ref,
-        as_of=None if as_of is None else _moment(as_of, table),
-    )
-    return Rows.of(scan if limit is None else scan.limit(limit), wanted)
+) -> OrderedScan:
+    """The scan that the options ask for."""
+    loaded = load_table(name, arguments)
+    table = floe.Table(loaded.pointer, loaded.state)
+    names = split_names(columns)
+    timestamp = None if as_of is None else _timestamp(as_of, table)
+    scan = table.scan(columns=names or None, where=where, snapshot=snapshot, ref=ref, as_of=timestamp)
+    return OrderedScan.of(scan if limit is None else scan.limit(limit), names)
 
 
 def print_rows(
-    rows: Rows, *, format_: str | None = None, to: str | None = None, records: bool = False, wide: bool = False
+    rows: OrderedScan, *, format_: str | None = None, path: str | None = None, records: bool = False, wide: bool = False
 ) -> None:
-    """Print the rows of a scan, or write them to a file, which is there when all rows are in it."""
-    chosen = format_ or _format_of(to)
-    if to is None:
-        out = results()
-        if chosen == "table":
-            style = RowStyle(out.paint, None if wide else out.width, records or (False if wide else None))
-            count = _write_table(rows, out.stream, style)
-            out.lines([out.paint(many(count, "row"), "dim")] if out.is_terminal else [])
-            return
-        if chosen == "parquet" and out.is_terminal:
-            raise InvalidInput("a Parquet file is not for a terminal", hint="write it to a file with -o rows.parquet")
-        sys.stdout.flush()
-        _export(rows, chosen, sys.stdout.buffer)
+    """Print the rows of a scan, or write them to a file, which exists when it is complete."""
+    row_format = format_ or _format_of(path)
+    if path is not None:
+        started = perf_counter()
+        with open_storage(path).open_write(path, overwrite=True) as file:
+            if row_format == "table":
+                count = _write_table(rows, file, show.RowStyle(records=records))
+            else:
+                count = _export(rows, row_format, file)
+        stderr().line(f"{many(count, 'row')} written to {path} in {perf_counter() - started:.1f} s")
         return
-    begun = perf_counter()
-    with open_storage(to).open_write(to, overwrite=True) as file:
-        count = (
-            _write_table(rows, file, RowStyle(records=records)) if chosen == "table" else _export(rows, chosen, file)
-        )
-    complaints().line(f"{many(count, 'row')} written to {to} in {perf_counter() - begun:.1f} s")
+    out = stdout()
+    if row_format == "table":
+        style = show.RowStyle(out.paint, None if wide else out.width, records or (False if wide else None))
+        count = _write_table(rows, out.stream, style)
+        out.lines([out.paint(many(count, "row"), "dim")] if out.is_terminal else [])
+        return
+    if row_format == "parquet" and out.is_terminal:
+        raise InvalidInput("Parquet cannot be printed on a terminal", hint="write it to a file with -o rows.parquet")
+    sys.stdout.flush()
+    _export(rows, row_format, sys.stdout.buffer)
 
 
-def print_count(rows: Rows, *, as_json: bool = False) -> None:
-    """Print how many rows there are."""
-    out = results()
+def _print_count(rows: OrderedScan, *, as_json: bool) -> None:
+    out = stdout()
     with _progress("counting") as progress:
         count = rows.scan.count(progress=progress)
     if as_json:
@@ -120,9 +209,8 @@ def print_count(rows: Rows, *, as_json: bool = False) -> None:
         out.line(f"{count:,}" if out.is_terminal else str(count))
 
 
-def explain(rows: Rows, *, as_json: bool = False) -> None:
-    """Print what would be read and why."""
-    out, scan = results(), rows.scan
+def _print_plan(rows: OrderedScan, *, as_json: bool) -> None:
+    out, scan = stdout(), rows.scan
     if not as_json:
         out.line(scan.explain())
         return
@@ -142,16 +230,7 @@ def explain(rows: Rows, *, as_json: bool = False) -> None:
     )
 
 
-def column_list(given: Sequence[str]) -> list[str]:
-    """Names of columns that were given with commas, or one by one.
-
-    >>> column_list(["a, b", "c"])
-    ['a', 'b', 'c']
-    """
-    return [name.strip() for text in given for name in text.split(",") if name.strip()]
-
-
-def _write_table(rows: Rows, sink: TextIO | FileWriter, style: RowStyle) -> int:
+def _write_table(rows: OrderedScan, sink: TextIO | FileWriter, style: show.RowStyle) -> int:
     count = 0
 
     def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -160,8 +239,8 @@ def _write_table(rows: Rows, sink: TextIO | FileWriter, style: RowStyle) -> int:
             count += batch.num_rows
             yield batch
 
-    with rows.batches(batch_size=_FIRST_BATCH) as batches:
-        for line in row_lines(rows.schema, counted(batches), style):
+    with rows.batches(batch_size=_PRINTED_BATCH_ROWS) as batches:
+        for line in show.row_lines(rows.schema, counted(batches), style):
             if isinstance(sink, FileWriter):
                 sink.write(f"{line}\n".encode())
             else:
@@ -169,28 +248,28 @@ def _write_table(rows: Rows, sink: TextIO | FileWriter, style: RowStyle) -> int:
     return count
 
 
-def _export(rows: Rows, format_: str, sink: Any) -> int:
+def _export(rows: OrderedScan, format_: str, sink: Any) -> int:
     with _progress("reading") as progress, rows.batches(progress=progress) as batches:
-        return EXPORTERS[format_](rows.schema, batches, sink)
+        return cli.export.EXPORTERS[format_](rows.schema, batches, sink)
 
 
 @contextmanager
-def _progress(what: str) -> Iterator[OnProgress | None]:
-    with progress_bar(what, sys.stderr) if not sys.stdout.isatty() else nullcontext() as advance:
+def _progress(title: str) -> Iterator[OnProgress | None]:
+    with show.progress_bar(title, sys.stderr) if not sys.stdout.isatty() else nullcontext() as advance:
         if advance is None:
             yield None
         else:
-            yield lambda so_far: advance(so_far.bytes, so_far.total_bytes, so_far.rows)
+            yield lambda progress: advance(progress.bytes, progress.total_bytes, progress.rows)
 
 
-def _format_of(to: str | None) -> str:
-    if to is None:
+def _format_of(path: str | None) -> str:
+    if path is None:
         return "table"
-    return next((name for suffix, name in _BY_SUFFIX.items() if to.endswith(suffix)), "table")
+    return next((name for suffix, name in _FORMAT_BY_SUFFIX.items() if path.endswith(suffix)), "table")
 
 
-def _moment(text: str, table: Table) -> int | str:
-    """A moment, or an age such as `7d`, which counts from now."""
-    if _AN_AGE.match(text) and "-" not in text:
+def _timestamp(text: str, table: Table) -> int:
+    """The milliseconds of a timestamp, or of an age such as `7d`, which counts from now."""
+    if _AGE.match(text) and "-" not in text:
         return table.environment.clock.now_ms() - duration_millis(text)
     return to_millis(text)

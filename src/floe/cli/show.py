@@ -1,4 +1,4 @@
-"""`floe show`: what a table or a view is, told from its metadata alone."""
+"""`floe show`: a table or a view, described from its metadata alone."""
 
 from __future__ import annotations
 
@@ -6,45 +6,57 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from floe.catalog.protocol import Capability
-from floe.cli.naming import FoundTable, Where, find_name, find_table
-from floe.cli.output import Output, results
-from floe.cli.work.listing import summary_count
+from floe.catalog.settings import hide_password, is_secret_name
+from floe.cli.ls import summary_count
+from floe.cli.names import CatalogArguments, LoadedTable, find_entry, load_table
+from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, TableName, catalog_options
 from floe.errors import NoSuchTable, NotFound
+from floe.show.terminal import Output, stdout
 from floe.show.times import ago, iso_text, local_text
-from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.metadata.summaries import TOTAL_DATA_FILES, TOTAL_DELETE_FILES, TOTAL_FILES_SIZE, TOTAL_RECORDS
+from floe.spec.metadata.snapshots import TOTAL_DATA_FILES, TOTAL_DELETE_FILES, TOTAL_FILES_SIZE, TOTAL_RECORDS, Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema
 from floe.spec.views.view_metadata import SqlRepresentation, ViewMetadata
-from floe.table.cards import Card, table_card, view_card
-from floe.table.column_text import type_text
-from floe.table.secrets import hide_password, is_secret_name
-from floe.table.terms import partition_terms, sort_terms
+from floe.sql.printing import partition_terms, sort_terms, type_text
+from floe.table.display import Card, table_card, view_card
 
-__all__ = ["show_table"]
+EXAMPLES = """
+floe show warehouse/db/orders
+floe show db.orders --catalog sqlite:///lake.db
+floe show lake.db.orders --json
+"""
 
 
-def show_table(name: str, catalog: str | None, options: Mapping[str, Any], *, as_json: bool = False) -> None:
-    """Print the card of a table or a view, or all of it as JSON."""
-    out, where = results(), Where(catalog, options)
+def show(
+    table: TableName,
+    catalog: CatalogOption = None,
+    option: CatalogOptions = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show the columns, layout, snapshot and properties of a table.
+
+    Only metadata is read. Views can be shown, too.
+    """
+    out, arguments = stdout(), CatalogArguments(catalog, catalog_options(option))
     try:
-        found = find_table(name, where)
+        loaded = load_table(table, arguments)
     except NoSuchTable as error:
-        view = _view(name, where)
+        view = _load_view(table, arguments)
         if view is None:
             raise error
-        _print(out, view_card(name, view), _view_document(name, view) if as_json else None)
+        _print(out, view_card(table, view), _view_document(table, view) if json else None)
         return
-    now_ms = found.pointer.environment.clock.now_ms()
-    _print(out, _card(found, now_ms), _document(found) if as_json else None)
+    now_ms = loaded.pointer.environment.clock.now_ms()
+    _print(out, _card(loaded, now_ms), _document(loaded) if json else None)
 
 
-def _view(name: str, where: Where) -> ViewMetadata | None:
+def _load_view(name: str, arguments: CatalogArguments) -> ViewMetadata | None:
     try:
-        found = find_name(name, where)
-        if Capability.VIEWS not in found.catalog.capabilities:
+        entry = find_entry(name, arguments)
+        if Capability.VIEWS not in entry.catalog.capabilities:
             return None
-        return found.catalog.load_view(found.identifier)
+        return entry.catalog.load_view(entry.identifier)
     except NotFound:
         return None
 
@@ -56,37 +68,37 @@ def _print(out: Output, card: Card, document: Mapping[str, Any] | None) -> None:
     paint = out.paint
     out.line(f"{paint(card.title, 'bold')} {paint(f'({card.kind})', 'dim')}")
     width = max(len(label) for label, _ in card.rows)
-    for label, text in card.lines(all_of_them=True):
+    for label, text in card.lines(full=True):
         out.line(f"  {paint(f'{label:<{width}}', 'cyan')}  {text}")
 
 
-def _card(found: FoundTable, now_ms: int) -> Card:
-    """The card that objects show, with more about the table's state."""
-    metadata = found.state.metadata
-    card = table_card(found.name, metadata)
+def _card(table: LoadedTable, now_ms: int) -> Card:
+    """The card that `repr(table)` prints, with more about the table's state."""
+    metadata = table.state.metadata
+    card = table_card(table.name, metadata)
     changed = f"{local_text(metadata.last_updated_ms)} ({ago(metadata.last_updated_ms, now_ms=now_ms)})"
     rows: list[tuple[str, str | Sequence[str]]] = []
     for label, value in card.rows:
         if label == "branches":
-            continue  # told with their snapshots
+            continue  # printed as refs, with their snapshots
         rows.append(("refs", _refs(metadata)) if label == "tags" else (label, value))
         if label == "location":
-            rows.append(("metadata", found.state.location))
+            rows.append(("metadata", table.state.location))
             rows += [("uuid", metadata.table_uuid)] if metadata.table_uuid else []
         if label == "snapshot" and metadata.snapshots:
-            rows.append(("snapshots", f"{len(metadata.snapshots):,}, {_since(metadata, now_ms)}"))
+            rows.append(("snapshots", f"{len(metadata.snapshots):,}, {_oldest(metadata, now_ms)}"))
             rows.append(("last change", changed))
         if label == "partitions" and len(metadata.partition_specs) > 1:
             rows.append(("", f"(spec {metadata.default_spec_id} of {len(metadata.partition_specs)})"))
     if "refs" not in dict(rows) and len(metadata.refs) > 1:
-        place = next((n for n, (label, _) in enumerate(rows) if label == "properties"), len(rows))
-        rows.insert(place, ("refs", _refs(metadata)))
+        position = next((n for n, (label, _) in enumerate(rows) if label == "properties"), len(rows))
+        rows.insert(position, ("refs", _refs(metadata)))
     return Card(card.title, card.kind, tuple(rows))
 
 
-def _since(metadata: TableMetadata, now_ms: int) -> str:
+def _oldest(metadata: TableMetadata, now_ms: int) -> str:
     oldest = min(snapshot.timestamp_ms for snapshot in metadata.snapshots)
-    return f"the oldest made {ago(oldest, now_ms=now_ms)}"
+    return f"the oldest from {ago(oldest, now_ms=now_ms)}"
 
 
 def _refs(metadata: TableMetadata) -> list[str]:
@@ -100,16 +112,16 @@ def _refs(metadata: TableMetadata) -> list[str]:
 # for programs ---------------------------------------------------------------------------------------------------------
 
 
-def _document(found: FoundTable) -> dict[str, Any]:
-    metadata = found.state.metadata
+def _document(table: LoadedTable) -> dict[str, Any]:
+    metadata = table.state.metadata
     snapshot = metadata.current_snapshot
     return {
-        "name": found.name,
+        "name": table.name,
         "kind": "table",
         "format_version": metadata.format_version,
         "uuid": metadata.table_uuid,
         "location": metadata.location,
-        "metadata_location": found.state.location,
+        "metadata_location": table.state.location,
         "updated": iso_text(metadata.last_updated_ms),
         "columns": _columns(metadata.schema),
         "identifier_columns": list(metadata.schema.identifier_names),

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from floe.avro.snapshot_manifests import snapshot_manifests
+from floe.avro.manifest_reader import read_snapshot_manifests
 from floe.commit.change import Change, CreatingChange, KeyedChange, TidyChange, WritingChange
-from floe.commit.outcomes import find_key, names_metadata_file
-from floe.commit.path_set import PathSet
+from floe.commit.manifests.file_sets import PathSet
+from floe.commit.outcomes import find_commit, names_metadata_file
 from floe.commit.pointer import Pointer, Proposal, TableState
 from floe.commit.reachability import file_batches, reachable_among
 from floe.commit.roots import owned_folders
@@ -20,11 +20,9 @@ from floe.errors import CorruptFile, FloeError, NoSuchFile, StorageError, Unsupp
 from floe.formats.puffin import PuffinReader
 from floe.spec.codecs.puffin import DELETION_VECTOR
 from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.metadata.uuids import is_same_uuid
+from floe.spec.metadata.table_metadata import is_same_uuid
 from floe.storage.locations import canonical, is_below
 from floe.storage.protocol import Storage
-
-__all__ = ["clean_failed", "clean_published", "clean_replaced", "delete_uncommitted", "discard_absent"]
 
 
 def clean_published(
@@ -110,7 +108,7 @@ def clean_failed(
     there. Each file is checked against it once more: against all snapshots but those that are `older` than the changes
     and cannot know of them.
     """
-    if fresh is not None and find_key(fresh.metadata, changes) is not None:
+    if fresh is not None and find_commit(fresh.metadata, changes) is not None:
         return []
     tidy = [change for change in changes if isinstance(change, TidyChange)]
     gone = [file for change in tidy for file in change.written()]
@@ -157,7 +155,7 @@ def delete_uncommitted(
         creating = any(isinstance(change, CreatingChange) for change in changes[:1])
         if fresh is None and not creating:
             return []
-        if fresh is not None and find_key(fresh.metadata, changes) is not None:
+        if fresh is not None and find_commit(fresh.metadata, changes) is not None:
             return []
         if fresh is not None and not creating and not is_same_uuid(table_uuid, fresh.metadata.table_uuid):
             return []
@@ -184,7 +182,7 @@ def _files_of(snapshot: Snapshot, storage: Storage, candidates: Sequence[str] = 
 
     All by their canonical names.
     """
-    manifests = snapshot_manifests(snapshot, storage)
+    manifests = read_snapshot_manifests(snapshot, storage)
     files = {canonical(manifest.manifest_path) for manifest in manifests}
     if snapshot.manifest_list is not None:
         files.add(canonical(snapshot.manifest_list))

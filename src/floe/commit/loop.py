@@ -23,9 +23,17 @@ from typing import NamedTuple
 
 from floe.commit.change import Attempt, Change, CreatingChange, ReplacingChange, WritingChange
 from floe.commit.cleanup import clean_failed, clean_published, clean_replaced, discard_absent
-from floe.commit.outcomes import Committed, Landing, commit_keys, find_key, is_published, settled, state_unknown
+from floe.commit.outcomes import (
+    CommitStatus,
+    Committed,
+    find_commit,
+    format_commit_keys,
+    is_published,
+    resolve_outcome,
+    unknown_state_error,
+)
 from floe.commit.pointer import Outcome, Pointer, Proposal, SharedSwap, TableState
-from floe.commit.retry import RetryPolicy, most_patient, retry_policy
+from floe.commit.retry import RetryPolicy, combine_policies, retry_policy
 from floe.commit.roots import allow_changed
 from floe.errors import (
     CommitConflict,
@@ -39,16 +47,13 @@ from floe.errors import (
     TableAlreadyExists,
     UnsupportedFeature,
 )
-from floe.spec.metadata.apply import apply
+from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.requirements import requirements_for
-from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.table_metadata import TableMetadata, check_same_table
 from floe.spec.metadata.updates import AddSnapshot, TableUpdate
-from floe.spec.metadata.uuids import check_same_table
-
-__all__ = ["Work", "commit", "commit_all"]
 
 
-class Work(NamedTuple):
+class TableChanges(NamedTuple):
     """What is to be done to one table.
 
     With `table_uuid`, the table must be the very one that the changes were made for, not another of its name.
@@ -65,18 +70,18 @@ def commit(pointer: Pointer, changes: Sequence[Change], *, table_uuid: str | Non
     The first change of a new table is one that creates it. Called again with the same change objects after an error
     or interruption, it does nothing twice: what makes a snapshot is found by its key.
     """
-    (done,) = commit_all([Work(pointer, changes, table_uuid)])
+    (done,) = commit_all([TableChanges(pointer, changes, table_uuid)])
     return done
 
 
 def commit_all(
-    works: Sequence[Work | tuple[Pointer, Sequence[Change]]], shared: SharedSwap | None = None
+    works: Sequence[TableChanges | tuple[Pointer, Sequence[Change]]], shared: SharedSwap | None = None
 ) -> list[Committed]:
     """Makes changes to several tables, all or nothing, and gives their states in the same order.
 
     `shared` is the catalog's swap of several tables; without it there can be only one.
     """
-    tasks = [Work(*work) for work in works]
+    tasks = [TableChanges(*work) for work in works]
     if len(tasks) > 1 and shared is None:
         raise UnsupportedFeature(
             "this catalog cannot publish changes of several tables at once",
@@ -102,7 +107,7 @@ class _Built:
 class _Run:
     """One call of `commit_all`: its attempts one after the other."""
 
-    def __init__(self, works: Sequence[Work], shared: SharedSwap | None) -> None:
+    def __init__(self, works: Sequence[TableChanges], shared: SharedSwap | None) -> None:
         self.works, self.shared = works, shared
         self.environment = works[0].pointer.environment
         self.began_ms = self.environment.clock.now_ms()
@@ -125,7 +130,7 @@ class _Run:
                 return result
             if not _is_retryable(result):
                 return self._given_up(result)
-            if not self._policy().pause(
+            if not self._policy().wait(
                 self.attempts, self._elapsed_ms(), self.environment.random, self.environment.sleep
             ):
                 return self._given_up(result, exhausted=True)
@@ -153,7 +158,7 @@ class _Run:
                 **{"table": self._names(), **error.context},
             )
         if not proposals:
-            return self._done(states, [], Landing.UNCHANGED)
+            return self._done(states, [], CommitStatus.UNCHANGED)
         return self._publish(states, proposals)
 
     def _load(self) -> list[TableState | None]:
@@ -168,12 +173,12 @@ class _Run:
     def _found(self, states: Sequence[TableState | None]) -> list[Committed] | None:
         """The outcome of an earlier attempt, or of an earlier call, that was published after all."""
         for work, state in zip(self.works, states, strict=True):
-            landing = None if state is None else find_key(state.metadata, work.changes)
-            if landing is not None:
-                return self._done(states, [], landing)
+            status = None if state is None else find_commit(state.metadata, work.changes)
+            if status is not None:
+                return self._done(states, [], status)
         by_pointer = {id(work.pointer): state for work, state in zip(self.works, states, strict=True)}
         if self.refused and all(is_published(one, by_pointer[id(one.pointer)]) for one in self.refused):
-            return self._done(states, [], Landing.FOUND)
+            return self._done(states, [], CommitStatus.FOUND)
         return None
 
     def _discard_refused(self, states: Sequence[TableState | None]) -> None:
@@ -207,7 +212,7 @@ class _Run:
             self.refused = list(proposals)  # until a swap says otherwise: if the next one fails, this one goes too
         return proposals
 
-    def _build(self, work: Work, state: TableState | None) -> _Built | None:
+    def _build(self, work: TableChanges, state: TableState | None) -> _Built | None:
         """The work's changes made to the state, one after the other; None if they change nothing."""
         start = None if state is None else state.metadata
         location = None if state is None else state.location
@@ -230,7 +235,12 @@ class _Run:
         return _Built(metadata, tuple(updates), replaces)
 
     def _updates_of(
-        self, change: Change, work: Work, metadata: TableMetadata | None, start: TableMetadata | None, now_ms: int
+        self,
+        change: Change,
+        work: TableChanges,
+        metadata: TableMetadata | None,
+        start: TableMetadata | None,
+        now_ms: int,
     ) -> Sequence[TableUpdate]:
         pointer = work.pointer
         if metadata is None:
@@ -258,7 +268,7 @@ class _Run:
         except BaseException as error:
             error.add_note(
                 f"The change of {self._names()} may have been published or not: the swap was interrupted. No file was "
-                f"deleted. Look for {commit_keys(self._changes()) or proposals[0].location} in the table."
+                f"deleted. Look for {format_commit_keys(self._changes()) or proposals[0].location} in the table."
             )
             raise
         if outcome is Outcome.UNKNOWN:
@@ -266,13 +276,13 @@ class _Run:
         if outcome is Outcome.ABSENT:
             return CommitConflict("the change did not reach the table", table=self._names())
         self.refused = []
-        return self._done(states, proposals, Landing.PUBLISHED)
+        return self._done(states, proposals, CommitStatus.PUBLISHED)
 
     def _sent(self, proposals: Sequence[Proposal]) -> Outcome:
         try:
             self._swap(proposals)
         except OutcomeUnknown:
-            return settled(proposals, self._settle, self.environment)
+            return resolve_outcome(proposals, self._settle, self.environment)
         return Outcome.PUBLISHED
 
     def _taken(self, error: TableAlreadyExists) -> FloeError:
@@ -303,13 +313,13 @@ class _Run:
         except FloeError:
             found = None
         if found is None:
-            raise state_unknown(proposals, self._changes())
+            raise unknown_state_error(proposals, self._changes())
         return found
 
     # the end ------------------------------------------------------------------------------------------------------
 
     def _done(
-        self, states: Sequence[TableState | None], proposals: Sequence[Proposal], landing: Landing
+        self, states: Sequence[TableState | None], proposals: Sequence[Proposal], status: CommitStatus
     ) -> list[Committed]:
         """The outcome; nothing that goes wrong from here on makes it less done."""
         by_pointer = {id(proposal.pointer): proposal for proposal in proposals}
@@ -319,7 +329,7 @@ class _Run:
             after = state if proposal is None else proposal.state
             if after is None:
                 raise NoSuchTable("there is no such table", table=work.pointer.name)
-            own = Landing.UNCHANGED if proposal is None and landing is Landing.PUBLISHED else landing
+            own = CommitStatus.UNCHANGED if proposal is None and status is CommitStatus.PUBLISHED else status
             results.append(Committed(after.metadata, after.location, own, self.attempts))
         try:
             for proposal in proposals:
@@ -334,14 +344,14 @@ class _Run:
             error.add_note(f"The change of {self._names()} had been published; only clean-up was interrupted.")
             raise
 
-    def _cleaned(self, work: Work, done: Committed, proposal: Proposal | None) -> Committed:
-        if done.landing is Landing.UNCHANGED:
+    def _cleaned(self, work: TableChanges, done: Committed, proposal: Proposal | None) -> Committed:
+        if done.status is CommitStatus.UNCHANGED:
             if any(isinstance(change, WritingChange) and change.written() for change in work.changes):
                 fresh = work.pointer.load()
                 _same_table(work, fresh, done.metadata.table_uuid)
                 self._clean_failed(work, fresh)  # of attempts that came to nothing
             return done
-        notes = clean_published(work.pointer, work.changes, done, doubtful=done.landing is not Landing.PUBLISHED)
+        notes = clean_published(work.pointer, work.changes, done, doubtful=done.status is not CommitStatus.PUBLISHED)
         if proposal is not None:
             notes += clean_replaced(proposal)
         return replace(done, notes=(*done.notes, *notes)) if notes else done
@@ -365,7 +375,7 @@ class _Run:
             raise self._exhausted(states) from error
         raise error
 
-    def _clean_failed(self, work: Work, fresh: TableState | None) -> None:
+    def _clean_failed(self, work: TableChanges, fresh: TableState | None) -> None:
         clean_failed(work.pointer, work.changes, fresh, older=self.older[self.works.index(work)])
 
     def _exhausted(self, states: Sequence[TableState | None] | None) -> CommitConflict:
@@ -383,7 +393,7 @@ class _Run:
     # small things -------------------------------------------------------------------------------------------------
 
     def _policy(self) -> RetryPolicy:
-        return most_patient(retry_policy(state.metadata.properties) for state in self.states if state is not None)
+        return combine_policies(retry_policy(state.metadata.properties) for state in self.states if state is not None)
 
     def _elapsed_ms(self) -> int:
         return self.environment.clock.now_ms() - self.began_ms
@@ -399,11 +409,11 @@ def _is_retryable(error: FloeError) -> bool:
     return isinstance(error, CommitConflict) and error.retryable
 
 
-def _creates(work: Work) -> bool:
+def _creates(work: TableChanges) -> bool:
     return bool(work.changes) and isinstance(work.changes[0], CreatingChange)
 
 
-def _same_table(work: Work, state: TableState | None, known: str | None) -> str | None:
+def _same_table(work: TableChanges, state: TableState | None, known: str | None) -> str | None:
     """The table's identity; another table that took its name meanwhile is none of the changes' business."""
     if state is None:
         return known

@@ -23,28 +23,18 @@ from enum import Enum
 
 from floe.commit.change import COMMIT_ID, BranchChange, Change, CreatingChange, KeyedChange
 from floe.commit.pointer import Outcome, Proposal, TableState
-from floe.commit.retry import STATUS_CHECK, most_patient, retry_policy
+from floe.commit.retry import combine_policies, retry_policy
 from floe.errors import CommitStateUnknown, FloeError
+from floe.spec.metadata.ancestry import is_ancestor_of, unknown_before
 from floe.spec.metadata.file_names import parse_metadata_file_name
-from floe.spec.metadata.history import is_ancestor_of, unknown_before
-from floe.spec.metadata.refs import MAIN_BRANCH
+from floe.spec.metadata.snapshots import MAIN_BRANCH
 from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.properties import COMMIT_STATUS_CHECK
 from floe.storage.environment import Environment
 from floe.storage.locations import same_file
 
-__all__ = [
-    "Committed",
-    "Landing",
-    "commit_keys",
-    "find_key",
-    "is_published",
-    "names_metadata_file",
-    "settled",
-    "state_unknown",
-]
 
-
-class Landing(Enum):
+class CommitStatus(Enum):
     """How a commit came to its end."""
 
     PUBLISHED = "published"
@@ -64,7 +54,7 @@ class Landing(Enum):
 class Committed(TableState):
     """The table's state after a commit, and how it came to it."""
 
-    landing: Landing = Landing.PUBLISHED
+    status: CommitStatus = CommitStatus.PUBLISHED
     attempts: int = 1
     notes: tuple[str, ...] = ()
     """What a person may want to know, such as clean-up that did not succeed. None of it makes the commit less done."""
@@ -73,30 +63,30 @@ class Committed(TableState):
 # searching --------------------------------------------------------------------------------------------------------
 
 
-def find_key(metadata: TableMetadata, changes: Iterable[Change]) -> Landing | None:
+def find_commit(metadata: TableMetadata, changes: Iterable[Change]) -> CommitStatus | None:
     """How a table shows that the changes were published together, or None if it does not.
 
     One key is enough, for changes are published all or none.
     """
     found = [landing for change in changes if (landing := _found(metadata, change)) is not None]
-    if Landing.ROLLED_BACK in found:
-        return Landing.ROLLED_BACK
+    if CommitStatus.ROLLED_BACK in found:
+        return CommitStatus.ROLLED_BACK
     return found[0] if found else None
 
 
-def _found(metadata: TableMetadata, change: Change) -> Landing | None:
+def _found(metadata: TableMetadata, change: Change) -> CommitStatus | None:
     if isinstance(change, CreatingChange) and (metadata.table_uuid or "").lower() == change.table_uuid.lower():
-        return Landing.FOUND
+        return CommitStatus.FOUND
     if not isinstance(change, KeyedChange) or not change.commit_id:
         return None  # it has no key before its first attempt
     snapshot = metadata.snapshots_by_id.get(change.snapshot_id)
     if snapshot is None:
         # An expired snapshot lives on as the parent of those after it.
         heir = any(other.parent_snapshot_id == change.snapshot_id for other in metadata.snapshots)
-        return Landing.FOUND if heir else None
+        return CommitStatus.FOUND if heir else None
     if (snapshot.summary or {}).get(COMMIT_ID) != change.commit_id:
         return None  # somebody else's, with the same number: the table refuses a second one
-    return Landing.FOUND if _is_where_it_belongs(metadata, change) else Landing.ROLLED_BACK
+    return CommitStatus.FOUND if _is_where_it_belongs(metadata, change) else CommitStatus.ROLLED_BACK
 
 
 def _is_where_it_belongs(metadata: TableMetadata, change: KeyedChange) -> bool:
@@ -139,11 +129,11 @@ def is_published(proposal: Proposal, state: TableState | None) -> bool:
 # settling ---------------------------------------------------------------------------------------------------------
 
 
-def settled(
+def resolve_outcome(
     proposals: Sequence[Proposal], settle: Callable[[Sequence[Proposal]], Outcome], environment: Environment
 ) -> Outcome:
     """What became of a swap whose answer was lost, asked as often as the tables' `commit.status-check.*` say."""
-    policy = most_patient(retry_policy(proposal.metadata.properties, STATUS_CHECK) for proposal in proposals)
+    policy = combine_policies(retry_policy(proposal.metadata.properties, COMMIT_STATUS_CHECK) for proposal in proposals)
     began_ms = environment.clock.now_ms()
     asked = 0
     while True:
@@ -155,14 +145,14 @@ def settled(
         if outcome is not Outcome.UNKNOWN:
             return outcome
         elapsed_ms = environment.clock.now_ms() - began_ms
-        if not policy.pause(asked, elapsed_ms, environment.random, environment.sleep):
+        if not policy.wait(asked, elapsed_ms, environment.random, environment.sleep):
             return outcome
 
 
 # telling ----------------------------------------------------------------------------------------------------------
 
 
-def commit_keys(changes: Iterable[Change]) -> str:
+def format_commit_keys(changes: Iterable[Change]) -> str:
     """The keys of changes, for people."""
     keys = [_key_text(change) for change in changes]
     return ", ".join(key for key in keys if key)
@@ -174,11 +164,11 @@ def _key_text(change: Change) -> str:
     return f"table uuid {change.table_uuid}" if isinstance(change, CreatingChange) else ""
 
 
-def state_unknown(proposals: Sequence[Proposal], changes: Iterable[Change]) -> CommitStateUnknown:
+def unknown_state_error(proposals: Sequence[Proposal], changes: Iterable[Change]) -> CommitStateUnknown:
     """The error that says what to look for."""
     tables = ", ".join(proposal.pointer.name for proposal in proposals)
     files = ", ".join(proposal.location for proposal in proposals)
-    keys = commit_keys(changes)
+    keys = format_commit_keys(changes)
     look_for = f"{keys}, or the metadata file" if keys else "the metadata file"
     return CommitStateUnknown(
         "the change may have been published or not: the answer was lost, and the table could not tell; no file was "

@@ -19,13 +19,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from floe.errors import NoSuchTable
 from floe.spec.metadata.requirements import TableRequirement
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import TableUpdate
 from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
-
-__all__ = ["Outcome", "Pointer", "Proposal", "SharedSwap", "TableState"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -118,3 +117,11 @@ class SharedSwap(Protocol):
 
     def settle_all(self, proposals: Sequence[Proposal]) -> Outcome:
         """As `Pointer.settle`, for several tables."""
+
+
+def load_existing(pointer: Pointer) -> TableState:
+    """The current state of a table; `NoSuchTable` if it does not exist."""
+    state = pointer.load()
+    if state is None:
+        raise NoSuchTable("there is no such table", table=pointer.name)
+    return state

@@ -14,28 +14,18 @@ from enum import Enum
 
 import numpy as np
 
-from floe.avro.manifests import FORMATS, ManifestColumns, read_manifest
-from floe.avro.snapshot_manifests import open_manifest, snapshot_manifests
-from floe.commit.path_set import PathSet, text_of
+from floe.avro.manifest_columns import FORMATS, ManifestColumns
+from floe.avro.manifest_reader import read_manifest, read_manifest_file, read_snapshot_manifests
+from floe.commit.manifests.file_sets import PathSet, text_of
 from floe.errors import FloeError
 from floe.spec.manifests.entries import FileContent, ManifestFile
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.pruning.columnar_facts import Mask
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.storage.concurrency import map_concurrently
 from floe.storage.locations import canonical
 from floe.storage.protocol import Storage
-
-__all__ = [
-    "FileBatch",
-    "FileKind",
-    "file_batches",
-    "listed_manifests",
-    "reachable_among",
-    "reachable_files",
-    "statistics_batches",
-]
 
 _PUFFIN = FORMATS.index("puffin")
 
@@ -155,7 +145,9 @@ def listed_manifests(
     for snapshot in snapshots:
         distinct.setdefault(snapshot.manifest_list or f"snapshot {snapshot.snapshot_id}", snapshot)
     seen: set[str] = set()
-    for manifests in map_concurrently(lambda s: snapshot_manifests(s, storage), distinct.values(), executor=executor):
+    for manifests in map_concurrently(
+        lambda s: read_snapshot_manifests(s, storage), distinct.values(), executor=executor
+    ):
         for manifest in manifests:
             name = canonical(manifest.manifest_path)
             if name not in seen:
@@ -192,7 +184,7 @@ def _files(columns: ManifestColumns, among: Mask) -> Iterator[FileBatch]:
 
 def _columns(manifest: ManifestFile, storage: Storage) -> ManifestColumns:
     try:
-        return read_manifest(open_manifest(manifest, storage))
+        return read_manifest(read_manifest_file(manifest, storage))
     except FloeError as error:
         error.with_context(manifest=manifest.manifest_path)
         raise

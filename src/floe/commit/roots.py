@@ -25,23 +25,12 @@ from typing import Final
 
 from floe.errors import NotFound
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.storage.access import allow, allow_declared, is_allowed, remember, with_own_roots
+from floe.spec.properties import FILES_ELSEWHERE, LOCATION_PROPERTIES, METADATA_PATH
+from floe.storage.access import allow, allow_declared, allow_permanently, for_table, is_allowed
 from floe.storage.locations import is_below
 from floe.storage.protocol import Storage
 
-__all__ = ["FILES_ELSEWHERE", "TableRoots", "allow_changed", "allow_files", "owned_folders", "table_folder"]
-
-FILES_ELSEWHERE: Final = "floe.files-elsewhere"
-"""The table property that says that the namespace knows of more folders; it allows nothing itself."""
-
 _ROOT: Final = "floe.root."
-_METADATA_PATH: Final = "write.metadata.path"
-_FOLDER_PROPERTIES: Final = (
-    "write.data.path",
-    _METADATA_PATH,
-    "write.folder-storage.path",
-    "write.object-storage.path",
-)
 
 
 def owned_folders(metadata: TableMetadata) -> tuple[str, ...]:
@@ -54,7 +43,7 @@ def owned_folders(metadata: TableMetadata) -> tuple[str, ...]:
     >>> owned_folders(new_table_metadata(Schema(()), location="s3://b/t", uuid=uuid, now_ms=0, properties=properties))
     ('s3://b/t', 's3://data/t')
     """
-    named = [metadata.properties[name] for name in _FOLDER_PROPERTIES if metadata.properties.get(name)]
+    named = [folder for each in LOCATION_PROPERTIES if (folder := each.read(metadata.properties))]
     return tuple(dict.fromkeys([metadata.location, *named]))
 
 
@@ -69,7 +58,7 @@ class TableRoots:
     ) -> None:
         """`properties` and `update` are those of the namespace."""
         self._properties, self._update = properties, update
-        self.lake, self.storage = storage, with_own_roots(storage, self)
+        self.lake, self.storage = storage, for_table(storage, self)
 
     def found(self, metadata_location: str) -> Storage:
         """The storage, once the catalog has told where the table's metadata file is."""
@@ -79,9 +68,9 @@ class TableRoots:
     def loaded(self, metadata: TableMetadata) -> None:
         """Allows what the metadata declares, and what the namespace remembers if the table has files elsewhere."""
         allow_declared(self.storage, owned_folders(metadata))
-        elsewhere = FILES_ELSEWHERE in metadata.properties
+        elsewhere = FILES_ELSEWHERE.is_set(metadata.properties)  # which allows nothing itself
         if elsewhere or not all(is_allowed(self.storage, folder) for folder in owned_folders(metadata)):
-            allow(self.storage, self.recall())
+            allow(self.storage, self.load_roots())
 
     def of(self, metadata: TableMetadata, location: str) -> Storage:
         """The storage for a table whose metadata is known."""
@@ -89,13 +78,13 @@ class TableRoots:
         self.loaded(metadata)
         return self.storage
 
-    def recall(self) -> Sequence[str]:
+    def load_roots(self) -> Sequence[str]:
         """The folders that the namespace remembers."""
         with suppress(NotFound):
             return [folder for name, folder in self._properties().items() if name.startswith(_ROOT)]
         return ()
 
-    def tell(self, folders: Sequence[str]) -> None:
+    def save_roots(self, folders: Sequence[str]) -> None:
         """Has the namespace remember folders."""
         self._update({_ROOT + sha256(folder.encode()).hexdigest()[:16]: folder for folder in folders})
 
@@ -114,15 +103,15 @@ def allow_changed(
     allow(storage, new)
     if not lasting:
         return
-    asked = after.properties.get(_METADATA_PATH)
+    asked = METADATA_PATH.read(after.properties)
     home = after.location if asked is None else table_folder(asked.rstrip("/") + "/")
     left = [folder for folder in old if is_allowed(storage, folder)]  # its files stay where they are
-    remember(storage, [folder for folder in (*new, *left) if not is_below(folder, home)])
+    allow_permanently(storage, [folder for folder in (*new, *left) if not is_below(folder, home)])
 
 
 def allow_files(storage: Storage, locations: Iterable[str]) -> bool:
     """Allows folders and files that somebody gives to a table, for good; whether any was not allowed to all tables."""
-    return bool(remember(storage, [_folder_of(location) for location in locations]))
+    return bool(allow_permanently(storage, [_folder_of(location) for location in locations]))
 
 
 def table_folder(metadata_location: str) -> str:

@@ -1,122 +1,348 @@
-"""The base of everything that changes a table: at once, on a branch, or together with others in a transaction.
+"""What changes are committed to: a table, one of its branches, a stage, or a transaction.
 
-`Table`, `Branch` and `Transaction` offer the same methods, which come from the classes built on this one; they differ
-in what they do with a change. A builder is a change that is put together call by call: a table waits for its `commit`,
-a transaction takes it as it is when the transaction ends.
+A `CommitTarget` is all that a writer has to know of its destination: the metadata to write for, the snapshot that was
+read, the options that new snapshots need, and `commit`. The methods of `Table`, `Branch`, `Stage` and `Transaction` are
+written against it, and so are the engines: `Writer(target).append(rows)` and Spark's writers end in `target.commit`.
+
+| target | `commit` | new snapshots |
+|---|---|---|
+| `TableTarget` | publishes at once | on `main`, or on the branch that `write.wap.branch` names |
+| `BranchTarget` | as the target that it wraps | on its branch |
+| `StageTarget` | as the target that it wraps | on no branch; the summary has a `wap.id` (write, audit, publish) |
+| `floe.table.transaction.PendingTarget` | keeps the changes for the commit of the transaction | on `main` |
+
+A `ChangeBuilder` is a change that is put together call by call. A table waits for its `commit`; a transaction takes it
+as it is when the transaction ends.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from floe.commit.change import Change
-from floe.errors import InvalidInput
-from floe.spec.metadata.refs import MAIN_BRANCH
-from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.metadata.table_metadata import TableMetadata
+from floe.commit.change import BranchChange, Change, Isolation
+from floe.commit.cleanup import delete_uncommitted
+from floe.commit.loop import commit
+from floe.commit.operations.snapshot_change import SnapshotOptions
+from floe.commit.outcomes import CommitStatus, Committed
+from floe.commit.pointer import Pointer, TableState, load_existing
+from floe.errors import CommitStateUnknown, FloeError, InvalidInput
+from floe.spec.metadata.snapshots import MAIN_BRANCH, WAP_ID, Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata, check_same_table
+from floe.spec.properties import WAP_BRANCH
 from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
-
-__all__ = ["Actions", "Builder", "warn_of_lost_changes"]
 
 T = TypeVar("T")
 
 
-class Actions(ABC):
-    """Somewhere changes can be made to a table."""
-
-    _branch: str = MAIN_BRANCH
-    """The branch that new snapshots go to."""
+class CommitTarget(ABC):
+    """Something that changes of a table can be committed to."""
 
     @property
     @abstractmethod
     def metadata(self) -> TableMetadata:
-        """The table's metadata as changes find it."""
+        """The table's metadata as the next change finds it: in a transaction, with the changes before it."""
 
     @property
     @abstractmethod
-    def _published(self) -> TableMetadata:
-        """The table's metadata as it was last seen published, without changes that are still to be made."""
+    def published(self) -> TableMetadata:
+        """The table's metadata as it was last read or committed, without pending changes."""
 
     @property
     @abstractmethod
     def environment(self) -> Environment:
-        """Time, ids and chance."""
+        """The clock, the source of ids and random numbers, and sleep."""
 
     @property
     @abstractmethod
     def storage(self) -> Storage:
         """The storage of the table's files."""
 
-    def _do(self, change: Change) -> Snapshot | None:
-        """Make a change, now or when the transaction ends; the snapshot that it made, if it has made one by now."""
-        return self._do_all([change])
+    @property
+    def branch(self) -> str:
+        """The branch that new snapshots are committed to.
+
+        With the property `write.wap.branch` it is that one in place of `main`; its first snapshot creates it.
+        """
+        return WAP_BRANCH.read(self.metadata.properties) or MAIN_BRANCH
+
+    @property
+    def head(self) -> Snapshot | None:
+        """The newest published snapshot of the branch; a branch that does not exist yet starts at `main`."""
+        metadata = self.published
+        ref = metadata.refs.get(self.branch)
+        return metadata.current_snapshot if ref is None else metadata.snapshot(ref.snapshot_id)
+
+    @property
+    def rows_pending(self) -> bool:
+        """Whether rows were changed that cannot be read yet, because their transaction is not committed."""
+        return False
+
+    def options(
+        self, summary: Mapping[str, str] | None = None, isolation: Isolation | str = Isolation.SERIALIZABLE
+    ) -> SnapshotOptions:
+        """The options of a change that makes a snapshot here; `summary` adds properties to the snapshot's summary."""
+        return SnapshotOptions(
+            branch=self.branch,
+            create_branch=self.branch != MAIN_BRANCH,
+            isolation=_isolation(isolation),
+            written_with=self.metadata.current_schema_id,
+            summary=dict(summary or {}),
+        )
 
     @abstractmethod
-    def _do_all(self, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
-        """Make several changes as one; the snapshot is that of the last one that makes any.
+    def commit(self, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        """Make changes, all in one commit; returns the last snapshot that they made, if it exists by now.
 
-        `files` are data files and delete files that were written for them: they are deleted if it is certain that the
-        changes were not made, and stay if there is any doubt.
+        `files` are the locations of data files and delete files that were written for the changes. They are deleted if
+        the commit fails for certain, and kept if there is any doubt.
         """
 
     @abstractmethod
-    def _reload(self) -> None:
-        """Look at the table as it is now; in a transaction it stays as it was."""
+    def refresh(self) -> None:
+        """Read the newest state of the table; in a transaction, which has one state, nothing happens."""
+
+    @abstractmethod
+    def start(self, builder: ChangeBuilder) -> None:
+        """Take note of a builder that has just been created."""
+
+    @abstractmethod
+    def finish(self, builder: ChangeBuilder) -> None:
+        """Take the change of a builder whose `commit` was called."""
+
+
+class TableTarget(CommitTarget):
+    """A table: every commit is published at once, on the newest state, which `state` is afterwards."""
+
+    def __init__(self, pointer: Pointer, state: TableState) -> None:
+        self.pointer = pointer
+        self.state = state
 
     @property
-    @abstractmethod
-    def _rows_pending(self) -> bool:
-        """Whether rows were changed that cannot be read yet: in this transaction, before its commit."""
+    def metadata(self) -> TableMetadata:
+        """The table's metadata as it was last read or committed."""
+        return self.state.metadata
 
-    @abstractmethod
-    def _begin(self, builder: Builder) -> None:
-        """Take note of a builder that has just been begun."""
+    @property
+    def published(self) -> TableMetadata:
+        """The same: nothing is pending."""
+        return self.state.metadata
 
-    @abstractmethod
-    def _finish(self, builder: Builder) -> None:
-        """Take a builder that is complete."""
+    @property
+    def environment(self) -> Environment:
+        """The environment of the table's catalog."""
+        return self.pointer.environment
+
+    @property
+    def storage(self) -> Storage:
+        """The storage of the table's files."""
+        return self.pointer.storage
+
+    def refresh(self) -> None:
+        """Read what others committed; `NoSuchTable` if the table is gone, or another one has its name."""
+        state = load_existing(self.pointer)
+        check_same_table(self.metadata.table_uuid, state.metadata.table_uuid, self.pointer.name)
+        self.state = state
+
+    def publish(self, changes: Sequence[Change]) -> Committed:
+        """Commit changes, and keep the state that the table has then."""
+        committed = commit(self.pointer, changes, table_uuid=self.metadata.table_uuid)
+        self.state = committed
+        return committed
+
+    def commit(self, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        """Commit changes now."""
+        table_uuid = self.metadata.table_uuid
+        try:
+            committed = self.publish(changes)
+        except CommitStateUnknown:
+            raise
+        except FloeError:
+            delete_uncommitted(self.pointer, changes, files, table_uuid=table_uuid)
+            raise
+        change = next((change for change in reversed(changes) if isinstance(change, BranchChange)), None)
+        if change is None or committed.status is CommitStatus.UNCHANGED:
+            return None
+        snapshots, ref = committed.metadata.snapshots_by_id, committed.metadata.refs.get(change.branch or "")
+        if change.snapshot_id not in snapshots and ref is not None:
+            return snapshots.get(ref.snapshot_id)  # a cherry-pick that only moved the branch makes no snapshot
+        return snapshots.get(change.snapshot_id)
+
+    def start(self, builder: ChangeBuilder) -> None:
+        """Nothing: the builder's own `commit` makes the change."""
+
+    def finish(self, builder: ChangeBuilder) -> None:
+        """Commit the builder's change."""
+        if (change := builder.change()) is not None:
+            self.commit([change])
 
 
-class Builder(ABC):
+class _WrappedTarget(CommitTarget):
+    """Commits through another target, but elsewhere than to its branch."""
+
+    def __init__(self, target: CommitTarget, branch: str) -> None:
+        self._target = target
+        self._branch = branch
+
+    @property
+    def branch(self) -> str:
+        """The branch that was chosen; `write.wap.branch` does not apply to it."""
+        return self._branch
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The metadata of the table."""
+        return self._target.metadata
+
+    @property
+    def published(self) -> TableMetadata:
+        """The published metadata of the table."""
+        return self._target.published
+
+    @property
+    def environment(self) -> Environment:
+        """The environment of the table's catalog."""
+        return self._target.environment
+
+    @property
+    def storage(self) -> Storage:
+        """The storage of the table's files."""
+        return self._target.storage
+
+    @property
+    def rows_pending(self) -> bool:
+        """Whether the wrapped target has rows pending, on whatever branch."""
+        return self._target.rows_pending
+
+    def commit(self, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        """Commit changes through the wrapped target."""
+        return self._target.commit(changes, files)
+
+    def refresh(self) -> None:
+        """Refresh the wrapped target."""
+        self._target.refresh()
+
+    def start(self, builder: ChangeBuilder) -> None:
+        """Pass the builder on."""
+        self._target.start(builder)
+
+    def finish(self, builder: ChangeBuilder) -> None:
+        """Pass the builder on."""
+        self._target.finish(builder)
+
+
+class BranchTarget(_WrappedTarget):
+    """A branch; with `create` its first snapshot creates it."""
+
+    def __init__(self, target: CommitTarget, branch: str, *, create: bool = False) -> None:
+        super().__init__(target, branch)
+        self._create = create
+
+    def options(
+        self, summary: Mapping[str, str] | None = None, isolation: Isolation | str = Isolation.SERIALIZABLE
+    ) -> SnapshotOptions:
+        """The options of a snapshot on the branch."""
+        options = super().options(summary, isolation)
+        options["create_branch"] = self._create
+        return options
+
+
+class StageTarget(_WrappedTarget):
+    """A stage: snapshots get a WAP id, and no branch points to them until they are published."""
+
+    def __init__(self, target: CommitTarget, wap_id: str) -> None:
+        super().__init__(target, MAIN_BRANCH)
+        self._wap_id = wap_id
+
+    def options(
+        self, summary: Mapping[str, str] | None = None, isolation: Isolation | str = Isolation.SERIALIZABLE
+    ) -> SnapshotOptions:
+        """The options of a staged snapshot."""
+        options = super().options({**(summary or {}), WAP_ID: self._wap_id}, isolation)
+        options["staged"] = True
+        return options
+
+
+def _isolation(isolation: Isolation | str) -> Isolation:
+    if isinstance(isolation, Isolation):
+        return isolation
+    try:
+        return Isolation(isolation.lower())
+    except (ValueError, AttributeError):
+        raise InvalidInput(
+            f"no isolation level is named {isolation!r:.80}", hint="use serializable or snapshot"
+        ) from None
+
+
+class Committer:
+    """The base of objects with methods that change a table: the changes are committed to `commit_target`."""
+
+    def __init__(self, target: CommitTarget) -> None:
+        self._target = target
+
+    @property
+    def commit_target(self) -> CommitTarget:
+        """What the changes that are made here are committed to; engines commit through it."""
+        return self._target
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The table's metadata; in a transaction, with the changes so far, but for those of rows."""
+        return self.commit_target.metadata
+
+    @property
+    def storage(self) -> Storage:
+        """The storage of the table's files."""
+        return self.commit_target.storage
+
+    @property
+    def environment(self) -> Environment:
+        """The clock, the source of ids and random numbers, and sleep."""
+        return self.commit_target.environment
+
+
+# builders ---------------------------------------------------------------------------------------------------------
+
+
+class ChangeBuilder(ABC):
     """A change that is put together call by call, then committed; or used in a `with` block, which commits at its end.
 
     In a transaction there is nothing to commit: the transaction does it.
     """
 
-    def __init__(self, actions: Actions) -> None:
-        self._actions = actions
+    def __init__(self, target: CommitTarget) -> None:
+        self._target = target
         self._open = True
         self._failed = False
         self._steps = 0
-        actions._begin(self)
+        target.start(self)
 
     @abstractmethod
     def change(self) -> Change | None:
-        """The change as it has been put together so far; None if there is nothing to do."""
+        """The change that the calls so far make; None if they change nothing."""
 
     def commit(self) -> None:
-        """Make the change. It can be done once."""
+        """Commit the change. This can be done once."""
         self._check_open()
         self._open = False
-        self._actions._finish(self)
+        self._target.finish(self)
 
     def close(self) -> None:
-        """Take no more calls."""
+        """Accept no more calls."""
         self._open = False
 
     @property
     def is_open(self) -> bool:
-        """Whether more can be added."""
+        """Whether more calls are accepted."""
         return self._open
 
     @property
     def failed(self) -> bool:
-        """Whether a call failed, so that nothing of it can be made."""
+        """Whether a call failed, so that the change cannot be committed."""
         return self._failed
 
     def __enter__(self) -> Self:
@@ -133,14 +359,14 @@ class Builder(ABC):
 
     def __del__(self) -> None:
         if getattr(self, "_open", False) and self._steps:
-            warn_of_lost_changes(f"this {type(self).__name__}")
+            warn_of_uncommitted_changes(f"this {type(self).__name__}")
 
     def __repr__(self) -> str:
         collected = f"{self._steps} change{'' if self._steps == 1 else 's'}, not committed yet"
         return f"<{type(self).__name__}: {collected if self._open else 'closed'}>"
 
     def _step(self, action: Callable[[], T]) -> T:
-        """One call; if it fails nothing of the whole is made, so that half of it is never committed by accident."""
+        """Run one call; if it fails the builder is closed, so that half of a change is never committed."""
         self._check_open()
         try:
             result = action()
@@ -153,11 +379,12 @@ class Builder(ABC):
     def _check_open(self) -> None:
         if not self._open:
             raise InvalidInput(
-                f"this {type(self).__name__} takes no more changes: it was committed, failed, or others came after it",
-                hint="begin a new one",
+                f"this {type(self).__name__} accepts no more changes: it was committed, a call failed, or its "
+                "transaction has other changes after it",
+                hint="start a new one",
             )
 
 
-def warn_of_lost_changes(whose: str) -> None:
-    """Tell that changes are forgotten without having been committed, which is hardly what was meant."""
-    warnings.warn(f"the changes of {whose} were never committed: call commit(), or use `with`", stacklevel=3)
+def warn_of_uncommitted_changes(owner: str) -> None:
+    """Warn that changes are dropped without having been committed, which is hardly ever intended."""
+    warnings.warn(f"the changes of {owner} were never committed: call commit(), or use `with`", stacklevel=3)

@@ -1,30 +1,96 @@
 """Arrays as a file gives them, turned into the arrays that a table wants: at any depth, copied only where they differ.
 
-`converter` follows a resolved column (`floe.formats.file_columns`) and is made once for a file. Types that are equal
+`make_converter` follows a resolved column (`floe.formats.file_columns`) and is made once for a file. Types that are
+equal
 are passed on as they are; structs, lists and maps are put together anew around their buffers, so that renaming,
 reordering or dropping a nested field copies nothing but a list's offsets.
+
+Batches that somebody wants to write, brought to the columns and types of a schema, by name and at any depth.
+
+Columns may come in any order and in any Arrow type that holds values of the schema's exactly: large and view layouts,
+dictionaries, narrower numbers, other time zones. A column that is left out is filled with its write default, or with
+null (spec: Default values).
+
+>>> from floe.spec.types import Field, LONG, STRING
+>>> schema = Schema((Field(1, "id", LONG, required=True), Field(2, "note", STRING, write_default="none")))
+>>> Conformer(schema)(pa.record_batch({"id": pa.array([7], pa.int16())})).to_pylist()
+[{'id': 7, 'note': 'none'}]
+>>> Conformer(schema)(pa.record_batch({"idd": [7]}))
+Traceback (most recent call last):
+floe.errors.InvalidSchema: the data has a column that the schema has not (column: idd); its columns are id, note
+
+List views as plain lists: Arrow's own cast of a view makes a buffer of offsets that is too short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.errors import CorruptFile, FloeError
-from floe.formats.arrow_types import arrow_type
-from floe.formats.arrow_values import constant_array, struct_array, validity_buffer
-from floe.formats.file_columns import stored_children
-from floe.formats.list_views import plain_list
-from floe.formats.variant_shredding import assemble_variants
-from floe.spec.schemas.column_resolution import FromFile, FromReader, SameForAll
-from floe.spec.types import DecimalType, Field
+from floe.errors import CorruptFile, FloeError, InvalidSchema, InvalidValue
+from floe.formats.arrow_arrays import constant_array, struct_array, validity_buffer
+from floe.formats.arrow_types import arrow_schema, arrow_type
+from floe.formats.file_columns import file_fields, find_columns, stored_children
+from floe.formats.variants import assemble_variants
+from floe.spec.schemas.column_projection import ColumnSource, ConstantColumn, FromFile, FromReader
+from floe.spec.schemas.name_mapping import FileField
+from floe.spec.schemas.schema import Schema, with_children
+from floe.spec.types import TIMESTAMP, TIMESTAMPTZ, DecimalType, Field, Type
 from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY
 
-__all__ = ["Converter", "Repeated", "converter"]
+# List views as plain lists: Arrow's own cast of a view makes a buffer of offsets that is too short.
+
+
+def has_list_views(type_: pa.DataType) -> bool:
+    """Whether there are list views in a type, at any depth of lists and structs.
+
+    >>> has_list_views(pa.struct({"a": pa.list_view(pa.int32())})), has_list_views(pa.list_(pa.int32()))
+    (True, False)
+    """
+    if pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_):
+        return True
+    if _is_list(type_) or pa.types.is_struct(type_):
+        return any(has_list_views(type_.field(place).type) for place in range(type_.num_fields))
+    return False
+
+
+def without_list_views(array: pa.Array) -> pa.Array:
+    """The same values with large lists in the place of views.
+
+    >>> nested = pa.array([{"a": [1, None]}, {"a": None}, None], pa.struct({"a": pa.list_view(pa.int32())}))
+    >>> without_list_views(nested).to_pylist()
+    [{'a': [1, None]}, {'a': None}, None]
+    """
+    if not has_list_views(array.type):
+        return array
+    if not pa.types.is_struct(array.type):
+        return plain_list(array)
+    children = [without_list_views(array.field(place)) for place in range(array.type.num_fields)]
+    fields = [array.type.field(place).with_type(child.type) for place, child in enumerate(children)]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+
+
+def plain_list(array: pa.Array) -> pa.Array:
+    """A list of any layout as a large list, whose elements have no list views either.
+
+    >>> plain_list(pa.array([[9, 9], None, [1, 2]], pa.list_(pa.int32(), 2)).slice(1)).to_pylist()
+    [None, [1, 2]]
+    """
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(pc.list_value_length(array).fill_null(0), out=offsets[1:])
+    items = without_list_views(array.flatten())
+    type_ = pa.large_list(array.type.value_field.with_type(items.type))
+    return pa.LargeListArray.from_arrays(pa.array(offsets), items, type=type_, mask=array.is_null())
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_))
+
 
 Converter = Callable[[pa.Array], pa.Array]
 
@@ -33,13 +99,13 @@ _PLAIN_LAYOUT = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _TICKS_PER_DAY = {"timestamp": SECONDS_PER_DAY * MICROS, "timestamp_ns": SECONDS_PER_DAY * NANOS}
 
 
-def converter(source: FromFile, stored: pa.DataType, path: tuple[str, ...] = ()) -> Converter:
+def make_converter(source: FromFile, stored: pa.DataType, path: tuple[str, ...] = ()) -> Converter:
     """The function from a file's arrays of a type to arrays of the wanted field's type.
 
-    >>> from floe.spec.schemas.file_fields import FileField
+    >>> from floe.spec.schemas.name_mapping import FileField
     >>> from floe.spec.types import INT, LONG
     >>> promoted = FromFile(Field(1, "n", LONG), FileField("n", "int", INT, 1), 0, "promote")
-    >>> converter(promoted, pa.int32())(pa.array([1, None], pa.int32())).type
+    >>> make_converter(promoted, pa.int32())(pa.array([1, None], pa.int32())).type
     DataType(int64)
     """
     path = (*path, source.field.name)
@@ -77,7 +143,7 @@ def _named(convert: Converter, path: tuple[str, ...]) -> Converter:
 
 
 def _converter(source: FromFile, stored: pa.DataType, path: tuple[str, ...]) -> Converter:
-    """As `converter`, whatever may be null."""
+    """As `make_converter`, whatever may be null."""
     wanted = arrow_type(source.field.type)
     if stored.equals(wanted) and not _needs_work(source):
         return _same
@@ -131,7 +197,7 @@ def _children(source: FromFile, stored: Sequence[pa.Field], path: tuple[str, ...
     """For each wanted child, the function from the stored parent's children to its array."""
     made: list[_Child] = []
     for child in source.children:
-        if isinstance(child, SameForAll):
+        if isinstance(child, ConstantColumn):
             made.append((child.field, _constant(child)))
             continue
         if isinstance(child, FromReader):
@@ -143,7 +209,7 @@ def _children(source: FromFile, stored: Sequence[pa.Field], path: tuple[str, ...
     return made
 
 
-def _constant(source: SameForAll) -> Callable[[Any, int], pa.Array]:
+def _constant(source: ConstantColumn) -> Callable[[Any, int], pa.Array]:
     return lambda children, count: constant_array(source.field.type, source.value, count)
 
 
@@ -180,7 +246,7 @@ def _list(source: FromFile, stored: pa.DataType, wanted: pa.DataType, path: tupl
 
     def convert(array: pa.Array) -> pa.Array:
         array = array if is_plain else plain_list(array)
-        parts = Repeated.of(array)
+        parts = ListBuffers.of(array)
         items = parts.items(array.values)
         values = element(lambda place: items, len(items))
         _check_required(field, values, None, path)
@@ -194,7 +260,7 @@ def _map(source: FromFile, stored: pa.DataType, wanted: pa.DataType, path: tuple
     entry_type = pa.struct([wanted.key_field, wanted.item_field])
 
     def convert(array: pa.Array) -> pa.Array:
-        parts = Repeated.of(array)
+        parts = ListBuffers.of(array)
         stored_parts = (array.keys, array.items)
         made = []
         for field, child in children:
@@ -207,7 +273,7 @@ def _map(source: FromFile, stored: pa.DataType, wanted: pa.DataType, path: tuple
     return convert
 
 
-class Repeated:
+class ListBuffers:
     """The buffers of a list or map array, which may be a slice of another, with offsets that count from 0."""
 
     def __init__(self, validity: pa.Buffer | None, offsets: pa.Buffer, start: int, count: int) -> None:
@@ -217,11 +283,11 @@ class Repeated:
         self.count = count
 
     @classmethod
-    def of(cls, array: pa.Array) -> Repeated:
+    def of(cls, array: pa.Array) -> ListBuffers:
         """The parts of a list, large list or map array.
 
         >>> sliced = pa.array([[1], [2, 3], None]).slice(1)
-        >>> parts = Repeated.of(sliced)
+        >>> parts = ListBuffers.of(sliced)
         >>> parts.items(sliced.values).to_pylist(), parts.count
         ([2, 3], 2)
         """
@@ -273,3 +339,110 @@ def _moments(array: pa.Array, wanted: pa.DataType, ticks: int) -> pa.Array:
         limit = (2**63 - 1) // ticks
         found = next(day for day in days.to_pylist() if day is not None and abs(day) > limit)
         raise CorruptFile(f"date {found} (days from 1970-01-01) is out of the range of {wanted}") from None
+
+
+# Batches that somebody wants to write, brought to the columns and types of a schema, by name and at any depth.
+
+_Maker = Callable[[pa.RecordBatch], pa.Array]
+
+_NO_NULLS = "leave no null there, or make the column optional"
+
+_COARSER: dict[tuple[str, str], Type] = {
+    ("timestamp_ns", "timestamp"): TIMESTAMP,
+    ("timestamptz_ns", "timestamptz"): TIMESTAMPTZ,
+    ("timestamp_ns", "timestamptz"): TIMESTAMP,
+    ("timestamptz_ns", "timestamp"): TIMESTAMPTZ,
+}
+"""Nanoseconds, which pandas gives by default, are taken as microseconds where they are whole ones."""
+
+
+class Conformer:
+    """Makes batches of a schema; what it needs to know of the data's own schema is worked out once."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.arrow_schema = arrow_schema(schema)
+        self._fields = tuple(map(_filled_when_written, schema.fields))
+        self._compiled: tuple[pa.Schema, list[_Maker]] | None = None
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the columns and types of the schema."""
+        if batch.schema.equals(self.arrow_schema):
+            self._check_required(batch)
+            return batch
+        try:
+            arrays = [make(batch) for make in self._makers(batch.schema)]
+        except CorruptFile as error:
+            hint = _NO_NULLS if "null in a required" in error.message else None
+            raise InvalidValue(_about_data(error.message), hint=hint, **error.context) from None
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema) if arrays else batch
+
+    def _check_required(self, batch: pa.RecordBatch) -> None:
+        for place, field in enumerate(self.schema.fields):
+            if field.required and batch.column(place).null_count:
+                raise InvalidValue("the data has null in a required column", hint=_NO_NULLS, column=field.name)
+
+    def _makers(self, stored: pa.Schema) -> list[_Maker]:
+        if self._compiled is None or not self._compiled[0].equals(stored, check_metadata=False):
+            self._compiled = (stored, self._compile(stored))
+        return self._compiled[1]
+
+    def _compile(self, stored: pa.Schema) -> list[_Maker]:
+        columns = _numbered(file_fields(stored), self.schema.fields, ())
+        try:
+            sources = find_columns(Schema(self._fields), columns)
+        except CorruptFile as error:
+            raise InvalidSchema(_about_data(error.message), **error.context) from None
+        return [_maker(source, stored) for source in sources]
+
+
+def _about_data(message: str) -> str:
+    """What reading would say of a file, said of the data at hand."""
+    return message.replace("the file", "the data").replace("be read as", "be written as").replace("stores", "has")
+
+
+def _filled_when_written(field: Field) -> Field:
+    """The field with its write default where reading looks for the initial one."""
+    children = tuple(map(_filled_when_written, field.type.fields))
+    type_ = with_children(field.type, children) if children else field.type
+    return replace(field, type=type_, initial_default=field.write_default)
+
+
+def _numbered(columns: Iterable[FileField], fields: tuple[Field, ...], path: tuple[str, ...]) -> list[FileField]:
+    """The columns with the ids that the fields of the same names have."""
+    by_name = {field.name: field for field in fields}
+    found: list[FileField] = []
+    for column in columns:
+        field = by_name.get(column.name)
+        if field is None:
+            raise InvalidSchema(
+                "the data has a column that the schema has not",
+                hint=f"its columns are {', '.join(list(by_name)[:20])}",
+                column=".".join((*path, column.name)),
+            )
+        found.append(_numbered_column(column, field, path))
+    return found
+
+
+def _numbered_column(column: FileField, field: Field, path: tuple[str, ...]) -> FileField:
+    inside = (*path, field.name)
+    if column.kind == field.type.kind and column.kind == "struct":
+        return replace(column, id=field.id, children=tuple(_numbered(column.children, field.type.fields, inside)))
+    if column.kind == field.type.kind and column.children:
+        pairs = zip(column.children, field.type.fields, strict=True)
+        return replace(column, id=field.id, children=tuple(_numbered_column(c, f, inside) for c, f in pairs))
+    coarser = _COARSER.get((column.kind, field.type.kind))
+    if coarser is not None:
+        return replace(column, id=field.id, kind=coarser.kind, stored=coarser)
+    return replace(column, id=field.id)
+
+
+def _maker(source: ColumnSource, stored: pa.Schema) -> _Maker:
+    if isinstance(source, FromReader) and source.stored is not None:  # row lineage, which files may store
+        source = source.stored
+    if not isinstance(source, FromFile):
+        type_, value = source.field.type, source.value if isinstance(source, ConstantColumn) else None
+        return lambda batch: constant_array(type_, value, batch.num_rows)
+    place = source.position
+    convert = make_converter(source, stored.field(place).type)
+    return lambda batch: convert(batch.column(place))

@@ -25,12 +25,9 @@ import pyarrow.compute as pc
 
 from floe.errors import InvalidValue, NoSuchColumn, UnsupportedFeature
 from floe.formats import arrow_transforms
-from floe.spec.expressions.folding import fold
-from floe.spec.expressions.nodes import BoundPredicate, BoundReference, BoundTerm, Expression, Op
-from floe.spec.expressions.rows import value_test
+from floe.spec.expressions.nodes import BoundPredicate, BoundReference, BoundTerm, Expression, Op, fold
+from floe.spec.expressions.row_evaluation import value_test
 from floe.spec.types import DOUBLE, DecimalType, FixedType, Type
-
-__all__ = ["filter_batch", "filter_mask", "to_arrow"]
 
 _CANONICAL: dict[str, tuple[pa.DataType, ...]] = {
     "boolean": (pa.bool_(),),
@@ -100,7 +97,7 @@ def _mask(expression: Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 def _term_array(term: BoundTerm, batch: pa.RecordBatch) -> pa.Array:
     if not isinstance(term, BoundReference):
-        return arrow_transforms.apply(term.transform, term.ref.type, _term_array(term.ref, batch))
+        return arrow_transforms.transform_array(term.transform, term.ref.type, _term_array(term.ref, batch))
     first, *rest = term.entry.path
     place = batch.schema.get_field_index(first)
     if place < 0:
@@ -200,7 +197,7 @@ def _literals(type_: Type, literals: tuple[Any, ...], arrow_type: pa.DataType) -
 # expressions -------------------------------------------------------------------------------------------------
 
 
-def to_arrow(expression: Expression) -> pc.Expression:
+def to_arrow_expression(expression: Expression) -> pc.Expression:
     """The filter as an Arrow expression, to hand to Arrow's datasets and Parquet reader.
 
     Rows for which it is true are those that pass. Transformed terms have no such form; `filter_mask` evaluates them.
@@ -209,7 +206,7 @@ def to_arrow(expression: Expression) -> pc.Expression:
     >>> from floe.spec.expressions.dsl import col
     >>> from floe.spec.schemas.schema import Schema
     >>> from floe.spec.types import Field, LONG
-    >>> to_arrow(bind(col("id") < 3, Schema((Field(1, "id", LONG),))))
+    >>> to_arrow_expression(bind(col("id") < 3, Schema((Field(1, "id", LONG),))))
     <pyarrow.compute.Expression (id < 3)>
     """
     return fold(

@@ -1,4 +1,9 @@
-"""Avro as Arrow record batches."""
+"""Avro as Arrow record batches.
+
+ORC as Arrow record batches.
+
+Parquet as Arrow record batches: the format model that everything fast goes through.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,14 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from floe.formats.appending import ArrowAppender
-from floe.formats.avro_data.reading import read_avro
-from floe.formats.avro_data.writing import AvroAppender
+from floe.formats.appender import ArrowAppender
+from floe.formats.avro.reader import read_avro
+from floe.formats.avro.writer import AvroAppender
 from floe.formats.model import Feature, ReadRequest, WriteRequest
-
-__all__ = ["AvroAsArrow"]
+from floe.formats.orc.reader import read_orc
+from floe.formats.orc.writer import OrcAppender
+from floe.formats.parquet.reader import read_parquet
+from floe.formats.parquet.writer import ParquetAppender
 
 
 class AvroAsArrow:
@@ -53,3 +60,80 @@ class AvroAsArrow:
 
     def __repr__(self) -> str:
         return "AvroAsArrow()"
+
+
+# ORC as Arrow record batches.
+
+
+class OrcAsArrow:
+    """ORC files as `pyarrow.RecordBatch`.
+
+    >>> from floe.spec.schemas.schema import Schema
+    >>> from floe.spec.types import Field, LONG
+    >>> from floe.storage.memory import MemoryStorage
+    >>> storage, schema = MemoryStorage(), Schema((Field(1, "id", LONG),))
+    >>> model = OrcAsArrow()
+    >>> with model.write(WriteRequest(storage=storage, location="memory:a", schema=schema)) as file:
+    ...     file.write(pa.record_batch({"id": [1, 2]}))
+    >>> file.close().record_count
+    2
+    >>> [batch.num_rows for batch in model.read(ReadRequest(storage=storage, location="memory:a", schema=schema))]
+    [2]
+    """
+
+    file_format = "orc"
+    object_model = "arrow"
+    lacks: Mapping[Feature, str] = MappingProxyType(
+        {
+            Feature.REUSE: "Arrow batches never change",
+            Feature.LAST_SECOND: "ORC's readers take them for a second later",
+        }
+    )
+    features = frozenset(Feature) - lacks.keys()
+
+    def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """The wanted rows and columns of a file."""
+        return read_orc(request)
+
+    def write(self, request: WriteRequest) -> ArrowAppender:
+        """A new file."""
+        return OrcAppender(request)
+
+    def __repr__(self) -> str:
+        return "OrcAsArrow()"
+
+
+# Parquet as Arrow record batches: the format model that everything fast goes through.
+
+
+class ParquetAsArrow:
+    """Parquet files as `pyarrow.RecordBatch`.
+
+    >>> from floe.spec.schemas.schema import Schema
+    >>> from floe.spec.types import Field, LONG
+    >>> from floe.storage.memory import MemoryStorage
+    >>> storage, schema = MemoryStorage(), Schema((Field(1, "id", LONG),))
+    >>> model = ParquetAsArrow()
+    >>> with model.write(WriteRequest(storage=storage, location="memory:a", schema=schema)) as file:
+    ...     file.write(pa.record_batch({"id": [1, 2]}))
+    >>> file.close().record_count
+    2
+    >>> [batch.num_rows for batch in model.read(ReadRequest(storage=storage, location="memory:a", schema=schema))]
+    [2]
+    """
+
+    file_format = "parquet"
+    object_model = "arrow"
+    lacks: Mapping[Feature, str] = MappingProxyType({Feature.REUSE: "Arrow batches never change"})
+    features = frozenset(Feature) - lacks.keys()
+
+    def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """The wanted rows and columns of a file."""
+        return read_parquet(request)
+
+    def write(self, request: WriteRequest) -> ArrowAppender:
+        """A new file."""
+        return ParquetAppender(request)
+
+    def __repr__(self) -> str:
+        return "ParquetAsArrow()"

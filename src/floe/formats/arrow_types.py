@@ -39,8 +39,7 @@ from typing import Any
 import pyarrow as pa
 
 from floe.errors import FloeError, InvalidSchema, InvalidType
-from floe.spec.schemas.schema import Schema
-from floe.spec.schemas.schema_fields import MAX_TYPE_DEPTH
+from floe.spec.schemas.schema import MAX_TYPE_DEPTH, Schema
 from floe.spec.types import (
     BINARY,
     BOOLEAN,
@@ -70,18 +69,6 @@ from floe.spec.types import (
     Type,
     parse_type,
 )
-
-__all__ = [
-    "DOC",
-    "FIELD_ID",
-    "TYPE",
-    "arrow_field",
-    "arrow_schema",
-    "arrow_type",
-    "field_id_of",
-    "schema_from_arrow",
-    "type_from_arrow",
-]
 
 FIELD_ID = b"PARQUET:field_id"
 """The key of a field's metadata that holds its id: the one that Arrow's Parquet reader and writer use."""

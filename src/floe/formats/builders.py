@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
 from floe.errors import InvalidInput
-from floe.formats.metrics_config import MetricsConfig
+from floe.formats.metrics import MetricsConfig
 from floe.formats.model import Decryption, Encryption, FileAppender, FormatModel, ReadRequest, WriteRequest
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import Expression
@@ -34,18 +34,9 @@ from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.metadata_columns import position_delete_schema
 from floe.spec.schemas.name_mapping import NameMapping
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import SortOrder
+from floe.spec.sort_order import SortOrder
 from floe.spec.types import StructType
 from floe.storage.protocol import Storage
-
-__all__ = [
-    "DeleteKeys",
-    "ReadBuilder",
-    "WriteBuilder",
-    "data_writer",
-    "equality_delete_writer",
-    "position_delete_writer",
-]
 
 Batch = TypeVar("Batch")
 

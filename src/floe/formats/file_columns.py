@@ -24,14 +24,10 @@ import pyarrow as pa
 
 from floe.errors import CorruptFile, InvalidType
 from floe.formats.arrow_types import field_id_of, type_from_arrow
-from floe.spec.schemas.column_resolution import ColumnSource, FromFile, FromReader, resolve_columns
-from floe.spec.schemas.file_fields import FileField, has_ids
-from floe.spec.schemas.name_mapping import NameMapping, apply_mapping
-from floe.spec.schemas.schema import Schema
-from floe.spec.schemas.schema_fields import MAX_TYPE_DEPTH
+from floe.spec.schemas.column_projection import ColumnSource, FromFile, FromReader, resolve_columns
+from floe.spec.schemas.name_mapping import FileField, NameMapping, apply_mapping, has_ids
+from floe.spec.schemas.schema import MAX_TYPE_DEPTH, Schema
 from floe.spec.types import VARIANT, PrimitiveType
-
-__all__ = ["EVERYTHING", "Selection", "file_fields", "find_columns", "select_columns", "stored_children", "value_type"]
 
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
 _VARIANT_PARTS = frozenset({"metadata", "value", "typed_value"})

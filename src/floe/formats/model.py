@@ -18,27 +18,14 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from floe.errors import InvalidInput, UnsupportedFeature
-from floe.formats.metrics_config import MetricsConfig
+from floe.formats.metrics import MetricsConfig
 from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.name_mapping import NameMapping
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import SortOrder
+from floe.spec.sort_order import SortOrder
 from floe.storage.protocol import Storage
-
-__all__ = [
-    "DEFAULT_BATCH_SIZE",
-    "Decryption",
-    "Encryption",
-    "Feature",
-    "FileAppender",
-    "FormatModel",
-    "ReadRequest",
-    "WriteRequest",
-    "plain_storage_to_read",
-    "plain_storage_to_write",
-]
 
 DEFAULT_BATCH_SIZE = 131_072
 """Rows of a batch at most: large enough for columnar code to be fast, small enough to keep several in memory."""

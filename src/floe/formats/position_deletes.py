@@ -26,8 +26,6 @@ from floe.spec.schemas.name_mapping import mapping_from_schema
 from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
 
-__all__ = ["read_deletion_vector", "read_position_deletes"]
-
 
 def read_deletion_vector(storage: Storage, vector: DataFile, *, row_count: int | None = None) -> BitMap64:
     """The positions in a deletion vector; CorruptFile unless it has as many as the manifest says, all within the file.

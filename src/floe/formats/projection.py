@@ -28,28 +28,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floe.errors import CorruptFile, FloeError, InvalidInput
-from floe.formats.arrow_conversion import Converter, converter
+from floe.formats.arrow_arrays import constant_array
+from floe.formats.arrow_conversion import Converter, make_converter
 from floe.formats.arrow_filters import filter_mask
 from floe.formats.arrow_types import arrow_schema, arrow_type
-from floe.formats.arrow_values import constant_array
 from floe.formats.file_columns import find_columns, select_columns
 from floe.formats.model import ReadRequest
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, BoundTransform, Expression
-from floe.spec.expressions.rewrite import leaves, rebuild
-from floe.spec.expressions.rows import value_test
-from floe.spec.schemas.column_resolution import ColumnSource, FromFile, FromReader, SameForAll
-from floe.spec.schemas.file_fields import FileField
-from floe.spec.schemas.metadata_columns import (
-    DELETED,
-    FILE,
-    LAST_UPDATED_SEQUENCE_NUMBER,
-    POS,
-    ROW_ID,
-)
+from floe.spec.expressions.row_evaluation import value_test
+from floe.spec.expressions.simplification import leaves, rebuild
+from floe.spec.schemas.column_projection import ColumnSource, ConstantColumn, FromFile, FromReader
+from floe.spec.schemas.metadata_columns import DELETED, FILE, LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID
+from floe.spec.schemas.name_mapping import FileField
 from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import Field, StructType
-
-__all__ = ["Projection", "rows_without_columns"]
 
 _Maker = Callable[[pa.RecordBatch, pa.Array], pa.Array]
 """From a batch of the file, and the positions of its rows, to a wanted column."""
@@ -155,7 +147,7 @@ class Projection:
         match source:
             case FromFile():
                 return _from_file(source, stored)
-            case SameForAll():
+            case ConstantColumn():
                 return _repeated(source.field, source.value)
             case FromReader():
                 return self._metadata_column(source, stored)
@@ -228,7 +220,7 @@ def _from_file(source: FromFile, stored: pa.Schema) -> _Maker:
     place = source.position
     if place >= len(stored):
         raise CorruptFile(f"the reader gave {len(stored)} columns, too few", column=source.field.name)
-    convert: Converter = converter(source, stored.field(place).type)
+    convert: Converter = make_converter(source, stored.field(place).type)
     return lambda batch, positions: convert(batch.column(place))
 
 
@@ -302,7 +294,7 @@ def _without_constants(expression: Expression, sources: Mapping[int, ColumnSourc
         if not isinstance(node, BoundPredicate):
             return node
         source = sources[node.term.field_id]
-        if not isinstance(source, SameForAll):
+        if not isinstance(source, ConstantColumn):
             return node
         value = source.value
         for name in _reference(node).entry.path[1:]:

@@ -43,12 +43,9 @@ from floe.spec.codecs.puffin import (
     write_file,
 )
 from floe.spec.manifests.entries import DataFile, FileContent
-from floe.spec.metadata.statistics import BlobMetadata as StatisticsBlob
-from floe.spec.metadata.statistics import StatisticsFile
+from floe.spec.metadata.table_metadata import BlobMetadata as StatisticsBlob, StatisticsFile
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.storage.protocol import Storage
-
-__all__ = ["PuffinReader", "PuffinWriter", "WrittenPuffin"]
 
 _CREATED_BY = "created-by"
 _WRITER = "Floe"

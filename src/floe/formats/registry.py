@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from floe.errors import InvalidInput, UnsupportedFeature
-from floe.formats.avro_data.model import AvroAsArrow
+from floe.formats.arrow_models import AvroAsArrow, OrcAsArrow, ParquetAsArrow
 from floe.formats.builders import (
     DeleteKeys,
     ReadBuilder,
@@ -26,14 +26,10 @@ from floe.formats.builders import (
     position_delete_writer,
 )
 from floe.formats.model import FormatModel
-from floe.formats.orc.model import OrcAsArrow
-from floe.formats.parquet.model import ParquetAsArrow
 from floe.formats.puffin import PuffinReader, PuffinWriter
 from floe.formats.rows import AsRows
 from floe.spec.types import StructType
 from floe.storage.protocol import Storage
-
-__all__ = ["Registry", "default_registry"]
 
 
 class Registry:

@@ -3,7 +3,7 @@
 Each row is a dictionary by column name, with values in the form that `floe.spec.values` describes; structs are
 dictionaries too. A dataclass can be written as it is, and rows can be asked for as instances of one.
 
->>> from floe.formats.parquet.model import ParquetAsArrow
+>>> from floe.formats.arrow_models import ParquetAsArrow
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import DATE, Field, LONG
 >>> from floe.storage.memory import MemoryStorage
@@ -25,16 +25,14 @@ from typing import Any, Self, TypeAlias, TypeVar
 import pyarrow as pa
 
 from floe.errors import FloeError, InvalidSchema, InvalidValue
+from floe.formats.arrow_arrays import to_array, to_values
 from floe.formats.arrow_types import arrow_schema
-from floe.formats.arrow_values import to_array, to_values
 from floe.formats.model import Feature, FileAppender, FormatModel, ReadRequest, WriteRequest
 from floe.spec.manifests.entries import DataFile
 from floe.spec.schemas.defaults import write_value
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, ListType, MapType, StructType, Type
-from floe.spec.values.checks import check, map_items
-
-__all__ = ["AsRows", "Row", "RowAppender", "as_dataclasses", "batch_to_rows", "rows_to_batch"]
+from floe.spec.values.value_checks import check, map_items
 
 Row: TypeAlias = dict[str, Any]
 

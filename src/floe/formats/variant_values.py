@@ -1,6 +1,6 @@
 """Variants as plain Python values, for printing (Parquet: Variant Binary Encoding).
 
->>> from floe.formats.variant_encoding import encode_array, encode_object, encode_primitive
+>>> from floe.formats.variants import encode_array, encode_object, encode_primitive
 >>> one, text = encode_primitive("int8", 1), encode_primitive("string", "b")
 >>> metadata = bytes([1, 1, 0, 1]) + b"a"
 >>> variant_value(metadata + encode_object({"a": encode_array([one, text])}, {"a": 0}))
@@ -18,11 +18,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 from floe.errors import CorruptFile
-from floe.formats.variant_encoding import names_of, object_items
-from floe.spec.codecs.variant_layout import split_variant
+from floe.formats.variants import names_of, object_items
+from floe.spec.codecs.single_value import split_variant
 from floe.spec.values.civil_time import MICROS, NANOS, date_to_text, time_to_text, timestamp_to_text
-
-__all__ = ["variant_value"]
 
 _PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
 _DEEPEST: Final = 200

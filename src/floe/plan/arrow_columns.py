@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from floe.avro.taking import take_slices
+from floe.avro.entry_scanner import take_slices
 from floe.errors import CorruptFile
-from floe.spec.pruning.columnar_rows import Column
+from floe.spec.pruning.column_evaluation import Column
 from floe.spec.pruning.key_columns import decimal_words
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.types import DecimalType, Type
-
-__all__ = ["binary_array", "compact", "key_array", "number_array", "text_array"]
 
 _NAN_BITS = np.float64(np.nan).view(np.int64)
 
@@ -23,7 +21,7 @@ def binary_array(strings: VarBytes) -> pa.LargeBinaryArray:
     >>> binary_array(VarBytes.of([b"a", None, b"bc"])).to_pylist()
     [b'a', None, b'bc']
     """
-    small = compact(strings)
+    small = compact_strings(strings)
     known = small.known
     offsets = np.append(small.starts, small.data.size)
     validity = None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
@@ -31,10 +29,10 @@ def binary_array(strings: VarBytes) -> pa.LargeBinaryArray:
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(small), buffers)
 
 
-def compact(strings: VarBytes) -> VarBytes:
+def compact_strings(strings: VarBytes) -> VarBytes:
     """The same strings without the bytes between them, so that the long array they were cut from can go.
 
-    >>> compact(VarBytes(np.frombuffer(b"abcd", np.uint8), np.array([2, 0]), np.array([1, -1]))).data.tobytes()
+    >>> compact_strings(VarBytes(np.frombuffer(b"abcd", np.uint8), np.array([2, 0]), np.array([1, -1]))).data.tobytes()
     b'c'
     """
     sizes = np.maximum(strings.lengths, 0)
@@ -70,13 +68,13 @@ def number_array(column: Column) -> pa.Int64Array:
     return pa.array(values, mask=None if column.valid is None else ~column.valid)
 
 
-def key_array(type_: Type, column: Column) -> pa.Array:
+def partition_key_array(type_: Type, column: Column) -> pa.Array:
     """Partition values as keys: two are equal where they are the same partition (see `delete_scope.partition_key`).
 
     Floats are equal by their bits, with one NaN.
 
     >>> from floe.spec.types import DOUBLE
-    >>> keys = key_array(DOUBLE, Column(np.array([0.0, -0.0, np.nan, -np.nan])))
+    >>> keys = partition_key_array(DOUBLE, Column(np.array([0.0, -0.0, np.nan, -np.nan])))
     >>> keys[0] == keys[1], keys[2] == keys[3]
     (False, True)
     """

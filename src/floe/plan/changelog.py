@@ -18,22 +18,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from floe.avro.manifests import ManifestColumns
+from floe.avro.manifest_columns import ManifestColumns
 from floe.errors import NoSuchSnapshot
 from floe.plan.delete_index import DeleteIndex
-from floe.plan.planner import Planner, match
-from floe.plan.ranges import entries_of, manifests_of_snapshots, snapshots_in_range
+from floe.plan.scan import Planner, look_up_deletes
 from floe.plan.scan_plan import ScanPlan
+from floe.plan.snapshot_selection import read_manifests_of_snapshots, select_entries, snapshots_in_range
 from floe.plan.tasks import FileTask
 from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import DataFile, EntryStatus, ManifestContent, ManifestFile
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.pruning.columnar_facts import Mask
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
-
-__all__ = ["AddedRows", "ChangeTask", "ChangelogPlan", "DeletedFile", "DeletedRows", "deletes_before", "plan_changelog"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ class ChangelogPlan:
     def tasks(self) -> Iterator[ChangeTask]:
         """The changes, snapshot by snapshot."""
         storage, workers = self.planner.storage, self.planner.workers
-        lists = manifests_of_snapshots(self.snapshots, storage, workers=workers)
+        lists = read_manifests_of_snapshots(self.snapshots, storage, workers=workers)
         for ordinal, (snapshot, manifests) in enumerate(zip(self.snapshots, lists, strict=True)):
             yield from _Change(self.planner, ordinal, snapshot, manifests).tasks()
 
@@ -142,9 +140,9 @@ class _Change:
 
     def tasks(self) -> Iterator[ChangeTask]:
         """The changes: files added, files removed, rows deleted."""
-        new = self._planner.index(self._new_deletes, entries_of([self._id], EntryStatus.ADDED))
-        added = self._planner.plan(self._new_data, entries_of([self._id], EntryStatus.ADDED), index=new)
-        removed = self._planner.plan(self._new_data, entries_of([self._id], EntryStatus.DELETED))
+        new = self._planner.index(self._new_deletes, select_entries([self._id], EntryStatus.ADDED))
+        added = self._planner.plan(self._new_data, select_entries([self._id], EntryStatus.ADDED), index=new)
+        removed = self._planner.plan(self._new_data, select_entries([self._id], EntryStatus.DELETED))
         stayed = None if new is None else self._planner.plan(self._data, self._stayed, index=new)
         old = self._earlier_deletes() if len(removed) or stayed else None
         for task in added.tasks():
@@ -175,7 +173,7 @@ class _Change:
                 f"{parent_id} has expired",
                 hint=f"begin the changelog after snapshot {self._id}",
             )
-        (manifests,) = manifests_of_snapshots([parent], self._planner.storage)
+        (manifests,) = read_manifests_of_snapshots([parent], self._planner.storage)
         return self._planner.index([m for m in manifests if m.content == ManifestContent.DELETES])
 
 
@@ -198,4 +196,4 @@ def deletes_before(snapshot: Snapshot) -> int | None:
 
 def _with_deletes(plan: ScanPlan, index: DeleteIndex | None) -> ScanPlan:
     """The same files with deletes that come from elsewhere."""
-    return replace(plan, deletes=index, matched=() if index is None else match(index, plan.chunks))
+    return replace(plan, deletes=index, matched=() if index is None else look_up_deletes(index, plan.chunks))

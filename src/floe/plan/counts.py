@@ -18,24 +18,22 @@ from numpy.typing import NDArray
 
 from floe.errors import InvalidInput
 from floe.plan.delete_files import DeleteKind
-from floe.plan.file_chunks import FileChunk
+from floe.plan.file_selection import FileChunk
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.tasks import FileTask
-from floe.spec.pruning.columnar_facts import Mask
-from floe.spec.pruning.columnar_metrics import ColumnStats
 from floe.spec.pruning.key_columns import ByteKeys, FloatKeys, IntKeys, KeyColumn, keys_from_bounds, trusted_bounds
+from floe.spec.pruning.metrics_evaluation import ColumnStats
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.pruning.ranges import FLOAT_KINDS, INTEGER_KINDS
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.types import DecimalType, Type
 from floe.spec.values.exact_numbers import decimal_from_unscaled
 
-__all__ = ["KnownCount", "KnownRange", "count_rows", "count_values", "value_range"]
-
 Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Unread:
+class PartialResult:
     """The files of a plan that metadata does not settle."""
 
     plan: ScanPlan
@@ -55,21 +53,21 @@ class Unread:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownCount(Unread):
+class PartialCount(PartialResult):
     """A count that is right but for the files to be read, whose own counts are added to it."""
 
     count: int
 
 
 @dataclass(frozen=True, eq=False)
-class KnownRange(Unread):
+class PartialRange(PartialResult):
     """The least and greatest value but for the files to be read; None where no file tells. NaN is the greatest."""
 
     lower: Any
     upper: Any
 
 
-def count_rows(plan: ScanPlan) -> KnownCount:
+def count_rows(plan: ScanPlan) -> PartialCount:
     """How many rows pass the filter of a plan and are not deleted."""
     total, unsettled = 0, []
     for chunk, deleted in zip(plan.chunks, _deleted_rows(plan), strict=True):
@@ -77,10 +75,10 @@ def count_rows(plan: ScanPlan) -> KnownCount:
         settled = _settled(plan, chunk) & (rows >= 0) & (deleted >= 0) & (deleted <= rows)
         total += int((rows - deleted)[settled].sum())
         unsettled.append(np.flatnonzero(~settled))
-    return KnownCount(plan, tuple(unsettled), total)
+    return PartialCount(plan, tuple(unsettled), total)
 
 
-def count_values(plan: ScanPlan, field_id: int, *, whole_files: bool = False) -> KnownCount:
+def count_values(plan: ScanPlan, field_id: int, *, whole_files: bool = False) -> PartialCount:
     """How many values of a column, nulls left out, pass the filter; the plan must keep the column's metrics."""
     total, unsettled = 0, []
     for chunk, deleted in zip(plan.chunks, _deleted_rows(plan), strict=True):
@@ -91,10 +89,10 @@ def count_values(plan: ScanPlan, field_id: int, *, whole_files: bool = False) ->
             settled &= _settled(plan, chunk) & (deleted == 0)
         total += int((rows - nulls)[settled].sum())
         unsettled.append(np.flatnonzero(~settled))
-    return KnownCount(plan, tuple(unsettled), total)
+    return PartialCount(plan, tuple(unsettled), total)
 
 
-def value_range(plan: ScanPlan, field_id: int, *, whole_files: bool = False) -> KnownRange:
+def value_range(plan: ScanPlan, field_id: int, *, whole_files: bool = False) -> PartialRange:
     """The least and greatest value of a column among rows that pass the filter; the plan must keep its metrics."""
     entry = plan.schema.entry(field_id)
     type_ = entry.field.type
@@ -110,7 +108,7 @@ def value_range(plan: ScanPlan, field_id: int, *, whole_files: bool = False) -> 
         lowers += found.least(settled)
         uppers += found.greatest(settled)
         unsettled.append(np.flatnonzero(~settled))
-    return KnownRange(
+    return PartialRange(
         plan, tuple(unsettled), min(lowers, key=_order, default=None), max(uppers, key=_order, default=None)
     )
 

@@ -1,26 +1,135 @@
-"""The delete files of a snapshot as columns: what each deletes, and where it applies."""
+"""The delete files of a snapshot as columns: what each deletes, and where it applies.
+
+Which delete files cannot delete a row that a filter asks for, by their partitions and bounds.
+
+Deletes apply within their partition, so those of partitions that the filter leaves out do not matter. Equality deletes
+hold the values that they delete: a row that is deleted and passes the filter is equal to one of theirs in the columns
+they compare, which then passes what the filter says about these columns.
+
+Numbers for partition tuples, so that files of the same partition are found by comparing numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from floe.avro.manifests import FORMATS, ManifestColumns
+from floe.avro.manifest_columns import FORMATS, ManifestColumns
 from floe.errors import CorruptFile
-from floe.plan.arrow_columns import text_array
-from floe.plan.partition_codes import PartitionCodes
+from floe.plan.arrow_columns import partition_key_array, text_array
+from floe.plan.file_selection import SpecFilter, take_stats
+from floe.spec.expressions.nodes import FALSE, TRUE, Expression, and_, fold, or_
+from floe.spec.expressions.simplification import field_ids
 from floe.spec.manifests.entries import DataFile, FileContent, ManifestEntry
+from floe.spec.pruning import metrics_evaluation
+from floe.spec.pruning.column_evaluation import Column
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH
+from floe.spec.types import Field
 
-__all__ = ["DeleteFiles", "DeleteKind"]
+# Which delete files cannot delete a row that a filter asks for, by their partitions and bounds.
 
 Places = NDArray[np.int64]
+
+
+def select_deletes(columns: ManifestColumns, which: Mask, spec_filter: SpecFilter, bound: Expression) -> Places:
+    """The delete files of some manifests, of those in `which`, that may delete rows passing a bound filter."""
+    keep = which & spec_filter.files_kept(columns)
+    if bound == TRUE:
+        return np.flatnonzero(keep)
+    equality = np.flatnonzero(keep & np.equal(columns.content, FileContent.EQUALITY_DELETES))
+    compared = [frozenset(ids or ()) for ids in columns.equality_ids(equality)]
+    for ids in set(compared):
+        relaxed = relaxed_to(bound, ids)
+        if relaxed != TRUE:
+            rows = equality[[own == ids for own in compared]]
+            stats = take_stats(columns.stats(field_ids(relaxed)), rows)
+            keep[rows] = metrics_evaluation.files_might_match(relaxed, stats)
+    return np.flatnonzero(keep)
+
+
+def relaxed_to(bound: Expression, ids: frozenset[int]) -> Expression:
+    """What a bound filter says about some columns alone: whatever passes the filter passes this.
+
+    >>> from floe.spec.expressions.binding import bind
+    >>> from floe.spec.expressions.dsl import col
+    >>> from floe.spec.schemas.schema import Schema
+    >>> from floe.spec.types import INT, Field
+    >>> schema = Schema((Field(1, "a", INT), Field(2, "b", INT)))
+    >>> print(relaxed_to(bind((col("a") > 1) & (col("b") > 2), schema), frozenset({1})))
+    a > 1
+    """
+    return fold(
+        bound,
+        constant=lambda value: TRUE if value else FALSE,
+        predicate=lambda predicate: predicate if predicate.term.field_id in ids else TRUE,
+        all_of=lambda parts: and_(*parts),
+        any_of=lambda parts: or_(*parts),
+    )
+
+
+# Numbers for partition tuples, so that files of the same partition are found by comparing numbers.
+
+Codes = NDArray[np.int64]
+
+
+class PartitionCodes:
+    """The distinct partition tuples of some files of one spec, by number.
+
+    >>> from floe.spec.types import INT
+    >>> codes = PartitionCodes([Field(1000, "a", INT)], lambda field: pa.array([7, 9, 7]), 3)
+    >>> codes.own.tolist(), codes.of({1000: Column(np.array([9, 8]))}.__getitem__, 2).tolist()
+    ([0, 1, 0], [1, -1])
+    """
+
+    def __init__(self, fields: Iterable[Field], keys_of: Callable[[Field], pa.Array], count: int) -> None:
+        self._steps: list[tuple[Field, pa.Array, Codes]] = []
+        codes = np.zeros(count, np.int64)
+        for field in fields:
+            keys = keys_of(field)
+            distinct = pc.unique(keys)
+            joined = codes * len(distinct) + _places(keys, distinct)
+            known, codes = np.unique(joined, return_inverse=True)
+            self._steps.append((field, distinct, known))
+        self.own: Codes = codes
+        """The numbers of the tuples that it was made of."""
+
+    @classmethod
+    def of_chunks(cls, chunks: Sequence[ManifestColumns]) -> PartitionCodes:
+        """The tuples of all files of some chunks, which have one spec."""
+
+        def keys(field: Field) -> pa.Array:
+            return pa.concat_arrays([partition_key_array(field.type, chunk.partition(field.id)) for chunk in chunks])
+
+        return cls(chunks[0].partition_type, keys, sum(map(len, chunks)))
+
+    def __len__(self) -> int:
+        return len(self._steps[-1][2]) if self._steps else 1
+
+    def of(self, partition: Callable[[int], Column], count: int) -> Codes:
+        """The numbers of other tuples, and -1 for those that are not among the known ones."""
+        codes = np.zeros(count, np.int64)
+        for field, distinct, known in self._steps:
+            places = _places(partition_key_array(field.type, partition(field.id)), distinct)
+            joined = codes * len(distinct) + places
+            found = np.minimum(np.searchsorted(known, joined), len(known) - 1)
+            same = (codes >= 0) & (places >= 0) & (known[found] == joined)
+            codes = np.where(same, found, -1)
+        return codes
+
+
+def _places(keys: pa.Array, distinct: pa.Array) -> Codes:
+    """Where among distinct values each key is; -1 for none."""
+    places = pc.index_in(keys, value_set=distinct).fill_null(-1)
+    return np.asarray(places.to_numpy(zero_copy_only=False), np.int64)
+
 
 _PUFFIN = FORMATS.index("puffin")
 

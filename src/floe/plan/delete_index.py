@@ -6,6 +6,12 @@ are then the end of a group, found by bisection for many files at once.
 
 Nothing is written down for pairs of files until somebody asks for the deletes of some data files: a few numbers for
 each data file are all that a plan keeps.
+
+Which equality deletes can find a row in which data files, by the metrics of both.
+
+A delete file holds rows, a data file holds rows, and one deletes the other only where they are equal in all columns
+that the delete compares. If in one of these columns no value can be in both files, none of its deletes applies. A null
+is equal to a null here, and NaN to NaN.
 """
 
 from __future__ import annotations
@@ -18,30 +24,173 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from floe.avro.manifests import ManifestColumns
+from floe.avro.manifest_columns import ManifestColumns
 from floe.errors import CorruptFile
 from floe.plan.arrow_columns import text_array
 from floe.plan.delete_files import DeleteFiles, DeleteKind
-from floe.plan.equality_reach import EqualityReach
+from floe.plan.file_selection import concat_stats, take_stats
+from floe.spec.expressions.nodes import BoundReference
 from floe.spec.manifests.delete_scope import deletes_for
 from floe.spec.manifests.entries import DataFile
-from floe.spec.pruning.columnar_facts import ColumnFacts, Mask
-from floe.spec.pruning.columnar_metrics import FileStats
+from floe.spec.pruning.key_columns import ByteKeys, FloatKeys, IntKeys, KeyColumn
+from floe.spec.pruning.metrics_evaluation import FileStats, possible_values
+from floe.spec.pruning.range_evaluation import Mask, PossibleValues
 from floe.spec.schemas.schema import Schema
 
-__all__ = ["DeleteIndex", "Matched"]
+# Which equality deletes can find a row in which data files, by the metrics of both.
 
 Places = NDArray[np.int64]
 
+_LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+class EqualityDeleteMatcher:
+    """The values that the equality deletes of a scan can delete."""
+
+    def __init__(self, deletes: DeleteFiles, schemas: Iterable[Schema]) -> None:
+        self._place = np.full(len(deletes), -1)
+        equality = np.flatnonzero(deletes.kind >= DeleteKind.EQUALITY)
+        self._place[equality] = np.arange(len(equality))
+        compared = _compared_columns(deletes)
+        references = _references(schemas, set().union(*compared) if compared else set())
+        self.columns = tuple(sorted(references))
+        """The columns that deletes compare, as far as they have metrics: the data files' are needed too."""
+
+        self._references = references
+        self._compares = {i: np.array([i in ids for ids in compared], np.bool_) for i in self.columns}
+        stats = _stats(deletes, self.columns)
+        self._facts = {i: possible_values(references[i], stats) for i in self.columns}
+
+    def facts_of(self, data: FileStats) -> dict[int, PossibleValues]:
+        """What is known of the compared columns in some data files."""
+        return {i: possible_values(self._references[i], data) for i in self.columns}
+
+    def reaches(self, data: dict[int, PossibleValues], files: Places, deletes: Places) -> Mask:
+        """For pairs of a data file and an equality delete file, whether rows of both may be equal."""
+        places = self._place[deletes]
+        result = np.ones(len(files), np.bool_)
+        for i in self.columns:
+            pairs = np.flatnonzero(result & self._compares[i][places])
+            if pairs.size:
+                result[pairs] = _may_be_equal(data[i], files[pairs], self._facts[i], places[pairs])
+        return result
+
+    def nearby(self, deletes: Places) -> BoundsIndex | None:
+        """An index of some equality deletes by the bounds of one column, if they all compare one that has an order."""
+        places = self._place[deletes]
+        for i in self.columns:
+            facts = self._facts[i]
+            if (
+                self._compares[i][places].all()
+                and isinstance(facts.lower, IntKeys)
+                and isinstance(facts.upper, IntKeys)
+            ):
+                unbounded = facts.nulls[places]
+                lower = np.where(facts.lower.known[places] & ~unbounded, facts.lower.values[places], _LEAST)
+                upper = np.where(facts.upper.known[places] & ~unbounded, facts.upper.values[places], _GREATEST)
+                return BoundsIndex(i, deletes, lower, upper)
+        return None
+
+
+class BoundsIndex:
+    """Equality deletes in the order of their lower bounds, so that those near a data file are found by bisection.
+
+    >>> nearby = BoundsIndex(1, np.array([7, 8, 9]), np.array([0, 100, 200]), np.array([50, 150, 250]))
+    >>> yes = np.ones(2, np.bool_)
+    >>> keys = IntKeys(np.array([120, 300]), yes)
+    >>> facts = PossibleValues(~yes, ~yes, yes, keys, keys)
+    >>> begins, ends = nearby.ranges({1: facts}, np.array([0, 1]))
+    >>> [nearby.deletes[begin:end].tolist() for begin, end in zip(begins, ends)]
+    [[8], []]
+    """
+
+    def __init__(self, column: int, deletes: Places, lower: Places, upper: Places) -> None:
+        order = np.argsort(lower, kind="stable")
+        self.deletes = deletes[order]
+        self._column = column
+        self._lower = lower[order]
+        self._highest = np.maximum.accumulate(upper[order])
+        """The highest upper bound of a delete and of all before it."""
+
+    def ranges(self, data: dict[int, PossibleValues], rows: Places) -> tuple[Places, Places]:
+        """For some data files the stretch of `deletes` outside of which none can reach them."""
+        facts = data[self._column]
+        lower, upper = np.full(len(rows), _LEAST), np.full(len(rows), _GREATEST)
+        if isinstance(facts.lower, IntKeys):
+            lower = np.where(facts.lower.known[rows], facts.lower.values[rows], _LEAST)
+        if isinstance(facts.upper, IntKeys):
+            upper = np.where(facts.upper.known[rows], facts.upper.values[rows], _GREATEST)
+        # a null is only met by deletes that may hold one, and these are without bounds here
+        begins = np.searchsorted(self._highest, lower, "left")
+        ends = np.searchsorted(self._lower, upper, "right")
+        return begins, np.maximum(begins, ends)
+
+
+def _compared_columns(deletes: DeleteFiles) -> list[frozenset[int]]:
+    """The columns that each equality delete file compares."""
+    found: list[frozenset[int]] = []
+    begin = 0
+    for chunk in deletes.chunks:
+        kinds = deletes.kind[begin : begin + len(chunk)]
+        own = chunk.equality_ids(np.flatnonzero(kinds >= DeleteKind.EQUALITY))
+        found.extend(frozenset(ids or ()) for ids in own)
+        begin += len(chunk)
+    return found
+
+
+def _references(schemas: Iterable[Schema], ids: set[int]) -> dict[int, BoundReference]:
+    """The columns of some ids, in the first schema that has them; those without metrics are left out."""
+    found: dict[int, BoundReference] = {}
+    for schema in schemas:
+        for i in ids - found.keys():
+            if schema.find(i) is not None:
+                found[i] = BoundReference(schema.entry(i))
+    return {i: ref for i, ref in found.items() if ref.type.is_primitive and not ref.entry.in_collection}
+
+
+def _stats(deletes: DeleteFiles, columns: tuple[int, ...]) -> FileStats:
+    parts, begin = [], 0
+    for chunk in deletes.chunks:
+        kinds = deletes.kind[begin : begin + len(chunk)]
+        parts.append(take_stats(chunk.stats(columns), np.flatnonzero(kinds >= DeleteKind.EQUALITY)))
+        begin += len(chunk)
+    return concat_stats(parts)
+
+
+def _may_be_equal(data: PossibleValues, files: Places, deletes: PossibleValues, places: Places) -> Mask:
+    nulls = data.nulls[files] & deletes.nulls[places]
+    nans = data.nans[files] & deletes.nans[places]
+    others = data.others[files] & deletes.others[places]
+    if data.lower is not None and deletes.upper is not None:
+        others &= ~_above(data.lower, files, deletes.upper, places)
+    if data.upper is not None and deletes.lower is not None:
+        others &= ~_above(deletes.lower, places, data.upper, files)
+    return nulls | nans | others
+
+
+def _above(one: KeyColumn, rows: Places, other: KeyColumn, other_rows: Places) -> Mask:
+    """Where both are known, and the one is above the other."""
+    mine, theirs = _picked(one, rows), _picked(other, other_rows)
+    return mine.known & theirs.known & mine.above(theirs)
+
+
+def _picked(keys: KeyColumn, rows: Places) -> KeyColumn:
+    if isinstance(keys, ByteKeys):
+        return ByteKeys(keys.values.take(rows), keys.known[rows])
+    if isinstance(keys, FloatKeys):
+        return FloatKeys(keys.values[rows], keys.known[rows])
+    assert isinstance(keys, IntKeys)
+    return IntKeys(keys.values[rows], keys.known[rows])
+
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Matched:
+class LookupKeys:
     """What the index knows of some data files: their age, and the numbers of their partitions and paths."""
 
     sequence_number: Places
     partition: Places
     path: Places
-    facts: dict[int, ColumnFacts]
+    facts: dict[int, PossibleValues]
 
     def __len__(self) -> int:
         return len(self.sequence_number)
@@ -89,7 +238,7 @@ class DeleteIndex:
     ) -> None:
         self.unpartitioned_specs = frozenset(unpartitioned_specs)
         self.deletes = deletes = DeleteFiles(chunks, self.unpartitioned_specs)
-        self._reach = EqualityReach(deletes, schemas)
+        self._reach = EqualityDeleteMatcher(deletes, schemas)
         everywhere = np.zeros(len(deletes), np.int64)
         self._global = _Groups(deletes, DeleteKind.GLOBAL_EQUALITY, everywhere, reach_own_commit=False)
         self._nearby = self._reach.nearby(self._global.deletes) if len(self._global) else None
@@ -111,7 +260,7 @@ class DeleteIndex:
 
     # data files -------------------------------------------------------------------------------------------------
 
-    def match(self, data: Sequence[tuple[ManifestColumns, FileStats]]) -> list[Matched]:
+    def match(self, data: Sequence[tuple[ManifestColumns, FileStats]]) -> list[LookupKeys]:
         """Look up data files, each chunk with the metrics of `columns`.
 
         Deletes that name a file but cannot be meant for it are CorruptFile, and so are two vectors for one file.
@@ -119,7 +268,7 @@ class DeleteIndex:
         paths = self._paths_of([columns for columns, _ in data])
         found = []
         for (columns, stats), path in zip(data, paths, strict=True):
-            matched = Matched(
+            matched = LookupKeys(
                 np.asarray(columns.sequence_number.values),
                 self.deletes.partitions_of(columns),
                 path,
@@ -139,7 +288,7 @@ class DeleteIndex:
         places = pc.index_in(paths, value_set=self.deletes.paths).fill_null(-1)
         return [np.asarray(chunk.to_numpy(zero_copy_only=False), np.int64) for chunk in _chunks_like(places, data)]
 
-    def _check_aims(self, columns: ManifestColumns, matched: Matched) -> None:
+    def _check_aims(self, columns: ManifestColumns, matched: LookupKeys) -> None:
         """Raise if a delete names one of the files and cannot apply to it: rows would come back."""
         aimed = np.flatnonzero(matched.path >= 0)
         if not aimed.size:
@@ -167,7 +316,7 @@ class DeleteIndex:
 
     # their deletes ----------------------------------------------------------------------------------------------
 
-    def pairs(self, matched: Matched, rows: Places) -> tuple[Places, Places]:
+    def pairs(self, matched: LookupKeys, rows: Places) -> tuple[Places, Places]:
         """The deletes of some data files: pairs of a place in `rows` and a number of a delete, in this order."""
         ages = matched.sequence_number[rows]
         partitions, paths = matched.partition[rows], matched.path[rows]
@@ -190,7 +339,7 @@ class DeleteIndex:
         order = np.lexsort((deletes, files))
         return files[order], deletes[order]
 
-    def _global_pairs(self, matched: Matched, rows: Places) -> tuple[Places, Places]:
+    def _global_pairs(self, matched: LookupKeys, rows: Places) -> tuple[Places, Places]:
         """The equality deletes that reach the whole table: looked up by age or by bounds, whichever leaves fewer."""
         ages, everywhere = matched.sequence_number[rows], np.zeros(len(rows), np.int64)
         if self._nearby is None:
@@ -208,7 +357,7 @@ class DeleteIndex:
             return np.zeros(len(paths), np.bool_)
         return (paths >= 0) & (self._vector[paths] >= 0)
 
-    def most_pairs(self, matched: Matched) -> int:
+    def most_pairs(self, matched: LookupKeys) -> int:
         """How many pairs there are at most, without making them."""
         everywhere = np.zeros(len(matched), np.int64)
         total = 0

@@ -1,4 +1,7 @@
-"""Many manifests read in parallel, small ones together, with little in memory at any time."""
+"""Many manifests read in parallel, small ones together, with little in memory at any time.
+
+The manifests of a snapshot: from its manifest list, or from the list that old snapshots carry themselves.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,61 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from floe.avro.manifests import ManifestColumns, OpenManifests, open_manifests
+from floe.avro.manifest_columns import ManifestColumns
+from floe.avro.manifest_lists import read_manifest_list
+from floe.avro.manifest_reader import DecompressedManifests, decompress_manifests, read_snapshot_manifests
 from floe.errors import CorruptFile, InvalidInput, StorageError, UnsupportedFeature
-from floe.plan.manifest_lists import MAX_MANIFEST_BYTES, check_not_encrypted
 from floe.spec.manifests.entries import ManifestFile
+from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.types import StructType
 from floe.storage.concurrency import map_concurrently
 from floe.storage.protocol import Storage
 
-__all__ = ["manifest_groups", "read_in_groups"]
+# The manifests of a snapshot: from its manifest list, or from the list that old snapshots carry themselves.
+
+MAX_MANIFEST_BYTES = 2**30
+"""No manifest or manifest list is read that is longer; real ones have some MB."""
+
+_ENCRYPTED = b"AGS1"
+
+
+def manifests_of_snapshot(snapshot: Snapshot, storage: Storage) -> list[ManifestFile]:
+    """The manifests of a snapshot, as its manifest list describes them.
+
+    Snapshots of format version 1 may name their manifests without saying anything about them (spec: Snapshots); then
+    each manifest is read to find out.
+
+    >>> from floe.avro.manifest_lists import write_manifest_list
+    >>> from floe.storage.memory import MemoryStorage
+    >>> storage = MemoryStorage()
+    >>> manifests = [ManifestFile("memory:t/m.avro", 100, 0, added_snapshot_id=7)]
+    >>> data = write_manifest_list(manifests, format_version=1, snapshot_id=7, parent_snapshot_id=None)
+    >>> storage.write("memory:t/snap-7.avro", data)
+    >>> snapshot = Snapshot(snapshot_id=7, timestamp_ms=5, manifest_list="memory:t/snap-7.avro")
+    >>> manifests_of_snapshot(snapshot, storage) == manifests
+    True
+    """
+    path = snapshot.manifest_list
+    if path is None:
+        return read_snapshot_manifests(snapshot, storage)
+    data = storage.read(path, max_bytes=MAX_MANIFEST_BYTES)
+    try:
+        check_not_encrypted(data)
+        return read_manifest_list(data)
+    except (CorruptFile, UnsupportedFeature) as error:
+        raise error.with_context(**{"manifest list": path, "snapshot": snapshot.snapshot_id}) from None
+
+
+def check_not_encrypted(data: bytes) -> None:
+    """Raise unless a manifest or manifest list can be read without a key.
+
+    >>> check_not_encrypted(b"AGS1...")
+    Traceback (most recent call last):
+    floe.errors.UnsupportedFeature: the file is encrypted, and this version of Floe cannot decrypt tables
+    """
+    if data[: len(_ENCRYPTED)] == _ENCRYPTED:
+        raise UnsupportedFeature("the file is encrypted, and this version of Floe cannot decrypt tables")
+
 
 R = TypeVar("R")
 
@@ -27,11 +76,11 @@ _MOST_UNDER_WAY = 16
 _LEAST_UNDER_WAY = 2
 
 
-def manifest_groups(manifests: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
+def group_manifests(manifests: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
     """Manifests of one spec and content that follow one another, up to some MB; a large one is a group of its own.
 
     >>> small, large = ManifestFile("a", 1000, 0), ManifestFile("b", 8 * 2**20, 0)
-    >>> [len(group) for group in manifest_groups([small, small, large, small])]
+    >>> [len(group) for group in group_manifests([small, small, large, small])]
     [2, 1, 1]
     """
     group: list[ManifestFile] = []
@@ -52,7 +101,7 @@ def _alike(one: ManifestFile, other: ManifestFile) -> bool:
     return (one.partition_spec_id, one.content) == (other.partition_spec_id, other.content)
 
 
-def read_in_groups(
+def read_manifest_groups(
     storage: Storage,
     manifests: Sequence[ManifestFile],
     look: Callable[[ManifestColumns], R],
@@ -69,16 +118,16 @@ def read_in_groups(
     """
     if workers is not None and workers < 1:
         raise InvalidInput(f"a plan needs at least one worker, found {workers}")
-    groups = list(manifest_groups(manifests))
+    groups = list(group_manifests(manifests))
     if not groups:
         return
 
     # Reading and decompressing go on in other threads while this one looks: Python's threads get in each other's way
     # where much is done in small steps, as when entries are decoded.
-    def open_group(group: list[ManifestFile]) -> OpenManifests:
-        return open_manifests(_contents(storage, group), group)
+    def open_group(group: list[ManifestFile]) -> DecompressedManifests:
+        return decompress_manifests(_contents(storage, group), group)
 
-    def looked_into(group: list[ManifestFile], opened: OpenManifests) -> Iterator[R]:
+    def looked_into(group: list[ManifestFile], opened: DecompressedManifests) -> Iterator[R]:
         return map(look, opened.columns(types, metrics(group) if callable(metrics) else metrics))
 
     limit = min(len(groups), _under_way(groups) if workers is None else workers)

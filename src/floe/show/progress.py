@@ -1,6 +1,7 @@
-"""A bar that tells a person how far a long read or load has come; programs see nothing of it.
+"""A progress bar for long reads and loads.
 
-It stands on standard error, appears only when something takes a while, and goes away when it is done.
+It is shown on standard error if that is a terminal, appears only after a moment, and is removed at the end. A module of
+its own, because it loads `rich.console`, which most commands do not need.
 """
 
 from __future__ import annotations
@@ -13,18 +14,16 @@ from typing import Final, TextIO, TypeAlias
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["Advance", "progress_bar"]
-
 Advance: TypeAlias = Callable[[int, int, int], None]
-"""Takes how much is done, of how much, and how many rows that were."""
+"""Called with the work done, the total work, and the rows so far."""
 
-_PATIENCE: Final = 0.4
+_DELAY: Final = 0.4
 """Seconds before the bar appears."""
 
 
 @contextmanager
-def progress_bar(what: str, stream: TextIO) -> Iterator[Advance | None]:
-    """What to call as work goes on; None where nobody looks.
+def progress_bar(title: str, stream: TextIO) -> Iterator[Advance | None]:
+    """Show a bar while work proceeds; gives what to call with the progress, None if the stream is no terminal.
 
     >>> import io
     >>> with progress_bar("reading", io.StringIO()) as advance:
@@ -43,11 +42,11 @@ def progress_bar(what: str, stream: TextIO) -> Iterator[Advance | None]:
         console=Console(file=stream),
         transient=True,
     )
-    task = bar.add_task(what, total=None, rows=0)
-    begun = monotonic()
+    task = bar.add_task(title, total=None, rows=0)
+    started = monotonic()
 
     def advance(done: int, total: int, rows: int) -> None:
-        if not bar.live.is_started and monotonic() - begun > _PATIENCE:
+        if not bar.live.is_started and monotonic() - started > _DELAY:
             bar.start()
         bar.update(task, completed=done, total=total or None, rows=rows)
 

@@ -1,42 +1,110 @@
-"""Rows as an aligned table, printed while they are read.
+"""Rows as an aligned table, or one record for each row, printed while they are read.
 
-The first rows decide how wide the columns are, so that printing begins at once. On a terminal the longest texts are cut
-until lines fit; where that would leave too little of them, each row is shown as a record, one line for each column.
-Numbers and moments are never cut.
+The first rows decide the widths of the columns, so that printing starts at once. On a terminal the longest texts are
+cut until lines fit; where that would leave too little of them, each row is printed as a record, one line for each
+column. Numbers and timestamps are never cut.
+
+Values are printed as in SQL results: `NULL`, `2024-05-17 10:00:00Z`, `{city: "Rome", zip: null}`. The string "NULL" is
+quoted to tell it from a null, and so are strings within nested values.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
-from floe.show.cells import NULL, NUMBERS, cell_texts
-from floe.show.grid import GAP, cut, fitted_widths, padded, text_width
-from floe.show.styles import PLAIN, Paint, visible
+from floe.errors import CorruptFile
+from floe.formats.arrow_arrays import to_values
+from floe.formats.variant_values import variant_value
+from floe.show.terminal import GAP, PLAIN, Paint, cut, fitted_widths, padded, text_width, visible
 from floe.spec.schemas.schema import Schema
+from floe.spec.types import ListType, MapType, StructType, Type
+from floe.spec.values import map_items, to_text
+from floe.sql.printing import name_text
 
-__all__ = ["RowStyle", "row_lines"]
+NULL: Final = "NULL"
+NUMBERS: Final = frozenset({"int", "long", "float", "double", "decimal"})
+"""The kinds of types whose values are aligned on the right."""
 
-_BLOCK: Final = 200
-"""So many rows are made into text at a time; the first block decides the widths."""
+_TIMESTAMPS: Final = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_BYTES: Final = frozenset({"binary", "fixed"})
+
+
+def cell_texts(type_: Type, array: pa.Array) -> list[str | None]:
+    """Format the values of a column; None for null.
+
+    >>> from floe.spec.types import DATE, STRING
+    >>> cell_texts(DATE, pa.array([19860, None], pa.date32())), cell_texts(STRING, pa.array(["a", "NULL"]))
+    (['2024-05-17', None], ['a', '"NULL"'])
+    """
+    texts = [None if value is None else visible(value_text(type_, value)) for value in to_values(type_, array)]
+    return [f'"{NULL}"' if text == NULL else text for text in texts]
+
+
+def value_text(type_: Type, value: Any) -> str:
+    """Format one value, in the form that `floe.spec.values` describes.
+
+    >>> from floe.sql.columns import parse_column_type
+    >>> value_text(
+    ...     parse_column_type("struct<city: string, tags: map<string, int>>"), {"city": "Rome", "tags": {"a": 1}}
+    ... )
+    '{city: "Rome", tags: {"a": 1}}'
+    >>> value_text(parse_column_type("binary"), b"ice"), value_text(parse_column_type("timestamptz"), 0)
+    ('0x696365', '1970-01-01 00:00:00Z')
+    """
+    if type_.kind in _TIMESTAMPS:
+        return to_text(type_, value).replace("T", " ").replace("+00:00", "Z")
+    if type_.kind in _BYTES:
+        return f"0x{value.hex()}"
+    if type_.kind == "variant":
+        return _variant_text(value)
+    if isinstance(type_, StructType):
+        inside = (f"{name_text(f.name)}: {_inner(f.type, value.get(f.name))}" for f in type_.fields)
+        return "{" + ", ".join(inside) + "}"
+    if isinstance(type_, ListType):
+        return "[" + ", ".join(_inner(type_.element, item) for item in value) + "]"
+    if isinstance(type_, MapType):
+        pairs = (f"{_inner(type_.key, k)}: {_inner(type_.value, v)}" for k, v in map_items(value))
+        return "{" + ", ".join(pairs) + "}"
+    return to_text(type_, value)
+
+
+def _inner(type_: Type, value: Any) -> str:
+    if value is None:
+        return "null"
+    return json.dumps(value, ensure_ascii=False) if type_.kind == "string" else value_text(type_, value)
+
+
+def _variant_text(data: bytes) -> str:
+    try:
+        return json.dumps(variant_value(data), ensure_ascii=False, default=str)
+    except CorruptFile:
+        return f"0x{data.hex()}"  # printing must not fail on bytes that are not a valid variant
+
+
+# rows -----------------------------------------------------------------------------------------------------------------
+
+_BLOCK_ROWS: Final = 200
+"""Rows formatted at a time; the first block decides the widths."""
 
 _LONG: Final = frozenset({"string", "binary", "fixed", "struct", "list", "map", "variant", "geometry", "geography"})
 """The kinds of types whose values may be cut."""
 
-_PATIENCE: Final = 0.3
-"""Seconds that the first rows may be waited for."""
+_MAX_WAIT: Final = 0.3
+"""Seconds to wait for the rows of the first block."""
 
-_NARROWEST: Final = 12
-_LEAST_VALUE: Final = 24
+_MIN_WIDTH: Final = 12
+_MIN_VALUE_WIDTH: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
 class RowStyle:
-    """How rows are shown: in colours, within a width (None: as wide as they are), as records or not (None: as fits)."""
+    """How rows are printed: colours, line width (None: unlimited), as records or not (None: records if too wide)."""
 
     paint: Paint = PLAIN
     width: int | None = None
@@ -44,9 +112,9 @@ class RowStyle:
 
 
 def row_lines(schema: Schema, batches: Iterable[pa.RecordBatch], style: RowStyle | None = None) -> Iterator[str]:
-    """The lines of a table of rows, as the batches come.
+    """Format rows as lines, while the batches are read.
 
-    >>> from floe.table.ddl import parse_columns
+    >>> from floe.sql.columns import parse_columns
     >>> rows = pa.record_batch({"id": [1, 20], "name": ["ada", None]})
     >>> print(*row_lines(parse_columns("id bigint, name string"), [rows]), sep=chr(10))
     id  name
@@ -71,7 +139,7 @@ def row_lines(schema: Schema, batches: Iterable[pa.RecordBatch], style: RowStyle
     natural = [max(text_width(title), *map(_cell_width, column)) for title, column in zip(titles, first, strict=True)]
     is_number = [field.type.kind in NUMBERS for field in schema.fields]
     may_be_cut = [field.type.kind in _LONG for field in schema.fields]
-    widths = fitted_widths(natural, style.width, may_be_cut, _NARROWEST)
+    widths = fitted_widths(natural, style.width, may_be_cut, _MIN_WIDTH)
     fits = style.width is None or sum(widths) + len(GAP) * (len(widths) - 1) <= style.width
     if style.records or (style.records is None and not fits):
         yield from _records(titles, first, blocks, style)
@@ -80,28 +148,28 @@ def row_lines(schema: Schema, batches: Iterable[pa.RecordBatch], style: RowStyle
 
 
 _Block = Sequence[Sequence[str | None]]
-"""Some rows: for each column the texts of its cells."""
+"""A block of rows: for each column the texts of its cells."""
 
 
 def _blocks(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[_Block]:
     for batch in batches:
-        for start in range(0, batch.num_rows, _BLOCK):
-            part = batch.slice(start, _BLOCK)
+        for start in range(0, batch.num_rows, _BLOCK_ROWS):
+            part = batch.slice(start, _BLOCK_ROWS)
             yield [cell_texts(field.type, part.column(n)) for n, field in enumerate(schema.fields)]
 
 
 def _first_rows(blocks: Iterator[_Block], width: int) -> _Block | None:
-    """The rows that the widths are made for: a block, even if it comes in many small batches; but nobody waits long."""
-    until = monotonic() + _PATIENCE
-    gathered: list[list[str | None]] = [[] for _ in range(width)]
-    found = False
+    """The rows that decide the widths: a block, also if it comes in many small batches, or what came in time."""
+    until = monotonic() + _MAX_WAIT
+    columns: list[list[str | None]] = [[] for _ in range(width)]
+    has_rows = False
     for block in blocks:
-        found = True
-        for column, more in zip(gathered, block, strict=True):
-            column.extend(more)
-        if not gathered or len(gathered[0]) >= _BLOCK or monotonic() > until:
+        has_rows = True
+        for column, cells in zip(columns, block, strict=True):
+            column.extend(cells)
+        if not columns or len(columns[0]) >= _BLOCK_ROWS or monotonic() > until:
             break
-    return gathered if found else None
+    return columns if has_rows else None
 
 
 def _table(
@@ -129,10 +197,10 @@ def _table(
 
 
 def _records(titles: Sequence[str], first: _Block, others: Iterator[_Block], style: RowStyle) -> Iterator[str]:
-    """Each row with a line for each column; long values go on below, where there is room for them."""
+    """A line for each column of each row; long values continue on the next lines."""
     paint = style.paint
     label_width = max(map(text_width, titles), default=0)
-    room = None if style.width is None else max(style.width - label_width - len(GAP), _LEAST_VALUE)
+    value_width = None if style.width is None else max(style.width - label_width - len(GAP), _MIN_VALUE_WIDTH)
     number = 0
     for block in _chain(first, others):
         for values in zip(*block, strict=True):
@@ -141,7 +209,7 @@ def _records(titles: Sequence[str], first: _Block, others: Iterator[_Block], sty
             yield paint(head if style.width is None else head.ljust(style.width, "─"), "dim")
             for title, value in zip(titles, values, strict=True):
                 label = paint(padded(title, label_width), "cyan")
-                lines = _wrapped(NULL if value is None else value, room)
+                lines = _wrapped(NULL if value is None else value, value_width)
                 yield f"{label}{GAP}{paint(lines[0], 'dim italic') if value is None else lines[0]}".rstrip()
                 yield from (" " * (label_width + len(GAP)) + line for line in lines[1:])
 
@@ -161,13 +229,13 @@ def _cell(text: str | None, width: int, right: bool, paint: Paint, *, may_cut: b
     return padded(cut(text, width) if may_cut else text, width, right=right)
 
 
-def _wrapped(text: str, room: int | None) -> list[str]:
-    if room is None or text_width(text) <= room:
+def _wrapped(text: str, width: int | None) -> list[str]:
+    if width is None or text_width(text) <= width:
         return [text]
     lines, line, used = list[str](), "", 0
     for character in text:
         size = text_width(character)
-        if used + size > room:
+        if used + size > width:
             lines.append(line)
             line, used = "", 0
         line += character

@@ -1,33 +1,94 @@
-"""Aligned columns: a title line and rows, cut to the width of a terminal where there is one.
+r"""Text for people at a terminal: colours, aligned columns, and the streams that results are written to.
+
+Output is plain and complete where a program reads it. At a terminal it has colours, and lines are cut to its width.
+`NO_COLOR` or `TERM=dumb` switch colours off, `FORCE_COLOR` switches them on.
 
 >>> columns = [Column("name"), Column("rows", right=True)]
 >>> print(*grid_lines(columns, [["db.orders", "1,234"], ["db.o", "7"]]), sep=chr(10))
 name        rows
 db.orders  1,234
 db.o           7
+>>> PLAIN("db.orders", "bold"), Paint(True)("db.orders", "bold")
+('db.orders', '\x1b[1mdb.orders\x1b[0m')
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TextIO
 
 from rich.cells import cell_len, set_cell_size
 
-from floe.show.styles import PLAIN, Paint, visible
+_CODES: Final = {
+    "bold": "1",
+    "dim": "2",
+    "italic": "3",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
 
-__all__ = ["GAP", "Column", "cut", "fitted_widths", "grid_lines", "padded", "text_width"]
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """Puts styles on text, or leaves it plain."""
+
+    on: bool
+
+    def __call__(self, text: str, style: str = "") -> str:
+        """The text in a style: one or more of bold, dim, italic and the names of colours."""
+        if not self.on or not style or not text:
+            return text
+        return f"\x1b[{';'.join(_CODES[word] for word in style.split())}m{text}\x1b[0m"
+
+
+PLAIN: Final = Paint(False)
+
+
+def paint_for(stream: TextIO, environ: Mapping[str, str]) -> Paint:
+    """Colours if the stream is a terminal and the environment does not switch them off.
+
+    >>> import io
+    >>> paint_for(io.StringIO(), {}).on, paint_for(io.StringIO(), {"FORCE_COLOR": "1"}).on
+    (False, True)
+    """
+    if environ.get("NO_COLOR"):
+        return PLAIN
+    if environ.get("FORCE_COLOR"):
+        return Paint(True)
+    return Paint(stream.isatty() and environ.get("TERM") != "dumb")
+
+
+def visible(text: str) -> str:
+    r"""Escape control and formatting characters, so that text of a table cannot do anything to a terminal.
+
+    >>> visible("two\nlines\tand \x1b[31mred"), visible("\u202eabc")
+    ('two\\nlines\\tand \\x1b[31mred', '\\u202eabc')
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+# aligned columns ------------------------------------------------------------------------------------------------------
 
 GAP: Final = "  "
-"""What stands between columns."""
+"""The space between columns."""
 
-_NARROWEST: Final = 8
+_MIN_WIDTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The title of a column, on which side its cells stand, how they look, and whether long ones may be cut."""
+    """The title of a column, the alignment and style of its cells, and whether long cells may be cut."""
 
     title: str
     right: bool = False
@@ -40,8 +101,8 @@ def grid_lines(
 ) -> Iterator[str]:
     """The lines of a table; with a width, the longest cells are cut so that lines fit.
 
-    >>> list(grid_lines([Column("place")], [["a long way from here"]], width=10))
-    ['place', 'a long wa…']
+    >>> list(grid_lines([Column("note")], [["a long text in a cell"]], width=10))
+    ['note', 'a long te…']
     """
     shown = [[visible(cell) for cell in row] for row in rows]
     natural = [max(len(column.title), *(text_width(row[n]) for row in shown), 0) for n, column in enumerate(columns)]
@@ -53,9 +114,9 @@ def grid_lines(
 
 
 def fitted_widths(
-    natural: Sequence[int], width: int | None, may_be_cut: Sequence[bool], narrowest: int = _NARROWEST
+    natural: Sequence[int], width: int | None, may_be_cut: Sequence[bool], min_width: int = _MIN_WIDTH
 ) -> list[int]:
-    """Widths of columns that fit a line, the widest being cut first; those that may not, or are narrow, stay.
+    """Widths of columns that fit a line: the widest are cut first, and none below `min_width`.
 
     >>> fitted_widths([4, 40, 20], 50, [True, True, True])
     [4, 22, 20]
@@ -65,19 +126,19 @@ def fitted_widths(
         return widths
     over = sum(widths) + len(GAP) * (len(widths) - 1) - width
     while over > 0:
-        wide = [n for n, size in enumerate(widths) if may_be_cut[n] and size > narrowest]
+        wide = [n for n, size in enumerate(widths) if may_be_cut[n] and size > min_width]
         if not wide:
             break
         widest = max(wide, key=lambda n: widths[n])
         second = max((widths[n] for n in wide if n != widest), default=0)
-        less = max(1, min(over, widths[widest] - max(second, narrowest)))
+        less = max(1, min(over, widths[widest] - max(second, min_width)))
         widths[widest] -= less
         over -= less
     return widths
 
 
 def text_width(text: str) -> int:
-    """How many columns of a terminal a text takes.
+    """The number of terminal columns that a text takes.
 
     >>> text_width("abc"), text_width("日本")
     (3, 4)
@@ -86,7 +147,7 @@ def text_width(text: str) -> int:
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
-    """The text with blanks up to a width.
+    """Pad a text with spaces to a width.
 
     >>> padded("7", 3, right=True), padded("日本", 5)
     ('  7', '日本 ')
@@ -96,7 +157,7 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """The text, or as much of it as fits, with a sign that there is more.
+    """Cut a text to a width; `…` marks the cut.
 
     >>> cut("abcdef", 4), cut("abc", 4)
     ('abc…', 'abc')
@@ -111,3 +172,56 @@ def cut(text: str, width: int) -> str:
 def _line(cells: Sequence[str], *, plain: bool = True) -> str:
     line = GAP.join(cells)
     return line.rstrip() if plain else line
+
+
+# streams --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Output:
+    """A stream with its colours and its width; without a width, lines are not cut.
+
+    >>> Output(sys.stdout, Paint(False), None).line("a")
+    a
+    """
+
+    stream: TextIO
+    paint: Paint
+    width: int | None
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the stream is a terminal."""
+        return self.width is not None
+
+    def line(self, text: str = "") -> None:
+        """Write one line."""
+        self.stream.write(text + "\n")
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Write several lines."""
+        for line in lines:
+            self.line(line)
+
+    def grid(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        """Write an aligned table."""
+        self.lines(grid_lines(columns, rows, paint=self.paint, width=self.width))
+
+    def json(self, value: Any) -> None:
+        """Write a value as indented JSON."""
+        self.line(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def stdout() -> Output:
+    """Standard output, for results."""
+    return _output_to(sys.stdout)
+
+
+def stderr() -> Output:
+    """Standard error, for errors, progress and remarks about a result."""
+    return _output_to(sys.stderr)
+
+
+def _output_to(stream: TextIO) -> Output:
+    width = shutil.get_terminal_size().columns if stream.isatty() else None
+    return Output(stream, paint_for(stream, os.environ), width)

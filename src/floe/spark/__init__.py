@@ -14,8 +14,8 @@ from typing import Any
 
 class _CallablePackage(ModuleType):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """What `floe.spark.starting.spark` gives."""
-        return import_module("floe.spark.starting").spark(*arguments, **options)
+        """What `floe.spark.session.spark` gives."""
+        return import_module("floe.spark.session").spark(*arguments, **options)
 
 
 sys.modules[__name__].__class__ = _CallablePackage

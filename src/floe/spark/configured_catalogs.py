@@ -19,24 +19,25 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
-from floe.catalog.sql.options import SQL_OPTIONS
+from floe.catalog.sql.catalog import SQL_OPTIONS
 from floe.errors import InvalidSettings, UnsupportedFeature
-from floe.spark.settings import check_catalog_settings
-from floe.spec.metadata.known_properties import warn_of
+from floe.spark.settings import (
+    CATALOG_IMPL,
+    CATALOG_PREFIX,
+    CATALOG_TYPE,
+    CATALOG_URI,
+    CLIENTS,
+    EXTENSIONS,
+    HADOOP,
+    IO_IMPL,
+    JDBC_STRICT_MODE,
+    STORES,
+    WAREHOUSE,
+    check_catalog_settings,
+)
+from floe.spec.setting_types import warn_ignored
 
-__all__ = [
-    "SESSION_CATALOG",
-    "SESSION_CATALOG_CLASS",
-    "SPARK_CATALOG",
-    "check_settings",
-    "configured_catalogs",
-    "settings_for_spark",
-]
-
-CATALOG: Final = "spark.sql.catalog."
-EXTENSIONS: Final = "spark.sql.extensions"
-
-SESSION_CATALOG: Final = CATALOG + "spark_catalog"
+SESSION_CATALOG: Final = CATALOG_PREFIX + "spark_catalog"
 SPARK_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
 SESSION_CATALOG_CLASS: Final = "org.apache.iceberg.spark.SparkSessionCatalog"
 _EXTENSION: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -87,8 +88,10 @@ _LIBPQ: Final = {
     "ApplicationName": "application_name",
     "connectTimeout": "connect_timeout",
 }
-_CONNECTING: Final = ("type", "catalog-impl", "uri", "warehouse", "io-impl", "clients")
-_OF_STORES: Final = ("s3.", "gcs.", "adls.", "client.")
+_CONNECTING: Final = {
+    setting.name for setting in (CATALOG_TYPE, CATALOG_IMPL, CATALOG_URI, WAREHOUSE, IO_IMPL, CLIENTS)
+}
+_OF_STORES: Final = (*(family.prefix for family in STORES), "client.")
 
 
 def settings_for_spark(conf: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +106,7 @@ def settings_for_spark(conf: Mapping[str, Any]) -> dict[str, Any]:
     ... )
     {'spark.sql.catalog.local.default-namespace': 'db'}
     """
-    java = {name for name, value in conf.items() if name.startswith(CATALOG) and _is_java(value)}
+    java = {name for name, value in conf.items() if name.startswith(CATALOG_PREFIX) and _is_java(value)}
     read = {f"{name}.{key}" for name in java for key in _settings_below(conf, name) if _is_connecting(key)}
     kept = {name: value for name, value in conf.items() if name not in java | read}
     if EXTENSIONS in kept:
@@ -129,11 +132,11 @@ def configured_catalogs(conf: Mapping[str, Any], given: Collection[str] = ()) ->
     """
     found = {}
     for key, value in conf.items():
-        name = key.removeprefix(CATALOG)
-        if not key.startswith(CATALOG) or "." in name or not _is_java(value):
+        name = key.removeprefix(CATALOG_PREFIX)
+        if not key.startswith(CATALOG_PREFIX) or "." in name or not _is_java(value):
             continue
         if key == SESSION_CATALOG and value == SESSION_CATALOG_CLASS:
-            warn_of(
+            warn_ignored(
                 f"{key}={value} has no effect: spark_catalog stays Spark's own, for tables that are not Iceberg's;"
                 " tables of Iceberg are in catalogs of other names"
             )
@@ -149,11 +152,11 @@ def check_settings(conf: Mapping[str, Any], name: str, *, is_given: bool) -> Non
 
     >>> check_settings({"spark.sql.catalog.lake.default-namespace": "db"}, "lake", is_given=True)
     """
-    settings = _settings_below(conf, CATALOG + name)
+    settings = _settings_below(conf, CATALOG_PREFIX + name)
     check_catalog_settings(name, {key: value for key, value in settings.items() if not _is_connecting(key)})
     unread = [key for key in settings if is_given and _is_connecting(key)]
     if unread:
-        warn_of(
+        warn_ignored(
             f"of catalog {name}, the settings {', '.join(sorted(unread))} have no effect: where it is was given by"
             f" {name}=…"
         )
@@ -165,7 +168,7 @@ def _settings_below(conf: Mapping[str, Any], name: str) -> dict[str, str]:
 
 def _is_connecting(key: str) -> bool:
     """Whether a setting says where a catalog is, or its files are."""
-    return key in _CONNECTING or key.startswith(("jdbc.", "hadoop.", *_OF_STORES))
+    return key in _CONNECTING or key.startswith(("jdbc.", HADOOP.prefix, *_OF_STORES))
 
 
 def _is_java(value: Any) -> bool:
@@ -180,11 +183,12 @@ def _options(name: str, settings: Mapping[str, str]) -> dict[str, Any]:
     stores = _of_stores(name, settings)
     if kind == "in-memory":
         return {"uri": "memory:", "name": name, **stores}
-    where = settings.get("warehouse")
+    where = WAREHOUSE.read(settings)
     if kind == "hadoop":
         if not where:
             raise InvalidSettings(
-                f"catalog {name} has no warehouse", hint=f"set {CATALOG}{name}.warehouse to the folder of its tables"
+                f"catalog {name} has no warehouse",
+                hint=f"set {CATALOG_PREFIX}{name}.warehouse to the folder of its tables",
             )
         is_word = "/" not in where and ":" not in where  # a folder here, never a name of the settings
         return {"uri": f"./{where}" if is_word else where, "name": name, **stores}
@@ -196,7 +200,7 @@ def _options(name: str, settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _kind(name: str, settings: Mapping[str, str]) -> str:
-    kind, implementation = settings.get("type"), settings.get("catalog-impl")
+    kind, implementation = settings.get(CATALOG_TYPE.name), CATALOG_IMPL.read(settings)
     if kind is not None and implementation is not None:
         raise InvalidSettings(
             f"catalog {name} has both type={kind} and catalog-impl={implementation}", hint="leave out one of them"
@@ -204,7 +208,7 @@ def _kind(name: str, settings: Mapping[str, str]) -> str:
     if implementation is not None and implementation not in _KINDS:
         raise UnsupportedFeature(
             f"catalog {name}: the class {implementation} is Java's, and cannot be run here",
-            hint=f"{CATALOG}{name}.type is hadoop (a folder) or jdbc (SQLite, PostgreSQL)",
+            hint=f"{CATALOG_PREFIX}{name}.type is hadoop (a folder) or jdbc (SQLite, PostgreSQL)",
         )
     found = _KINDS[implementation] if implementation is not None else (kind or "hive").lower()
     if found in _MISSING:
@@ -215,9 +219,11 @@ def _kind(name: str, settings: Mapping[str, str]) -> str:
 
 def _database(name: str, settings: Mapping[str, str]) -> str:
     """The URI of a database as `floe.connect` takes it: `jdbc:sqlite:lake.db` is `sqlite:///lake.db`."""
-    uri = settings.get("uri", "")
+    uri = CATALOG_URI.read(settings)
     if not uri:
-        raise InvalidSettings(f"catalog {name} has no uri", hint=f"set {CATALOG}{name}.uri=jdbc:sqlite:/data/lake.db")
+        raise InvalidSettings(
+            f"catalog {name} has no uri", hint=f"set {CATALOG_PREFIX}{name}.uri=jdbc:sqlite:/data/lake.db"
+        )
     found = _JDBC.match(uri)
     scheme, rest = ("", "") if found is None else (found[1], uri[found.end() :])
     if scheme not in ("sqlite", "postgresql"):
@@ -228,7 +234,7 @@ def _database(name: str, settings: Mapping[str, str]) -> str:
         )
     if any(key.startswith("jdbc.") and _is_of_driver(key) for key in settings):
         keys = ", ".join(sorted(key for key in settings if _is_of_driver(key)))
-        warn_of(f"of catalog {name}, the settings {keys} have no effect: they are for a driver of JDBC")
+        warn_ignored(f"of catalog {name}, the settings {keys} have no effect: they are for a driver of JDBC")
     path, _, query = rest.partition("?")
     if scheme == "sqlite":
         if query:
@@ -255,24 +261,25 @@ def _parameters(name: str, query: str) -> str:
 
 def _is_of_driver(key: str) -> bool:
     """Whether a setting goes to a driver of JDBC, which has names of its own for what it can."""
-    return key.startswith("jdbc.") and key not in SQL_OPTIONS and key != "jdbc.strict-mode"
+    return key.startswith("jdbc.") and key not in SQL_OPTIONS and key != JDBC_STRICT_MODE.name
 
 
 def _of_stores(name: str, settings: Mapping[str, str]) -> dict[str, str]:
     """What the store of the files is told."""
-    implementation = settings.get("io-impl")
+    implementation = IO_IMPL.read(settings)
     if implementation is not None and not _FILE_IO.fullmatch(implementation):
         raise UnsupportedFeature(
             f"catalog {name}: io-impl={implementation} is a class of Java's, and cannot be run here",
             hint="leave it out: Floe reaches local disks, S3, Google Cloud Storage and Azure itself",
         )
     found = {key: value for key, value in settings.items() if key.startswith(_OF_STORES)}
-    hadoop = {key.removeprefix("hadoop."): value for key, value in settings.items() if key.startswith("hadoop.")}
-    for key, value in hadoop.items():
+    for key, value in HADOOP.members(settings).items():
         if key in _S3A:
             found.setdefault(_S3A[key], value)
         else:
-            warn_of(f"of catalog {name}, the setting hadoop.{key} has no effect: files are not read through Hadoop")
+            warn_ignored(
+                f"of catalog {name}, the setting hadoop.{key} has no effect: Floe does not read files through Hadoop"
+            )
     return found
 
 

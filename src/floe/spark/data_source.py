@@ -8,6 +8,12 @@ same goes for `readStream` and `writeStream`, which needs the option `checkpoint
 Spark gives such sources neither the columns that a query needs nor its filters, unless it is 4.1 or newer, its setting
 `spark.sql.python.filterPushdown.enabled` is on, and the option `push-filters` says `true`. Sessions with a catalog
 (`floe.spark`) have both.
+
+`format("iceberg")` in sessions with lakes: the tables of their catalogs by name, and others by path.
+
+They are the very tables of the catalogs, so that reads, writes and streams of them are those of `spark.table` and
+`df.writeTo`. `load("lake.db.t")`, `load("db.t")` in the current catalog, `load("warehouse/db/t")`, and
+`load("warehouse/db/t#snapshots")` for a metadata table.
 """
 
 from __future__ import annotations
@@ -31,26 +37,28 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType as SparkStruct
 
-from floe.arrow.changing.base import deleted_on_error
-from floe.errors import FloeError, InvalidInput
+from floe.arrow.dml.base import deleted_on_error
+from floe.catalog.identifiers import parse_namespace
+from floe.errors import FloeError, InvalidInput, NoSuchTable
 from floe.formats.writers.rolling import discard
-from floe.spark.columns import spark_schema
-from floe.spark.names import AsOf
-from floe.spark.scan.options import with_options
-from floe.spark.scan.source import Source
-from floe.spark.scan.worker import ReadTasks, pickled_tasks
-from floe.spark.shipping import shipped
+from floe.plan.metadata_tables.tables import NAMES
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.catalog.catalog import SparkCatalog
+from floe.spark.catalog.table import metadata_or_data_table
+from floe.spark.executors import shipped
+from floe.spark.names import CHANGES, AsOf, Selected
+from floe.spark.read.source import Source, with_options
+from floe.spark.read.worker import ReadTasks, pickled_tasks
+from floe.spark.schemas import spark_schema
+from floe.spark.settings import CATALOG, PATH, PUSH_FILTERS
 from floe.spark.streaming.data_source import stream_reader, stream_writer
-from floe.spark.write.intent import Append, Intent, ReplaceWhere, publish
+from floe.spark.write.insert import Append, Intent, ReplaceWhere, publish
 from floe.spark.write.options import WriteOptions, write_options
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import TRUE, Expression, Op, Predicate, Reference, and_
-from floe.table.connecting import connect
-from floe.table.connecting import open as table_at
+from floe.table.lake import connect, open as table_at
 from floe.table.table import Table
-
-__all__ = ["IcebergDataSource", "table_of"]
 
 _OF_CATALOG: Final = "catalog."
 
@@ -69,7 +77,7 @@ class IcebergDataSource(DataSource):
 
     def reader(self, schema: SparkStruct) -> DataSourceReader:
         """A read of the table."""
-        pushing = str(self.options.get("push-filters", "false")).lower() == "true"
+        pushing = PUSH_FILTERS.read(self.options)
         return (_FilteringReader if pushing else _Reader)(self._source())
 
     def writer(self, schema: SparkStruct, overwrite: bool) -> DataSourceArrowWriter:
@@ -107,10 +115,10 @@ def _write_options(options: Mapping[str, str], table: Table) -> WriteOptions:
 
 def table_of(options: Mapping[str, str]) -> Table:
     """The table that options say: `path`, and perhaps `catalog`."""
-    where = options.get("path")
+    where = options.get(PATH)
     if where is None:
         raise InvalidInput('which table? write load("warehouse/db/t")')
-    catalog = options.get("catalog")
+    catalog = options.get(CATALOG)
     given = {name.removeprefix(_OF_CATALOG): value for name, value in options.items() if name.startswith(_OF_CATALOG)}
     if catalog is not None:
         return connect(catalog, **given).table(where)
@@ -217,3 +225,37 @@ class _Writer(DataSourceArrowWriter):
 
 def _files(messages: Iterable[WriterCommitMessage | None]) -> list[Any]:
     return files_of(message.files for message in messages if isinstance(message, _Written))
+
+
+# `format("iceberg")` in sessions with lakes: the tables of their catalogs by name, and others by path.
+
+
+def found_table(jvm: Jvm, catalogs: Mapping[str, SparkCatalog], options: Mapping[str, str]) -> Any:
+    """The table that the options of a read or write say."""
+    where = options.get(PATH)
+    if where is None:
+        raise InvalidInput('which table? write load("lake.db.t") or load("warehouse/db/t")')
+    if CATALOG not in options and "/" not in where and (named := _named(jvm, catalogs, where)) is not None:
+        catalog, name = named
+        found = catalog.find_table(name)
+        if found is None:
+            raise NoSuchTable("there is no such table", table=where)
+        return found
+    path, _, kind = where.partition("#")
+    if kind and kind.lower() not in (*NAMES, CHANGES):
+        raise InvalidInput(f"there is no metadata table {kind!r}", hint=f"there are {', '.join((*NAMES, CHANGES))}")
+    table = table_of({**options, "path": path})
+    name = (path, kind) if kind else (path,)
+    return metadata_or_data_table(jvm, name, table, Selected((path,), metadata_table=kind.lower() or None))
+
+
+def _named(jvm: Jvm, catalogs: Mapping[str, SparkCatalog], where: str) -> tuple[SparkCatalog, tuple[str, ...]] | None:
+    """The catalog of a name, and what it is called there; None if it is in none of the session's."""
+    parts = tuple(parse_namespace(where))
+    if len(parts) > 1 and parts[0] in catalogs:
+        return catalogs[parts[0]], parts[1:]
+    manager = jvm.active_session().sessionState().catalogManager()
+    current = catalogs.get(manager.currentCatalog().name())
+    if current is None:
+        return None
+    return current, (*(jvm.read_strings(manager.currentNamespace()) if len(parts) == 1 else ()), *parts)

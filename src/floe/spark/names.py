@@ -21,8 +21,6 @@ from typing import Final
 from floe.errors import InvalidInput
 from floe.plan.metadata_tables.tables import NAMES
 
-__all__ = ["CHANGES", "NOW", "AsOf", "Selected", "readings", "version_as_of"]
-
 CHANGES: Final = "changes"
 """The table of the changes of a table."""
 

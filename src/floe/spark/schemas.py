@@ -1,4 +1,4 @@
-"""Columns both ways: Spark's schemas, as the JSON that Spark itself writes, and Floe's.
+r"""Columns both ways: Spark's schemas, as the JSON that Spark itself writes, and Floe's.
 
 | Iceberg | Spark |
 |---|---|
@@ -10,16 +10,23 @@
 | `unknown` | `VOID` |
 | `time`, `timestamp_ns`, `timestamptz_ns` | `STRING` of one width, to be read only (`2023-11-14 22:13:20.123456789`) |
 | `geometry`, `geography` | `BINARY` (well-known binary), to be read only |
+
+Values as SQL that Spark reads: the defaults of columns.
+
+>>> from floe.spec.types import DATE, STRING
+>>> spark_literal(DATE, 17486), spark_literal(STRING, "it's")
+("DATE '2017-11-16'", "'it\\'s'")
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from floe.errors import InvalidType, UnsupportedFeature
-from floe.spark.literals import spark_literal
+from floe.spec.expressions.printing import literal_to_text
 from floe.spec.schemas.schema import Schema, assign_fresh_ids
 from floe.spec.types import (
     BINARY,
@@ -42,18 +49,53 @@ from floe.spec.types import (
     Type,
 )
 
-__all__ = [
-    "CURRENT_DEFAULT",
-    "EXISTS_DEFAULT",
-    "ONLY_READ",
-    "SHOWN_AS_TEXT",
-    "SparkField",
-    "SparkType",
-    "floe_type",
-    "spark_field",
-    "spark_schema",
-    "table_schema",
-]
+# Values as SQL that Spark reads: the defaults of columns.
+
+_SUFFIXES: Final = {"long": "L", "double": "D", "float": "F"}
+
+
+def spark_literal(type_: Type, value: Any) -> str:
+    r"""A value of a column's type as SQL.
+
+    >>> from floe.spec.types import BINARY, DOUBLE, LONG
+    >>> spark_literal(LONG, 7), spark_literal(BINARY, b"\x01"), spark_literal(DOUBLE, float("inf"))
+    ('7L', "X'01'", "CAST('Infinity' AS DOUBLE)")
+    """
+    kind = type_.kind
+    if isinstance(type_, DecimalType):
+        return f"CAST({value:f} AS DECIMAL({type_.precision},{type_.scale}))"
+    if kind in ("float", "double") and not math.isfinite(value):
+        return f"CAST('{_named(value)}' AS {kind.upper()})"
+    match kind:
+        case "boolean":
+            return str(value).lower()
+        case "int":
+            return str(value)
+        case "long":
+            return f"{value}L"
+        case "float" | "double":
+            return f"CAST({value!r} AS {kind.upper()})" if "e" in repr(value) else f"{value!r}{_SUFFIXES[kind]}"
+        case "binary" | "fixed":
+            return f"X'{bytes(value).hex().upper()}'"
+        case "string" | "uuid":
+            return quoted(str(value))
+        case "date" | "timestamp" | "timestamptz":
+            return literal_to_text(value, type_)
+        case _:
+            return "NULL"
+
+
+def _named(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def quoted(text: str) -> str:
+    """A text in quotation marks."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"
+
 
 SparkType: TypeAlias = Any
 """A Spark type as JSON: the name of a simple one, or an object."""
@@ -145,7 +187,7 @@ def spark_field(field: Field) -> SparkField:
 def spark_type(type_: Type, column: str | None = None) -> SparkType:
     """The type as Spark's.
 
-    >>> from floe.table.ddl import parse_column_type
+    >>> from floe.sql.columns import parse_column_type
     >>> spark_type(parse_column_type("list<decimal(9, 2)>"))
     {'type': 'array', 'elementType': 'decimal(9,2)', 'containsNull': True}
     """

@@ -22,7 +22,9 @@ from typing import Any
 from floe.errors import InvalidMetadata, InvalidPartitionSpec, InvalidSortOrder, UnsupportedFeature
 from floe.spec.codecs import ordering
 from floe.spec.partitioning.partition_spec import check_arguments, column_reader
-from floe.spec.partitioning.transform_json import (
+from floe.spec.partitioning.terms import parse_sort_term
+from floe.spec.partitioning.transforms import (
+    Transform,
     describe,
     int_from_json,
     object_from_json,
@@ -31,22 +33,7 @@ from floe.spec.partitioning.transform_json import (
     text_from_json,
     transform_from_json,
 )
-from floe.spec.partitioning.transform_text import parse_sort_term
-from floe.spec.partitioning.transforms import Transform
 from floe.spec.schemas.schema import Schema
-
-__all__ = [
-    "UNSORTED",
-    "NullOrder",
-    "SortDirection",
-    "SortField",
-    "SortOrder",
-    "build_order",
-    "check_order",
-    "order_from_json",
-    "order_to_json",
-    "sort_key",
-]
 
 UNSORTED_ORDER_ID = 0
 _ORDER_KEYS = frozenset({"order-id", "fields"})

@@ -1,8 +1,7 @@
-"""The types of the Iceberg format, their text, and the format version that brought each (spec: Schemas and Data Types).
+"""The types of the Iceberg format, their text, and the format version that added each (spec: Schemas and Data Types).
 
-A type is a value: types are compared with `==`, may be dictionary keys, and never change. `kind` is the bare name
-(`"decimal"` for `decimal(9,2)`), so that rules can be written as tables over kinds. `extra` keeps the JSON keys that
-this version does not know; it takes no part in comparisons.
+Types are immutable, hashable and compared with `==`. `kind` is the bare name (`"decimal"` for `decimal(9,2)`), so that
+rules can be written as tables over kinds. `extra` keeps JSON keys that this version does not know and is not compared.
 
 >>> parse_type("decimal( 9 , 2 )")
 DecimalType(precision=9, scale=2)
@@ -20,38 +19,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from floe.errors import InvalidSchema, InvalidType
-
-__all__ = [
-    "BINARY",
-    "BOOLEAN",
-    "DATE",
-    "DEFAULT_CRS",
-    "DOUBLE",
-    "FLOAT",
-    "INT",
-    "LONG",
-    "STRING",
-    "TIME",
-    "TIMESTAMP",
-    "TIMESTAMPTZ",
-    "TIMESTAMPTZ_NS",
-    "TIMESTAMP_NS",
-    "UNKNOWN",
-    "UUID",
-    "VARIANT",
-    "DecimalType",
-    "Field",
-    "FixedType",
-    "GeographyType",
-    "GeometryType",
-    "ListType",
-    "MapType",
-    "PrimitiveType",
-    "StructType",
-    "Type",
-    "min_format_version",
-    "parse_type",
-]
 
 MAX_FIXED_LENGTH = 2**31 - 1
 MAX_DECIMAL_PRECISION = 38
@@ -75,7 +42,7 @@ class Type:
     @property
     def is_primitive(self) -> bool:
         """Whether the type is primitive; variant is neither primitive nor nested."""
-        return False
+        return not self.is_nested and self.kind != "variant"
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -93,11 +60,6 @@ class PrimitiveType(Type):
     def kind(self) -> str:
         """The bare name of the type."""
         return self._kind
-
-    @property
-    def is_primitive(self) -> bool:
-        """True for all but variant."""
-        return self._kind != "variant"
 
     def __str__(self) -> str:
         return self._kind
@@ -131,7 +93,7 @@ def _check_int(parameter: str, value: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DecimalType(Type):
-    """A fixed-point number with `precision` digits, `scale` of them behind the point."""
+    """A fixed-point number with `precision` digits, `scale` of them after the point."""
 
     precision: int
     scale: int
@@ -148,11 +110,6 @@ class DecimalType(Type):
     def kind(self) -> str:
         """`decimal`."""
         return "decimal"
-
-    @property
-    def is_primitive(self) -> bool:
-        """True."""
-        return True
 
     def __str__(self) -> str:
         return f"decimal({self.precision}, {self.scale})"
@@ -174,11 +131,6 @@ class FixedType(Type):
         """`fixed`."""
         return "fixed"
 
-    @property
-    def is_primitive(self) -> bool:
-        """True."""
-        return True
-
     def __str__(self) -> str:
         return f"fixed[{self.length}]"
 
@@ -194,7 +146,7 @@ def _check_crs(crs: str | None) -> None:
             hint="store it in a table property and write projjson:<property>",
         )
     if crs != crs.strip():
-        raise InvalidType(f"a coordinate reference system must not begin or end with spaces, found {crs!r:.80}")
+        raise InvalidType(f"a coordinate reference system must not start or end with spaces, found {crs!r:.80}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,13 +167,8 @@ class GeometryType(Type):
         return "geometry"
 
     @property
-    def is_primitive(self) -> bool:
-        """True."""
-        return True
-
-    @property
     def effective_crs(self) -> str:
-        """The reference system, with the default filled in."""
+        """The reference system; the default if none is set."""
         return self.crs or DEFAULT_CRS
 
     def __eq__(self, other: object) -> bool:
@@ -261,18 +208,13 @@ class GeographyType(Type):
         return "geography"
 
     @property
-    def is_primitive(self) -> bool:
-        """True."""
-        return True
-
-    @property
     def effective_crs(self) -> str:
-        """The reference system, with the default filled in."""
+        """The reference system; the default if none is set."""
         return self.crs or DEFAULT_CRS
 
     @property
     def effective_algorithm(self) -> str:
-        """The edge-interpolation algorithm, with the default filled in."""
+        """The edge-interpolation algorithm; the default if none is set."""
         return self.algorithm or EDGE_ALGORITHMS[0]
 
     def _identity(self) -> tuple[str, str]:
@@ -296,10 +238,10 @@ class GeographyType(Type):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named, typed place in a struct, or the element, key or value of a list or map.
+    """A named, typed member of a struct, or the element, key or value of a list or map.
 
-    Defaults are in the value form of `floe.spec.values`; None means there is none, which reads as null. `extra` keeps
-    JSON keys that this version does not know.
+    Defaults are Python values as `floe.spec.values` describes them; None means no default, which reads as null. `extra`
+    keeps JSON keys that this version does not know.
 
     >>> print(Field(1, "id", LONG, required=True, doc="the key"))
     1: id: required long (the key)
@@ -320,8 +262,8 @@ class Field:
         return not self.required
 
     def __str__(self) -> str:
-        need = "required" if self.required else "optional"
-        text = f"{self.id}: {self.name}: {need} {self.type}"
+        presence = "required" if self.required else "optional"
+        text = f"{self.id}: {self.name}: {presence} {self.type}"
         return f"{text} ({self.doc})" if self.doc else text
 
 
@@ -373,7 +315,7 @@ class StructType(Type):
 
 @dataclass(frozen=True, slots=True)
 class ListType(Type):
-    """A list of values of one type; the element has a field id of its own."""
+    """A list of values of one type; the element has its own field id."""
 
     element_id: int
     element: Type
@@ -394,7 +336,7 @@ class ListType(Type):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The element field alone."""
+        """The element field."""
         return (self.element_field,)
 
     def __str__(self) -> str:
@@ -454,9 +396,9 @@ _GEOGRAPHY = re.compile(r"geography\s*\(([^,]*)(?:,([^,]*))?\)", re.IGNORECASE)
 
 
 def parse_type(text: str) -> Type:
-    """The primitive type (or variant) that a text names; spaces and case do not matter.
+    """Parse the name of a primitive type or of variant; whitespace and case are ignored.
 
-    Nested types have no text: they are made of `StructType`, `ListType` and `MapType`.
+    Nested types have no text form: use `StructType`, `ListType` and `MapType`.
 
     >>> parse_type(" Fixed[ 16 ] ")
     FixedType(length=16)
@@ -465,7 +407,7 @@ def parse_type(text: str) -> Type:
     floe.errors.InvalidType: unknown type 'quux(3)'; types are boolean, int, long, ...
     """
     if not isinstance(text, str):
-        raise InvalidType(f"{text!r:.80} is not a type, nor the text of one")
+        raise InvalidType(f"{text!r:.80} is not a type or the name of one")
     text = text.strip()
     named = _BY_NAME.get(text) or _BY_NAME.get(text.lower())
     if named is not None:
@@ -478,33 +420,35 @@ def parse_type(text: str) -> Type:
         return GeometryType(match[1].strip())
     if match := _GEOGRAPHY.fullmatch(text):
         return GeographyType(match[1].strip(), match[2].strip().lower() if match[2] is not None else None)
-    raise InvalidType(f"unknown type {text[:80]!r}", hint=_advice(text))
+    raise InvalidType(f"unknown type {text[:80]!r}", hint=_hint(text))
 
 
-_WRITTEN_AS = {
+_ICEBERG_NAMES = {
     "bool": "boolean", "integer": "int", "smallint": "int", "tinyint": "int", "bigint": "long", "real": "float",
     "decimal": "decimal(9, 2)", "numeric": "decimal(9, 2)", "fixed": "fixed[16]", "bytes": "binary",
     "char": "string", "varchar": "string", "text": "string", "str": "string", "timestamp_ltz": "timestamptz",
     "timestamp_ntz": "timestamp", "geometry": "geometry(OGC:CRS84)", "geography": "geography(OGC:CRS84, spherical)",
     "struct": "a StructType", "list": "a ListType", "array": "a ListType", "map": "a MapType",
 }  # fmt: skip
-"""How the format writes what other systems call by another name, or with other parameters."""
+"""Iceberg's name for types that other systems call by another name, or write with other parameters."""
 
 
-def _advice(text: str) -> str:
+def _hint(text: str) -> str:
     (word,) = re.findall(r"\A\w*", text.lower())
-    known = _WRITTEN_AS.get(word)
-    return f"write it as {known}" if known else f"types are {', '.join(_BY_NAME)}, decimal(P, S), fixed[L]"
+    iceberg_name = _ICEBERG_NAMES.get(word)
+    return (
+        f"write it as {iceberg_name}" if iceberg_name else f"types are {', '.join(_BY_NAME)}, decimal(P, S), fixed[L]"
+    )
 
 
 _ADDED_IN_V3 = {"timestamp_ns", "timestamptz_ns", "unknown", "variant", "geometry", "geography"}
 
 
 def min_format_version(type_: Type) -> int:
-    """The first format version that has this type, children included.
+    """Return the first format version that supports a type and its children.
 
     >>> min_format_version(ListType(1, TIMESTAMP_NS))
     3
     """
-    own = 3 if type_.kind in _ADDED_IN_V3 else 1
-    return max([own, *(min_format_version(child.type) for child in type_.fields)])
+    added_in = 3 if type_.kind in _ADDED_IN_V3 else 1
+    return max([added_in, *(min_format_version(child.type) for child in type_.fields)])

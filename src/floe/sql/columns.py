@@ -36,9 +36,7 @@ from sqlglot import TokenType
 from floe.errors import InvalidExpression, InvalidInput, InvalidSchema, InvalidType, InvalidValue
 from floe.spec import values
 from floe.spec.expressions.nodes import Expression
-from floe.spec.expressions.parser_values import SqlValues
-from floe.spec.schemas.schema import Schema, assign_fresh_ids
-from floe.spec.schemas.schema_fields import MAX_TYPE_DEPTH
+from floe.spec.schemas.schema import MAX_TYPE_DEPTH, Schema, assign_fresh_ids
 from floe.spec.types import (
     BINARY,
     BOOLEAN,
@@ -65,8 +63,7 @@ from floe.spec.types import (
     Type,
     parse_type,
 )
-
-__all__ = ["parse_column_type", "parse_columns"]
+from floe.sql.filters import SqlValues
 
 T = TypeVar("T")
 

@@ -15,8 +15,6 @@ from floe.spec.values import convert
 from floe.spec.values.civil_time import NANOS, SECONDS_PER_DAY, time_from_text, timestamp_from_text
 from floe.spec.values.exact_numbers import nearest_float32
 
-__all__ = ["CASTS", "cast_literal", "like_pattern", "number_from_text"]
-
 MAX_DIGITS = 1000
 """The longest number that a filter may hold; reading longer ones would take time that grows with their square."""
 

@@ -10,8 +10,6 @@ from sqlglot.dialects.spark import Spark
 
 from floe.errors import InvalidExpression
 
-__all__ = ["SqlTokens"]
-
 
 class SqlTokens:
     """A text as tokens, with a place that moves forward, and errors that point into the text.

@@ -26,8 +26,6 @@ from floe.spec.types import (
     Type,
 )
 
-__all__ = ["TYPES", "decimal_for", "type_named"]
-
 TYPES: dict[str, Type] = {
     **dict.fromkeys(("boolean", "bool"), BOOLEAN),
     **dict.fromkeys(("int", "integer"), INT),

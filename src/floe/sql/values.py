@@ -1,6 +1,6 @@
 """Values written as text, in Spark's SQL: `"case when amount > 0 then amount * 1.1 else 0 end"`.
 
-sqlglot's Spark dialect cuts the text into tokens, as it does for filters (`floe.spec.expressions.parser`); what they
+sqlglot's Spark dialect cuts the text into tokens, as it does for filters (`floe.sql.filters`); what they
 say is read here, by the strength with which operators bind, so that every error points at its place. Operators, CASE,
 BETWEEN and the like all become calls of functions, which `floe.arrow.values.functions` has in one table.
 
@@ -11,21 +11,22 @@ Traceback (most recent call last):
 floe.errors.InvalidExpression: the text ends where a value is expected
   a +
      ^
+
+The tree of a value as it was written: literals, names, calls; operators and CASE are calls too.
+
+`at` is where in the text it begins, for errors; -1 for what was not written as text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeVar
 
 from sqlglot import Token, TokenType
 
-from floe.arrow.values.nodes import INTERVAL, Call, Cast, Literal, Member, Name, Node
-from floe.arrow.values.type_names import TYPES, decimal_for, type_named
 from floe.errors import FloeError, InvalidExpression, InvalidInput
-from floe.spec.expressions.parser_literals import number_from_text
-from floe.spec.expressions.parser_tokens import SqlTokens
 from floe.spec.expressions.printing import RESERVED_WORDS
 from floe.spec.types import (
     BINARY,
@@ -38,12 +39,83 @@ from floe.spec.types import (
     TIMESTAMP,
     TIMESTAMPTZ,
     UNKNOWN,
+    PrimitiveType,
     Type,
 )
 from floe.spec.values import convert
 from floe.spec.values.civil_time import timestamp_from_text
+from floe.sql.literals import number_from_text
+from floe.sql.tokens import SqlTokens
+from floe.sql.type_names import TYPES, decimal_for, type_named
 
-__all__ = ["parse_value"]
+# The tree of a value as it was written: literals, names, calls; operators and CASE are calls too.
+
+INTERVAL = PrimitiveType("interval")
+"""The type of `INTERVAL 3 DAYS`, which only moments are added to; its values are pairs of months and microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A part of a value."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Node):
+    """A value of a type, in the form of `floe.spec.values`."""
+
+    type: Type
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Node):
+    """A column, perhaps with its table before it or a struct's fields after it."""
+
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """A function of other values, by its name in lower case; an operator goes by its sign."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Node):
+    """A value turned into another type."""
+
+    value: Node
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Node):
+    """A field of a struct that is itself computed."""
+
+    value: Node
+    name: str
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all that is in it.
+
+    >>> from floe.spec.types import INT
+    >>> sum(isinstance(part, Literal) for part in walk(Call(0, "+", (Literal(0, INT, 1), Literal(4, INT, 2)))))
+    2
+    """
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if isinstance(part, Call):
+            waiting += part.arguments
+        elif isinstance(part, Cast | Member):
+            waiting.append(part.value)
+
 
 T = TypeVar("T")
 

@@ -1,15 +1,15 @@
-"""The one gate for what may be read and written: allowed roots and size limits.
+"""Access control for files: allowed roots and size limits, enforced here and nowhere else.
 
 Metadata is untrusted: a manifest can name `/etc/passwd`, and a file can be larger than memory. All locations that come
-from metadata are opened through `Access`, which stands right before the real storage (behind a prefix map, so that it
-sees real locations).
+from metadata are opened through `Access`, directly in front of the real storage (behind a prefix map, so that it checks
+actual locations).
 
-| roots | what they are |
+| roots | what is allowed |
 |---|---|
-| exact | those that somebody gave (`roots=[…]`), and no others; links on local disk are followed before they are compared |
-| usual | the warehouse, and of each table what its catalog vouches for and what its metadata declares, which is added with `allow` and `allow_declared`; links are for who made them: a name below a root passes, and so does one that leads below it |
+| exact | the folders of `roots=[…]`, and no others; symbolic links on the local disk are resolved before they are compared |
+| default | the warehouse, and for each table the folders that its catalog and its metadata name, added with `allow` and `allow_declared`; a path below a root is allowed, and so is one whose links lead below a root |
 
-`floe.commit.roots` tells what is vouched for.
+`floe.commit.roots` decides which folders a catalog allows for a table.
 """  # noqa: E501 (a table)
 
 from __future__ import annotations
@@ -22,46 +22,33 @@ from typing import Any, Protocol, TypeVar
 
 from floe.errors import FileTooLarge, PathNotAllowed
 from floe.storage.locations import Location, parse
-from floe.storage.prefix_map import PrefixMap
 from floe.storage.protocol import Storage
-from floe.storage.wrapping import StorageWrapper
-
-__all__ = [
-    "DEFAULT_MAX_READ_BYTES",
-    "Access",
-    "Ledger",
-    "allow",
-    "allow_declared",
-    "check_allowed",
-    "is_allowed",
-    "remember",
-    "with_own_roots",
-]
+from floe.storage.wrappers import PrefixMap, StorageWrapper
 
 T = TypeVar("T")
 
 
-class Ledger(Protocol):
-    """What a catalog remembers of the folders that people allowed to a table."""
+class SavedRoots(Protocol):
+    """The folders outside the warehouse that a catalog has saved as allowed for the tables of a namespace."""
 
-    def recall(self) -> Sequence[str]:
-        """The folders."""
+    def load_roots(self) -> Sequence[str]:
+        """The saved folders."""
 
-    def tell(self, folders: Sequence[str]) -> None:
-        """More folders."""
+    def save_roots(self, folders: Sequence[str]) -> None:
+        """Save more folders."""
 
 
 DEFAULT_MAX_READ_BYTES = 1024**3
-"""No single read takes more than this many bytes into memory, unless told otherwise."""
+"""The default limit of a single read into memory."""
 
 
 class Access(StorageWrapper):
-    """A storage that touches only what lies below its roots, and reads no more than its limit at once.
+    """A storage that allows only locations below its roots, and limits how much a single read takes into memory.
 
-    Paths are compared by whole names after `..` is resolved; on the local disk symbolic links are followed first, in
-    roots too, so a link below a root that leads out of it is refused, unless the roots are the usual ones
-    (`exact=False`). In object stores, keys with `.` or `..` as names are refused: programs differ in what file they
-    mean. Without roots (`roots=None`), only the limit holds.
+    Paths are compared by full names after `..` is resolved. With exact roots, symbolic links of the local disk are
+    resolved first, in roots too, so a link below a root that leads out of it is an error. In object stores, keys with
+    `.` or `..` as names are an error: programs differ in which object they mean. With `roots=None` only the size limit
+    applies.
 
     >>> from floe.storage.memory import MemoryStorage
     >>> storage = Access(MemoryStorage(), roots=["s3://bucket/wh/"], max_read_bytes=4)
@@ -70,7 +57,7 @@ class Access(StorageWrapper):
     b'1234'
     >>> storage.read("s3://bucket/wh/t/a")
     Traceback (most recent call last):
-    floe.errors.FileTooLarge: the file has 5 bytes, and 4 are allowed (location: s3://bucket/wh/t/a)
+    floe.errors.FileTooLarge: the file has 5 bytes, at most 4 are allowed (location: s3://bucket/wh/t/a)
     >>> storage.read("s3://bucket/wh2/t/a")
     Traceback (most recent call last):
     floe.errors.PathNotAllowed: outside the allowed roots (location: s3://bucket/wh2/t/a, roots: s3://bucket/wh/) ...
@@ -88,12 +75,11 @@ class Access(StorageWrapper):
         self.roots: tuple[str, ...] | None = None
         self.max_read_bytes = max_read_bytes
         self.exact = exact
-        self._begins: tuple[str, ...] = ()
-        """How locations begin that need no closer look."""
+        self._prefixes: tuple[str, ...] = ()  # of locations that are allowed without parsing them
         self._named: tuple[Location, ...] = ()
         self._real: tuple[Location, ...] = ()
-        self._lake: Access | None = None
-        self._ledger: Ledger | None = None
+        self._shared: Access | None = None  # that of all tables of the catalog
+        self._saved: SavedRoots | None = None
         if roots is not None:
             self._set_roots(tuple(roots))
 
@@ -101,10 +87,10 @@ class Access(StorageWrapper):
         return f"Access({self.storage!r}, roots={self.roots!r}, max_read_bytes={self.max_read_bytes})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lake": None, "_ledger": None}  # in another process nobody allows anything
+        return {**self.__dict__, "_shared": None, "_saved": None}  # another process cannot extend the roots
 
     def allows(self, location: str) -> bool:
-        """Whether the location may be touched.
+        """Whether the location may be read and written.
 
         >>> from floe.storage.local import LocalStorage
         >>> access = Access(LocalStorage(), roots=["/wh"])
@@ -113,18 +99,18 @@ class Access(StorageWrapper):
         """
         if self.roots is None:
             return True
-        if location.startswith(self._begins) and "/." not in location:
+        if location.startswith(self._prefixes) and "/." not in location:
             return True
-        place = parse(location)
-        if _is_ambiguous(place):
+        parsed = parse(location)
+        if _is_ambiguous(parsed):
             return False
-        if not self.exact and any(root.contains(place) for root in (*self._named, *self._real)):
+        if not self.exact and any(root.contains(parsed) for root in (*self._named, *self._real)):
             return True
-        real = _real(place)
+        real = _resolve_links(parsed)
         return any(root.contains(real) for root in self._real)
 
     def allow(self, locations: Iterable[str]) -> None:
-        """Allows more folders, unless the roots are exact.
+        """Allow more folders, unless the roots are exact.
 
         >>> from floe.storage.memory import MemoryStorage
         >>> storage = Access(MemoryStorage(), roots=["memory:wh"], exact=False)
@@ -139,12 +125,12 @@ class Access(StorageWrapper):
             self._set_roots((*self.roots, *new))
 
     def allow_declared(self, locations: Iterable[str]) -> None:
-        """Allows folders that a table's metadata declares, but for those that are too wide to be one table's.
+        """Allow folders that a table's metadata declares, unless they are too wide for one table.
 
-        Too wide are a whole file system, and a folder that contains the warehouse of the table's catalog.
+        Too wide are an entire file system, and a folder that contains the warehouse of the table's catalog.
 
         >>> from floe.storage.local import LocalStorage
-        >>> storage = Access(LocalStorage(), roots=["/data/wh"], exact=False).with_own_roots()
+        >>> storage = Access(LocalStorage(), roots=["/data/wh"], exact=False).for_table()
         >>> storage.allow_declared(["/", "/data", "/bulk/t"])
         >>> storage.roots
         ('/data/wh', '/bulk/t')
@@ -154,57 +140,57 @@ class Access(StorageWrapper):
     def _is_too_wide(self, folder: Location) -> bool:
         if not folder.authority and folder.path in ("", "/"):
             return True
-        usual = () if self._lake is None else (*self._lake._named, *self._lake._real)
-        return any(folder.contains(root) and folder != root for root in usual)
+        shared = () if self._shared is None else (*self._shared._named, *self._shared._real)
+        return any(folder.contains(root) and folder != root for root in shared)
 
-    def remember(self, locations: Iterable[str]) -> list[str]:
-        """Allows more folders for good; those that not all tables of the lake may touch are told to its catalog."""
-        asked = list(locations)
-        self.allow(asked)
-        if self.exact or self._lake is None:
+    def allow_permanently(self, locations: Iterable[str]) -> list[str]:
+        """Allow more folders and save them in the catalog; return those that are not allowed for all its tables."""
+        requested = list(locations)
+        self.allow(requested)
+        if self.exact or self._shared is None:
             return []
-        new = [location for location in dict.fromkeys(asked) if not self._lake.allows(location)]
-        if new and self._ledger is not None:
-            self._ledger.tell(new)
+        new = [location for location in dict.fromkeys(requested) if not self._shared.allows(location)]
+        if new and self._saved is not None:
+            self._saved.save_roots(new)
         return new
 
-    def with_own_roots(self, ledger: Ledger | None = None) -> Access:
-        """The same for one table, which may be allowed more than others, as its catalog remembers."""
+    def for_table(self, saved: SavedRoots | None = None) -> Access:
+        """A copy for one table, whose roots can be extended without those of other tables."""
         if self.roots is None or self.exact:
             return self
-        own = copy.copy(self)
-        own._lake, own._ledger = self, ledger
-        return own
+        access = copy.copy(self)
+        access._shared, access._saved = self, saved
+        return access
 
     def _set_roots(self, roots: tuple[str, ...]) -> None:
         named = tuple(map(parse, roots))
-        self._real = tuple(map(_real, named))
-        self._begins = () if self.exact else tuple(f"{root.text.rstrip('/')}/" for root in named)
+        self._real = tuple(map(_resolve_links, named))
+        self._prefixes = () if self.exact else tuple(f"{root.text.rstrip('/')}/" for root in named)
         self._named, self.roots = named, roots
 
     def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
-        """The whole file, unless it is larger than the limits."""
+        """Read a complete file, unless it is larger than the limits."""
         limits = [limit for limit in (max_bytes, self.max_read_bytes) if limit is not None]
         return super().read(location, max_bytes=min(limits, default=None))
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
-        """A part of the file, unless more is asked for than the limit."""
+        """Read a byte range, unless it is larger than the limit."""
         if self.max_read_bytes is not None and length > self.max_read_bytes:
             raise FileTooLarge(
-                f"{length} bytes were asked for at once, and {self.max_read_bytes} are allowed", location=location
+                f"a read of {length} bytes, at most {self.max_read_bytes} are allowed", location=location
             )
         return super().read_range(location, offset, length)
 
     def check(self, location: str) -> None:
-        """Raise if the location may not be touched, as far as the catalog remembers."""
+        """Raise `PathNotAllowed` unless the location is below a root or a folder that the catalog has saved."""
         if self.allows(location):
             return
-        if self._ledger is not None:
-            self.allow(self._ledger.recall())
+        if self._saved is not None:
+            self.allow(self._saved.load_roots())
         if not self.allows(location):
             raise PathNotAllowed(
                 "outside the allowed roots",
-                hint=self._advice(location),
+                hint=self._hint(location),
                 location=location,
                 roots=", ".join(self.roots or ()) or "none",
             )
@@ -213,79 +199,83 @@ class Access(StorageWrapper):
         self.check(location)
         return location
 
-    def _advice(self, location: str) -> str:
+    def _hint(self, location: str) -> str:
         roots = [*(self.roots or ()), _folder_to_allow(location)]
-        told = f"if you trust this table, open it with roots={roots!r}"
-        why = "its metadata names a file that lies neither in the warehouse nor in a folder of the table"
-        return told if self.exact else f"{told}: {why}"
+        advice = f"if you trust this table, open it with roots={roots!r}"
+        reason = "its metadata names a file that is neither in the warehouse nor in a folder of the table"
+        return advice if self.exact else f"{advice}: {reason}"
 
 
-# of a table's storage, whatever stands before the gate ---------------------------------------------------------------
+# for a storage with other wrappers around `Access` -------------------------------------------------------------------
 
 
-def with_own_roots(storage: Storage, ledger: Ledger | None = None) -> Storage:
-    """The storage for one table, which may be allowed more folders than others.
+def for_table(storage: Storage, saved: SavedRoots | None = None) -> Storage:
+    """A copy of the storage for one table, whose roots can be extended without those of other tables.
 
     >>> from floe.storage.memory import MemoryStorage
     >>> lake = Access(MemoryStorage(), roots=["memory:wh"], exact=False)
-    >>> table = with_own_roots(lake)
+    >>> table = for_table(lake)
     >>> allow(table, ["memory:apart"])
     >>> is_allowed(table, "memory:apart/a"), is_allowed(lake, "memory:apart/a")
     (True, False)
     """
     if isinstance(storage, PrefixMap):
-        return PrefixMap(with_own_roots(storage.storage, ledger), storage.prefixes)
-    return storage.with_own_roots(ledger) if isinstance(storage, Access) else storage
+        return PrefixMap(for_table(storage.storage, saved), storage.prefixes)
+    return storage.for_table(saved) if isinstance(storage, Access) else storage
 
 
 def allow(storage: Storage, locations: Iterable[str]) -> None:
-    """`Access.allow` for recorded locations, where a storage has such a gate."""
-    asked = list(locations)
-    for maps, gate in _gates(storage):
-        gate.allow([_actual(maps, location) for location in asked])
+    """`Access.allow` for recorded locations; does nothing if the storage has no access control."""
+    recorded = list(locations)
+    for maps, access in _access_layers(storage):
+        access.allow([_actual(maps, location) for location in recorded])
 
 
 def allow_declared(storage: Storage, locations: Iterable[str]) -> None:
     """`Access.allow_declared` for recorded locations."""
-    asked = list(locations)
-    for maps, gate in _gates(storage):
-        gate.allow_declared([_actual(maps, location) for location in asked])
+    recorded = list(locations)
+    for maps, access in _access_layers(storage):
+        access.allow_declared([_actual(maps, location) for location in recorded])
 
 
-def remember(storage: Storage, locations: Iterable[str]) -> list[str]:
-    """`Access.remember` for recorded locations."""
-    asked = list(locations)
-    return [new for maps, gate in _gates(storage) for new in gate.remember([_actual(maps, one) for one in asked])]
+def allow_permanently(storage: Storage, locations: Iterable[str]) -> list[str]:
+    """`Access.allow_permanently` for recorded locations."""
+    recorded = list(locations)
+    new: list[str] = []
+    for maps, access in _access_layers(storage):
+        new += access.allow_permanently([_actual(maps, location) for location in recorded])
+    return new
 
 
 def is_allowed(storage: Storage, location: str) -> bool:
-    """Whether a recorded location may be touched."""
-    return all(gate.allows(_actual(maps, location)) for maps, gate in _gates(storage))
+    """Whether a recorded location may be read and written."""
+    return all(access.allows(_actual(maps, location)) for maps, access in _access_layers(storage))
 
 
 def check_allowed(
     storage: Storage, locations: Callable[[], Iterable[str]], covers: Callable[[], Iterable[Iterable[str]]] = tuple
 ) -> None:
-    """Raise `PathNotAllowed` if one of many recorded locations may not be touched.
+    """Raise `PathNotAllowed` if one of many recorded locations may not be read.
 
-    They are not looked at one by one where nothing is refused, or where the roots are the usual ones and one of their
-    `covers` is allowed: folders that have all of them, those first that are cheap to find.
+    They are not checked one by one where everything is allowed, or where roots are the default ones and one of their
+    `covers` is allowed. A cover is a set of folders that together contain all locations; cheap ones come first.
 
     >>> from floe.storage.memory import MemoryStorage
     >>> check_allowed(Access(MemoryStorage(), roots=["memory:wh"]), lambda: ["memory:wh/a", "memory:b"])
     Traceback (most recent call last):
     floe.errors.PathNotAllowed: outside the allowed roots (location: memory:b, roots: memory:wh); ...
     """
-    for maps, gate in _gates(storage):
-        if gate.roots is None:
+    for maps, access in _access_layers(storage):
+        if access.roots is None:
             continue
-        if not gate.exact and any(all(gate.allows(_actual(maps, one)) for one in cover) for cover in covers()):
+        if not access.exact and any(all(access.allows(_actual(maps, f)) for f in cover) for cover in covers()):
             continue
         for location in locations():
-            gate.check(_actual(maps, location))
+            access.check(_actual(maps, location))
 
 
-def _gates(storage: Storage) -> Iterator[tuple[list[PrefixMap], Access]]:
+def _access_layers(storage: Storage) -> Iterator[tuple[list[PrefixMap], Access]]:
+    """Each `Access` of the wrappers of a storage, with the prefix maps in front of it."""
     maps: list[PrefixMap] = []
     layer: Storage | None = storage
     while layer is not None:
@@ -303,16 +293,16 @@ def _actual(maps: Sequence[PrefixMap], location: str) -> str:
 
 
 def _folder_to_allow(location: str) -> str:
-    """The table's folder, as far as a file's name tells, or else the file's own."""
+    """The folder of the table that a file probably belongs to, or else the file's folder."""
     names = location.split("/")
-    for place in range(len(names) - 2, 0, -1):
-        if names[place] in ("data", "metadata") and any(names[:place]):
-            return "/".join(names[:place])
+    for index in range(len(names) - 2, 0, -1):
+        if names[index] in ("data", "metadata") and any(names[:index]):
+            return "/".join(names[:index])
     return "/".join(names[:-1]) or location
 
 
-def _real(location: Location) -> Location:
-    """The location with symbolic links followed, where there are any."""
+def _resolve_links(location: Location) -> Location:
+    """The location with symbolic links of the local disk resolved."""
     if location.scheme != "file":
         return location
     return replace(location, path=os.path.realpath(location.path))

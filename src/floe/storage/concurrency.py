@@ -1,4 +1,4 @@
-"""Several calls at once, but never more than a limit: results in order, and the first error stops the rest."""
+"""Concurrent calls with a limit: results in order, and the first error stops the remaining calls."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import TypeVar
 
 from floe.errors import InvalidInput
 
-__all__ = ["map_concurrently"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -19,12 +17,13 @@ R = TypeVar("R")
 def map_concurrently(
     function: Callable[[T], R], items: Iterable[T], *, limit: int = 8, executor: Executor | None = None
 ) -> Iterator[R]:
-    """The function's results, in the order of the items, with up to `limit` calls under way at once.
+    """Call the function for each item, up to `limit` at once, and yield the results in the order of the items.
 
-    Items are taken as needed, so an endless or lazy iterable is fine. When a call fails, no further one is begun, those
-    under way are waited for, and the first error (in time) is raised; the same when the iterator is closed early.
-    Without an executor the calls are made one after the other, here. A call that the executor has not begun when its
-    result is due is made here too, so that calls may use the same executor again without waiting for each other.
+    Items are taken as needed, so an endless or lazy iterable is fine. When a call fails, no further one is started,
+    running ones are awaited, and the first error (in time) is raised; the same when the iterator is closed early.
+    Without an executor the calls are made one after the other in the caller's thread. A call that the executor has not
+    started when its result is needed runs in the caller's thread too, so that calls can use the same executor again
+    without a deadlock.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> with ThreadPoolExecutor(4) as pool:
@@ -32,7 +31,7 @@ def map_concurrently(
     [0, 1, 4, 9, 16]
     """
     if limit < 1:
-        raise InvalidInput(f"a limit of {limit} calls at once; at least 1 is needed")
+        raise InvalidInput(f"the limit of concurrent calls must be at least 1, found {limit}")
     if executor is None or limit == 1:
         return map(function, items)
     return _windowed(function, items, limit, executor)
@@ -71,18 +70,18 @@ def _windowed(function: Callable[[T], R], items: Iterable[T], limit: int, execut
         raise
     except BaseException as error:
         errors.note(error)
-        _settle(window)
+        _stop(window)
         first = errors.first
         assert first is not None
         if first is error:
             raise
         raise first from None
     finally:
-        _settle(window)
+        _stop(window)
 
 
-def _settle(window: deque[tuple[T, Future[R]]]) -> None:
-    """Cancels what has not begun and waits for what has: nothing runs on behind the caller's back."""
+def _stop(window: deque[tuple[T, Future[R]]]) -> None:
+    """Cancel calls that have not started and wait for those that have: nothing runs on after the iteration ends."""
     running = [future for _, future in window if not future.cancel()]
     for future in running:
         future.exception()

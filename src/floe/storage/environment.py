@@ -1,7 +1,7 @@
-"""Time, chance and ids: what makes a run differ from the next, injected so that a test or simulation can fix it.
+"""Time, ids, pauses and randomness: what makes one run differ from the next, injected so that tests can fix it.
 
-Code that needs the time, a new id, a pause or a random number takes an `Environment`; nothing reads the system's clock
-on its own.
+Code that needs the time, a new id, a pause or a random number takes an `Environment`; nothing else reads the system's
+clock.
 """
 
 from __future__ import annotations
@@ -14,29 +14,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-__all__ = [
-    "Clock",
-    "Environment",
-    "Ids",
-    "ManualClock",
-    "SeededIds",
-    "SystemClock",
-    "SystemIds",
-    "deterministic_environment",
-]
-
 MAX_SNAPSHOT_ID = 2**63 - 1
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """A source of the current time."""
 
     def now_ms(self) -> int:
-        """Milliseconds from 1970-01-01 UTC."""
+        """Milliseconds since 1970-01-01 UTC."""
 
 
 class Ids(Protocol):
-    """Makes ids that nobody else has."""
+    """A source of unique ids."""
 
     def uuid(self) -> uuid.UUID:
         """A random UUID (version 4)."""
@@ -46,19 +35,19 @@ class Ids(Protocol):
 
 
 class SystemClock:
-    """The machine's clock.
+    """The system's clock.
 
     >>> SystemClock().now_ms() > 1_700_000_000_000
     True
     """
 
     def now_ms(self) -> int:
-        """The machine's time."""
+        """The system's time."""
         return time.time_ns() // 1_000_000
 
 
 class SystemIds:
-    """Ids from the machine's source of randomness.
+    """Ids from the system's source of randomness.
 
     >>> SystemIds().uuid().version, 0 < SystemIds().snapshot_id() < 2**63
     (4, True)
@@ -69,12 +58,12 @@ class SystemIds:
         return uuid.uuid4()
 
     def snapshot_id(self) -> int:
-        """The two halves of a random UUID, folded, as Java Iceberg makes them."""
-        return _folded(self.uuid())
+        """Both halves of a random UUID combined by XOR, as in Java Iceberg."""
+        return _snapshot_id_from(self.uuid())
 
 
 class ManualClock:
-    """A clock that goes on by `step_ms` each time it is asked, and jumps when told to.
+    """A clock that moves by `step_ms` at each call, and by any amount with `advance`.
 
     >>> clock = ManualClock(1_000, step_ms=5)
     >>> clock.now_ms(), clock.now_ms()
@@ -90,14 +79,14 @@ class ManualClock:
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
-        """The time it stands at; then it goes a step on."""
+        """The current time; the clock then moves by one step."""
         with self._lock:
             now = self._now
             self._now += self._step
             return now
 
     def advance(self, ms: int) -> None:
-        """Goes on (or back, if negative)."""
+        """Move the clock forwards, or backwards if negative."""
         with self._lock:
             self._now += ms
 
@@ -120,12 +109,12 @@ class SeededIds:
 
     def snapshot_id(self) -> int:
         """The next snapshot id of the seed."""
-        return _folded(self.uuid())
+        return _snapshot_id_from(self.uuid())
 
 
 @dataclass(frozen=True)
 class Environment:
-    """The clock, the ids, how to wait, and chance (`random` gives numbers from 0 up to 1).
+    """A clock, a source of ids, a way to sleep, and random numbers (`random` returns numbers from 0 up to 1).
 
     >>> Environment().clock.now_ms() > 0
     True
@@ -138,7 +127,7 @@ class Environment:
 
 
 def deterministic_environment(seed: int = 0, *, start_ms: int = 1_700_000_000_000) -> Environment:
-    """An environment whose runs repeat; waiting moves its clock on and takes no time.
+    """An environment that is the same in every run with the same seed; sleeping only moves its clock.
 
     >>> environment = deterministic_environment(start_ms=1_000)
     >>> environment.sleep(2.5)
@@ -146,15 +135,15 @@ def deterministic_environment(seed: int = 0, *, start_ms: int = 1_700_000_000_00
     3500
     """
     clock = ManualClock(start_ms)
-    chance = random.Random(seed)
+    numbers = random.Random(seed)
     return Environment(
         clock=clock,
         ids=SeededIds(seed),
         sleep=lambda seconds: clock.advance(round(seconds * 1000)),
-        random=chance.random,
+        random=numbers.random,
     )
 
 
-def _folded(value: uuid.UUID) -> int:
-    """Both halves of a UUID in one positive number, never 0 (some readers take 0 for none)."""
+def _snapshot_id_from(value: uuid.UUID) -> int:
+    """Both halves of a UUID in one positive number, never 0 (some readers take 0 for "no snapshot")."""
     return ((value.int >> 64) ^ (value.int & (2**64 - 1))) & MAX_SNAPSHOT_ID or 1

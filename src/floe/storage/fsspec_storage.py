@@ -1,39 +1,41 @@
-"""Everything else: file systems that fsspec knows (HDFS, SFTP, SMB, …), for reading and for writing data.
+"""All other file systems (HDFS, SFTP, SMB, …) through fsspec, for reading and for writing data.
 
-fsspec promises no atomic creation, so `create` is refused and a catalog does not commit here by creating files (a
-catalog in a database can). Whole files are never seen half: where names are paths in a tree, a file is written under a
-hidden temporary name and moved; elsewhere the store shows an object only when it is complete.
+fsspec has no atomic creation, so `create` is an error and a catalog cannot commit here by creating files (a catalog in
+a database can). A file is never visible in part: in a tree of folders it is written under a hidden temporary name and
+moved; elsewhere the store shows an object only when it is complete.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from floe.errors import (
-    FileAlreadyExists,
-    FileTooLarge,
     FloeError,
     InvalidInput,
     NoSuchFile,
     StorageError,
     UnsupportedFeature,
 )
+from floe.plugins import load_library
+from floe.storage.file_objects import SpooledWriter, open_ranges
+from floe.storage.local import TEMPORARY_PREFIX, from_os_error, translate_os_errors
 from floe.storage.locations import Location, parse
-from floe.storage.optional_libraries import load_library
-from floe.storage.protocol import Data, Deletion, FileInfo, FileWriter
-from floe.storage.range_checks import check_range
-from floe.storage.range_files import open_ranges
-from floe.storage.system_errors import translated, translating
+from floe.storage.protocol import (
+    Data,
+    Deletion,
+    FileInfo,
+    FileWriter,
+    Storage,
+    check_range,
+    check_size,
+    file_exists_error,
+)
+from floe.storage.wrappers import Retrying
 
-__all__ = ["FsspecStorage"]
-
-_TEMPORARY_PREFIX = ".floe-tmp-"
-_BUFFER_BYTES = 32 * 1024 * 1024
 _COPY_BYTES = 4 * 1024 * 1024
 _TREES = frozenset({"file", "hdfs", "webhdfs", "arrow_hdfs", "sftp", "ssh", "ftp", "smb"})
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "created", "updated", "modificationTime")
@@ -56,111 +58,110 @@ class FsspecStorage:
         fsspec = load_library("fsspec", needed_by=f"{scheme}:", install="floe[fsspec]")
         self.scheme = scheme
         try:
-            # Listings must not be remembered: other processes write here too.
+            # Listings must not be cached: other processes write to the same folders.
             self._files = fsspec.filesystem(scheme, use_listings_cache=False, **(options or {}))
         except (ImportError, ValueError) as error:
-            # fsspec's own words: an unknown scheme, or which further library to install
+            # fsspec's message says that the scheme is unknown, or which library to install
             raise UnsupportedFeature(f"{scheme}: cannot be opened: {error}") from None
 
     def __repr__(self) -> str:
         return f"FsspecStorage({self.scheme}:)"
 
     def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
-        """The whole file."""
+        """Read a complete file."""
         path, size = self._path(location), self.stat(location).size
-        if max_bytes is not None and size > max_bytes:
-            raise FileTooLarge(f"the file has {size} bytes, and {max_bytes} are allowed", location=location)
-        with translating(location):
+        check_size(location, size, max_bytes)
+        with translate_os_errors(location):
             return bytes(self._files.cat_file(path))
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
-        """A part of the file, shorter where it ends."""
+        """Read a byte range, shorter at the end of the file."""
         check_range(location, offset, length)
         path = self._path(location)
         if length == 0:
             self.stat(location)
             return b""
         try:
-            with translating(location):
+            with translate_os_errors(location):
                 return bytes(self._files.cat_file(path, start=offset, end=offset + length))
         except NoSuchFile:
             raise
         except StorageError:
-            if offset >= self.stat(location).size:  # some file systems call that an error
+            if offset >= self.stat(location).size:  # some file systems raise for a range after the end
                 return b""
             raise
 
     def open_read(self, location: str) -> BinaryIO:
-        """The file, read in ranges."""
+        """Open a file that is read in byte ranges."""
         return open_ranges(self, location)
 
     def open_write(self, location: str, *, overwrite: bool = False) -> FileWriter:
-        """A stream that is sent when closed."""
+        """Open a stream that is uploaded when closed."""
         self._path(location)
         if not overwrite and self.exists(location):
-            raise _taken(location)
-        return _SpooledWriter(self, location, overwrite)
+            raise file_exists_error(location)
+        return SpooledWriter(location, lambda content: self._publish(location, content, overwrite=overwrite))
 
     def write(self, location: str, data: Data, *, overwrite: bool = False) -> None:
-        """A whole file."""
+        """Write a complete file."""
         with self.open_write(location, overwrite=overwrite) as file:
             file.write(data)
 
     def create(self, location: str, data: Data) -> None:
-        """Refused: fsspec has no atomic creation."""
+        """Raise `UnsupportedFeature`: fsspec has no atomic creation."""
         raise UnsupportedFeature(
-            f"{self.scheme}: cannot create a file only if there is none, so nothing can be committed by creating files",
+            f"{self.scheme}: cannot create files exclusively, so tables cannot be committed by creating files",
             hint="use a catalog in a database",
             location=location,
         )
 
     def delete_many(self, locations: Iterable[str]) -> Sequence[Deletion]:
-        """Deletes the files one by one."""
-        return [Deletion(location, self._delete(location)) for location in locations]
+        """Delete files one by one."""
+        return [self._delete(location) for location in locations]
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
-        """The files below a folder."""
+        """List the files below a folder."""
         location = self._parse(prefix)
         folder = self._fs_path(location).rstrip("/") + "/"
-        with translating(prefix):
-            found = self._files.find(folder.rstrip("/") or "/", detail=True, withdirs=False)
-        below = ((path[len(folder) :], info) for path, info in found.items() if path.startswith(folder))
+        with translate_os_errors(prefix):
+            listing = self._files.find(folder.rstrip("/") or "/", detail=True, withdirs=False)
+        below = ((path[len(folder) :], info) for path, info in listing.items() if path.startswith(folder))
         for name, info in sorted(below, key=lambda item: item[0]):
-            if not name.rpartition("/")[2].startswith(_TEMPORARY_PREFIX):
+            if not name.rpartition("/")[2].startswith(TEMPORARY_PREFIX):
                 yield FileInfo(location.spelled(location.folder + name), int(info["size"]), _modified_ms(info))
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """The names of the folders below a folder."""
+        """List the names of the folders below a folder."""
         try:
-            with translating(prefix):
-                found = self._files.ls(self._fs_path(self._parse(prefix)), detail=True)
+            with translate_os_errors(prefix):
+                entries = self._files.ls(self._fs_path(self._parse(prefix)), detail=True)
         except NoSuchFile:
             return iter(())
-        return iter(sorted(i["name"].rstrip("/").rpartition("/")[2] for i in found if i["type"] == "directory"))
+        return iter(sorted(i["name"].rstrip("/").rpartition("/")[2] for i in entries if i["type"] == "directory"))
 
     def make_folder(self, location: str) -> None:
-        """Makes the folder, where there are folders."""
-        with translating(location):
+        """Create a folder, where the file system has folders."""
+        with translate_os_errors(location):
             self._files.makedirs(self._fs_path(self._parse(location)), exist_ok=True)
 
     def remove_folder(self, location: str) -> None:
-        """Removes the folder if it is empty."""
+        """Remove an empty folder."""
         if next(self.list(location), None) is not None:
             raise StorageError("the folder is not empty", location=location)
-        with translating(location), contextlib.suppress(FileNotFoundError):
+        with translate_os_errors(location), contextlib.suppress(FileNotFoundError):
             self._files.rmdir(self._fs_path(self._parse(location)))
 
     def stat(self, location: str) -> FileInfo:
-        """The file's size and time."""
+        """Return a file's size and modification time."""
         path = self._path(location)
-        with translating(location):
+        with translate_os_errors(location):
             info = self._files.info(path)
         if info["type"] != "file":
             raise NoSuchFile("a folder is not a file", location=location)
         return FileInfo(location, int(info["size"]), _modified_ms(info))
 
     def exists(self, location: str) -> bool:
-        """Whether there is a file."""
+        """Whether the file exists."""
         try:
             self.stat(location)
         except NoSuchFile:
@@ -170,11 +171,11 @@ class FsspecStorage:
     def _parse(self, location: str) -> Location:
         parsed = parse(location)
         if parsed.scheme != parse(f"{self.scheme}://localhost/x").scheme:
-            raise InvalidInput(f"not a location of {self.scheme}:", location=location)
+            raise InvalidInput(f"the location is not in {self.scheme}:", location=location)
         return parsed
 
     def _fs_path(self, location: Location) -> str:
-        """The path as the file system wants it; hosts are part of its options, buckets part of its paths."""
+        """The path as fsspec expects it; hosts are part of its options, buckets part of its paths."""
         if location.is_tree:
             return location.path
         return str(self._files._strip_protocol(f"{self.scheme}://{location.authority}/{location.path}"))
@@ -184,28 +185,28 @@ class FsspecStorage:
             raise NoSuchFile("a folder is not a file", location=location)
         return self._fs_path(self._parse(location))
 
-    def _delete(self, location: str) -> StorageError | None:
+    def _delete(self, location: str) -> Deletion:
         try:
             self.stat(location)
             self._files.rm_file(self._path(location))
-        except (NoSuchFile, FileNotFoundError) as error:
-            return error if isinstance(error, NoSuchFile) and "folder" in error.message else None
-        except StorageError as error:
-            return error
+        except FileNotFoundError:
+            return Deletion(location)
+        except NoSuchFile as error:
+            return Deletion(location, error if "folder" in error.message else None)
         except FloeError as error:
-            return StorageError(error.message, location=location)
+            return Deletion.failed(location, error)
         except OSError as error:
-            return translated(error, location)
-        return None
+            return Deletion(location, from_os_error(error, location))
+        return Deletion(location)
 
     def _publish(self, location: str, content: BinaryIO, *, overwrite: bool) -> None:
         if not overwrite and self.exists(location):
-            raise _taken(location)
+            raise file_exists_error(location)
         path = self._path(location)
         folder, _, _ = path.rpartition("/")
         in_tree = self.scheme in _TREES
-        target = f"{folder}/{_TEMPORARY_PREFIX}{uuid.uuid4().hex}" if in_tree else path
-        with translating(location):
+        target = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}" if in_tree else path
+        with translate_os_errors(location):
             if folder:
                 self._files.makedirs(folder, exist_ok=True)
             with self._files.open(target, "wb") as file:
@@ -215,31 +216,8 @@ class FsspecStorage:
                 self._files.mv(target, path)
 
 
-class _SpooledWriter(FileWriter):
-    """Collects the bytes and sends them when closed."""
-
-    def __init__(self, storage: FsspecStorage, location: str, overwrite: bool) -> None:
-        self._buffer = tempfile.SpooledTemporaryFile(max_size=_BUFFER_BYTES)  # noqa: SIM115
-        self._storage, self._overwrite = storage, overwrite
-        super().__init__(location)
-
-    def _append(self, data: Data) -> None:
-        with translating(self.location):
-            self._buffer.write(data)
-
-    def _publish(self) -> None:
-        try:
-            self._buffer.seek(0)
-            self._storage._publish(self.location, cast(BinaryIO, self._buffer), overwrite=self._overwrite)
-        finally:
-            self._discard()
-
-    def _discard(self) -> None:
-        self._buffer.close()
-
-
 def _modified_ms(info: Mapping[str, Any]) -> int:
-    """When the file was last written, in the form that this file system tells it; 0 if it does not."""
+    """The modification time in whatever form the file system reports it; 0 if it does not."""
     value = next((info[key] for key in _TIME_KEYS if info.get(key) is not None), 0)
     if isinstance(value, str):
         value = datetime.datetime.fromisoformat(value)
@@ -248,5 +226,6 @@ def _modified_ms(info: Mapping[str, Any]) -> int:
     return int(float(value) * 1000)
 
 
-def _taken(location: str) -> FileAlreadyExists:
-    return FileAlreadyExists("there is a file of that name already", location=location)
+def open_fsspec_storage(scheme: str, options: Mapping[str, Any]) -> Storage:
+    """Open a file system, with retries around it (the opener in `floe.storage.schemes`)."""
+    return Retrying(FsspecStorage(scheme, options))

@@ -1,22 +1,22 @@
 """Locations of files: their spellings, and which of them name the same file.
 
-Iceberg records absolute locations, written by engines that spell them differently. Rules, all as Java Iceberg's file
-access has them where it has one answer:
+Iceberg records absolute locations, and engines spell them differently. The rules are those of Java Iceberg's file
+access, where it has one answer:
 
 - **Nothing is percent-decoded.** `file:/a%20b` is the file named `a%20b`, and `file:/a b` the one named `a b`: Java
   writes locations un-encoded, and a partition folder such as `ts=2020-01-01T00%3A00` really has that name.
-  `?` and `#` are characters like others.
+  `?` and `#` are ordinary characters.
 - **Local files**: plain paths, `file:/x`, `file:///x` and `file://localhost/x` are one file. Repeated slashes, `.` and
-  `..` are resolved in the text, as Hadoop does (what is checked is what is opened; symbolic links are resolved where
-  allowed roots are checked). Relative paths are made absolute by `parse`. `file://host/x` is refused.
+  `..` are resolved in the text, as Hadoop does, so the path that is checked is the path that is opened (symbolic links
+  are resolved where allowed roots are checked). `parse` makes relative paths absolute. `file://host/x` is an error.
 - **Object stores**: `s3`, `s3a` and `s3n` are one scheme, `gs` and `gcs`, and `abfs`, `abfss`, `wasb` and `wasbs` (with
-  `.dfs.` and `.blob.` hosts the same). The key is what follows the bucket's slash, to the letter: `a//b` and `a/../b`
-  are names of their own.
+  `.dfs.` and `.blob.` hosts the same). The key is what follows the bucket's slash, unchanged: `a//b` and `a/../b` are
+  different keys from `a/b` and `b`.
 - **HDFS** and `viewfs`: paths are resolved like local ones; port 8020 is the default. `hdfs:///x` names the default
-  cluster, so it is never known to be the same as `hdfs://name/x`.
-- **`local:`** is what Trino writes for files below a folder that only its own setting (`local.location`) tells. Paths
-  are resolved like those of HDFS, and `local:///x` is never known to be the same as `/x`: a prefix map tells where the
-  folder is (`prefixes={"local:///": "/folder"}`).
+  cluster, so it never counts as the same file as `hdfs://name/x`.
+- **`local:`** is what Trino writes for files below a folder in its setting `local.location`. Paths are resolved like
+  those of HDFS, and `local:///x` never counts as the same file as `/x`: a prefix map has the folder
+  (`prefixes={"local:///": "/folder"}`).
 - **memory:** `memory:a`, `memory:/a` and `memory://a` are one file.
 
 >>> same_file("file:///wh/t/data/../a.parquet", "/wh/t//a.parquet")
@@ -37,10 +37,8 @@ from typing import Final
 
 from floe.errors import InvalidLocation
 
-__all__ = ["LOCATION_SCHEMES", "Location", "canonical", "is_below", "join", "parse", "same_file"]
-
 MAX_LENGTH = 32_768
-"""Longer texts are no locations: local paths end at 4096 bytes, object keys at 1024."""
+"""Longer texts are not locations: local paths have at most 4096 bytes, object keys 1024."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 _AZURE_HOST = re.compile(r"([^.]+)\.(?:dfs|blob)\.(.+)")
@@ -50,9 +48,8 @@ _AZURE_HOST = re.compile(r"([^.]+)\.(?:dfs|blob)\.(.+)")
 class Location:
     """One file or folder: canonical scheme, authority (bucket, host; may be empty) and path.
 
-    Two locations are equal when they name the same file. `path` starts with a slash where names are paths in
-    a tree; for object stores it is the key. `root` is how the text before the path was spelled, so that names found
-    below can be spelled the same way.
+    Two locations are equal when they name the same file. `path` starts with a slash in a file system; for object stores
+    it is the key. `root` is the text before the path as it was spelled, so that other paths can be spelled alike.
 
     >>> location = parse("s3a://bucket/wh/t/")
     >>> str(location), location.authority, location.path
@@ -76,32 +73,32 @@ class Location:
 
     @property
     def is_tree(self) -> bool:
-        """Whether names are paths in a tree of folders (a file system), not keys."""
+        """Whether paths lead through a tree of folders (a file system); otherwise they are keys of an object store."""
         return self.scheme in _TREES
 
     @property
     def text(self) -> str:
-        """The location spelled as it was given, with its path resolved."""
+        """The location in its original spelling, with its path resolved."""
         return self.spelled(self.path)
 
     @property
     def folder(self) -> str:
-        """The path with a slash at its end: what the paths of all files below start with."""
+        """The path with a slash at its end: the prefix of the paths of all files below."""
         return self.path if not self.path or self.path.endswith("/") else self.path + "/"
 
     def spelled(self, path: str) -> str:
-        """Another path under the same scheme and authority, spelled the same way."""
+        """The location of another path under the same scheme and authority, spelled the same way."""
         return self.root + path
 
     def contains(self, other: Location) -> bool:
-        """Whether the other location is this one or lies below it, by whole names (`/wh` does not contain `/wh2`)."""
+        """Whether the other location is this one or lies below it, by full names (`/wh` does not contain `/wh2`)."""
         if (self.scheme, self.authority) != (other.scheme, other.authority):
             return False
         return other.path == self.path.removesuffix("/") or other.folder.startswith(self.folder)
 
 
 def parse(text: str) -> Location:
-    """Reads a location in any spelling; relative paths are taken from the working folder.
+    """Parse a location in any spelling; relative paths are relative to the working directory.
 
     >>> parse("file://localhost/wh/./t") == parse("/wh/t")
     True
@@ -109,7 +106,7 @@ def parse(text: str) -> Location:
     True
     >>> parse("file://elsewhere/etc")
     Traceback (most recent call last):
-    floe.errors.InvalidLocation: a file: location of another host, elsewhere, ...
+    floe.errors.InvalidLocation: a file: location on another host, elsewhere ...
     """
     if not text:
         raise InvalidLocation("an empty location")
@@ -121,14 +118,14 @@ def parse(text: str) -> Location:
         raise InvalidLocation("a location with a NUL character", location=repr(text))
     match = _SCHEME.match(text)
     if match is None:
-        return Location("file", "", _resolved(os.path.abspath(text)))
-    written, rest = match[0], text[match.end() :]
+        return Location("file", "", _resolve(os.path.abspath(text)))
+    prefix, path = match[0], text[match.end() :]
     scheme = _CANONICAL.get(match[1].lower(), match[1].lower())
-    return _PARSERS.get(scheme, _parse_object)(scheme, written, rest)
+    return _PARSERS.get(scheme, _parse_object)(scheme, prefix, path)
 
 
 def canonical(text: str) -> str:
-    """The one spelling of a file that all its spellings share.
+    """The canonical spelling of a location: the same text for all spellings of one file.
 
     >>> canonical("file:/wh/t"), canonical("s3n://b/k"), canonical("hdfs://NameNode:8020/a/../b")
     ('/wh/t', 's3://b/k', 'hdfs://namenode/b')
@@ -146,7 +143,7 @@ def same_file(one: str, other: str) -> bool:
 
 
 def is_below(location: str, folder: str) -> bool:
-    """Whether a location is the folder or lies below it, by whole names.
+    """Whether a location is the folder or lies below it, by full names.
 
     >>> is_below("file:/wh/t/data/a", "/wh/t/"), is_below("/wh/t2/a", "/wh/t"), is_below("/wh/t/../u", "/wh/t")
     (True, False, False)
@@ -164,7 +161,7 @@ def join(folder: str, *names: str) -> str:
     return start + "/".join(name.strip("/") for name in names)
 
 
-def _resolved(path: str) -> str:
+def _resolve(path: str) -> str:
     """An absolute path without `.`, `..` and repeated slashes; `..` at the top stays at the top."""
     kept: list[str] = []
     for name in path.split("/"):
@@ -176,37 +173,35 @@ def _resolved(path: str) -> str:
     return "/" + "/".join(kept)
 
 
-def _parse_file(scheme: str, written: str, rest: str) -> Location:
-    root = written
-    if rest.startswith("//"):
-        host, slash, path = rest[2:].partition("/")
+def _parse_file(scheme: str, prefix: str, path: str) -> Location:
+    location, root = prefix + path, prefix
+    if path.startswith("//"):
+        host, slash, path = path[2:].partition("/")
         if host.lower() not in ("", "localhost"):
             raise InvalidLocation(
-                f"a file: location of another host, {host}",
-                hint="write file:///path for a file of this machine",
-                location=written + rest,
+                f"a file: location on another host, {host}",
+                hint="write file:///path for a file on this machine",
+                location=location,
             )
-        root, rest = f"{written}//{host}", slash + path
-    if not rest.startswith("/"):
-        raise InvalidLocation(
-            "a file: location without an absolute path", hint="write file:/path", location=written + rest
-        )
-    return Location(scheme, "", _resolved(rest), root)
+        root, path = f"{prefix}//{host}", slash + path
+    if not path.startswith("/"):
+        raise InvalidLocation("a file: location without an absolute path", hint="write file:/path", location=location)
+    return Location(scheme, "", _resolve(path), root)
 
 
-def _parse_object(scheme: str, written: str, rest: str) -> Location:
-    bucket, key = _authority(written, rest)
+def _parse_object(scheme: str, prefix: str, path: str) -> Location:
+    bucket, key = _split_authority(path)
     if not bucket:
         raise InvalidLocation(
             f"a {scheme}: location without a bucket",
-            hint=f"write {scheme}://bucket/key" if rest else "write a plain path as ./name",
-            location=written + rest,
+            hint=f"write {scheme}://bucket/key" if path else "write a plain path as ./name",
+            location=prefix + path,
         )
-    return Location(scheme, bucket, key.removeprefix("/"), f"{written}//{bucket}/")
+    return Location(scheme, bucket, key.removeprefix("/"), f"{prefix}//{bucket}/")
 
 
-def _parse_azure(scheme: str, written: str, rest: str) -> Location:
-    location = _parse_object(scheme, written, rest)
+def _parse_azure(scheme: str, prefix: str, path: str) -> Location:
+    location = _parse_object(scheme, prefix, path)
     container, at, host = location.authority.partition("@")
     host = host.lower()
     if match := _AZURE_HOST.fullmatch(host):
@@ -214,25 +209,25 @@ def _parse_azure(scheme: str, written: str, rest: str) -> Location:
     return Location(scheme, container + at + host, location.path, location.root)
 
 
-def _parse_tree(scheme: str, written: str, rest: str) -> Location:
-    authority, path = _authority(written, rest)
-    if not path.startswith("/"):
-        raise InvalidLocation(f"a {scheme}: location without an absolute path", location=written + rest)
+def _parse_tree(scheme: str, prefix: str, path: str) -> Location:
+    authority, folder_path = _split_authority(path)
+    if not folder_path.startswith("/"):
+        raise InvalidLocation(f"a {scheme}: location without an absolute path", location=prefix + path)
     host = authority.lower().removesuffix(":8020")
-    root = f"{written}//{authority}" if rest.startswith("//") else written
-    return Location(scheme, host, _resolved(path), root)
+    root = f"{prefix}//{authority}" if path.startswith("//") else prefix
+    return Location(scheme, host, _resolve(folder_path), root)
 
 
-def _parse_memory(scheme: str, written: str, rest: str) -> Location:
-    path = rest.lstrip("/")
-    return Location(scheme, "", path, written + rest[: len(rest) - len(path)])
+def _parse_memory(scheme: str, prefix: str, path: str) -> Location:
+    name = path.lstrip("/")
+    return Location(scheme, "", name, prefix + path[: len(path) - len(name)])
 
 
-def _authority(written: str, rest: str) -> tuple[str, str]:
-    """Splits `//authority/path`; a location without `//` has no authority."""
-    if not rest.startswith("//"):
-        return "", rest
-    authority, slash, path = rest[2:].partition("/")
+def _split_authority(path: str) -> tuple[str, str]:
+    """Split `//authority/path`; a location without `//` has no authority."""
+    if not path.startswith("//"):
+        return "", path
+    authority, slash, path = path[2:].partition("/")
     return authority, slash + path
 
 
@@ -256,4 +251,4 @@ _PARSERS: dict[str, Callable[[str, str, str], Location]] = {
 }
 
 LOCATION_SCHEMES: Final = frozenset({*_CANONICAL, *_CANONICAL.values(), *_PARSERS})
-"""The schemes that are known here, in all spellings; fsspec may know others."""
+"""The supported schemes in all spellings; fsspec may have others."""

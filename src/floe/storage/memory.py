@@ -1,4 +1,4 @@
-"""Files in memory: for tests, the simulator and examples; the promises are those of a real store."""
+"""Files in memory: for tests, the simulator and examples, with the promises of a real store."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
-from floe.errors import FileAlreadyExists, FileTooLarge, FloeError, NoSuchFile, StorageError
+from floe.errors import FloeError, NoSuchFile, StorageError
 from floe.storage.environment import Clock, SystemClock
 from floe.storage.locations import parse
-from floe.storage.protocol import Data, Deletion, FileInfo, FileWriter
-from floe.storage.range_checks import check_range
-
-__all__ = ["MemoryStorage"]
+from floe.storage.protocol import Data, Deletion, FileInfo, FileWriter, check_range, check_size, file_exists_error
 
 
 class MemoryStorage:
-    """Files in a dictionary, by canonical location; any scheme will do, so a test may use the locations it likes.
+    """Files in a dictionary, by canonical location; any scheme works, so a test can use the locations it likes.
 
-    Times come from the clock. Safe to use from several threads.
+    Modification times come from the clock. Safe to use from several threads.
 
     >>> storage = MemoryStorage()
     >>> storage.create("memory:t/v1", b"one")
@@ -30,7 +27,7 @@ class MemoryStorage:
     ['memory:t/v1']
     >>> storage.create("memory:/t/v1", b"other")
     Traceback (most recent call last):
-    floe.errors.FileAlreadyExists: there is a file of that name already (location: memory:/t/v1)
+    floe.errors.FileAlreadyExists: the file already exists (location: memory:/t/v1)
     """
 
     creates_exclusively = True
@@ -44,96 +41,92 @@ class MemoryStorage:
         return f"MemoryStorage({len(self._files)} files)"
 
     def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
-        """The whole file."""
+        """Read a complete file."""
         data, _ = self._file(location)
-        if max_bytes is not None and len(data) > max_bytes:
-            raise FileTooLarge(f"the file has {len(data)} bytes, and {max_bytes} are allowed", location=location)
+        check_size(location, len(data), max_bytes)
         return data
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
-        """A part of the file, shorter where the file ends."""
+        """Read a byte range, shorter at the end of the file."""
         check_range(location, offset, length)
         return self._file(location)[0][offset : offset + length]
 
     def open_read(self, location: str) -> BinaryIO:
-        """The file as it is now."""
+        """Open the current content of a file."""
         return io.BytesIO(self._file(location)[0])
 
     def open_write(self, location: str, *, overwrite: bool = False) -> FileWriter:
-        """A stream into a buffer that `close` publishes."""
+        """Open a stream into a buffer that `close` publishes."""
         _key(location)
         if not overwrite and self.exists(location):
-            raise _taken(location)
+            raise file_exists_error(location)
         return _MemoryWriter(self, location, overwrite)
 
     def write(self, location: str, data: Data, *, overwrite: bool = False) -> None:
-        """A whole file."""
+        """Write a complete file."""
         key, content, now = _key(location), bytes(data), self._clock.now_ms()
         with self._lock:
             if not overwrite and key in self._files:
-                raise _taken(location)
+                raise file_exists_error(location)
             self._files[key] = (content, now)
 
     def create(self, location: str, data: Data) -> None:
-        """A new file; of several creators one wins."""
+        """Create a file; of several creators one wins."""
         self.write(location, data)
 
     def delete_many(self, locations: Iterable[str]) -> Sequence[Deletion]:
-        """Deletes the files."""
-        return [Deletion(location, self._delete(location)) for location in locations]
+        """Delete files."""
+        return [self._delete(location) for location in locations]
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
-        """The files below a folder, as they are when the listing starts."""
+        """List the files below a folder, as of the start of the listing."""
         location = parse(prefix)
         start = str(location).removesuffix(location.path)
         for key, (data, modified_ms) in self._below(prefix):
             yield FileInfo(location.spelled(key.removeprefix(start)), len(data), modified_ms)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """The first names of the longer paths below a folder."""
+        """List the first names of the longer paths below a folder."""
         skip = len(_folder(prefix))
         below = (key[skip:].partition("/") for key, _ in self._below(prefix))
         return iter(sorted({name for name, slash, _ in below if slash}))
 
     def make_folder(self, location: str) -> None:
-        """Does nothing: folders are parts of names."""
+        """Do nothing: folders are parts of names."""
 
     def remove_folder(self, location: str) -> None:
-        """Refuses if there are files below."""
+        """Raise if there are files below the folder."""
         if next(self._below(location), None) is not None:
             raise StorageError("the folder is not empty", location=location)
 
     def stat(self, location: str) -> FileInfo:
-        """The file's size and time."""
+        """Return a file's size and modification time."""
         data, modified_ms = self._file(location)
         return FileInfo(location, len(data), modified_ms)
 
     def exists(self, location: str) -> bool:
-        """Whether there is a file."""
+        """Whether the file exists."""
         return str(parse(location)) in self._files
 
     def _file(self, location: str) -> tuple[bytes, int]:
-        found = self._files.get(str(parse(location)))
-        if found is None or location.endswith("/"):
+        file = self._files.get(str(parse(location)))
+        if file is None or location.endswith("/"):
             raise NoSuchFile("no such file", location=location)
-        return found
+        return file
 
-    def _delete(self, location: str) -> StorageError | None:
+    def _delete(self, location: str) -> Deletion:
         try:
             key = _key(location)
-        except StorageError as error:
-            return error
         except FloeError as error:
-            return StorageError(error.message, location=location)
+            return Deletion.failed(location, error)
         with self._lock:
             self._files.pop(key, None)
-        return None
+        return Deletion(location)
 
     def _below(self, prefix: str) -> Iterator[tuple[str, tuple[bytes, int]]]:
         start = _folder(prefix)
         with self._lock:
-            found = sorted(item for item in self._files.items() if item[0].startswith(start))
-        return iter(found)
+            return iter(sorted(item for item in self._files.items() if item[0].startswith(start)))
 
 
 class _MemoryWriter(FileWriter):
@@ -153,17 +146,13 @@ class _MemoryWriter(FileWriter):
 
 
 def _key(location: str) -> str:
-    """The dictionary's key for a file; what ends in a slash names a folder."""
+    """The key of a file in the dictionary; a location that ends in a slash is a folder."""
     if location.endswith("/"):
         raise NoSuchFile("a folder is not a file", location=location)
     return str(parse(location))
 
 
 def _folder(prefix: str) -> str:
-    """What the keys of all files below a folder start with."""
+    """The prefix of the keys of all files below a folder."""
     location = parse(prefix)
     return str(location).removesuffix(location.path) + location.folder
-
-
-def _taken(location: str) -> FileAlreadyExists:
-    return FileAlreadyExists("there is a file of that name already", location=location)

@@ -1,28 +1,30 @@
 """Object stores (S3, Google Cloud Storage, Azure) through obstore.
 
-- `create` is one conditional request (`If-None-Match: *`, or the store's own form of it), sent once: the library's own
-  repeating is switched off for it, because a repeated request finds the file of the first and takes it for somebody
-  else's. An answer that did not come, or that says the server failed, is `OutcomeUnknown`.
-- Streams are collected in memory (larger ones in a temporary file) and sent when closed, in parallel parts. They get
-  names that nobody else uses; that the name is free is looked up, not part of the request.
-- Keys are sent to the letter. Those with empty names (`a//b`), `.`, `..` or control characters cannot be addressed
-  through the library, and are refused.
-- Messages tell the store's status and error code, never the rest of its answer, which can repeat credentials.
+- `create` is one conditional request (`If-None-Match: *`, or the store's equivalent), sent once: the library's retries
+  are switched off for it, because a retried request finds the object of the first and takes it for somebody else's. A
+  missing answer, or one that says that the server failed, is `OutcomeUnknown`.
+- Streams are collected in memory (larger ones in a temporary file) and uploaded when closed, in parallel parts. Writers
+  use unique names; that the name is free is checked before, not as part of the request.
+- Keys are sent unchanged. Those with empty names (`a//b`), `.`, `..` or control characters cannot be addressed through
+  the library, and are an error.
+- Error messages have the store's status and error code, never the text of its answer, which can repeat credentials.
+
+Options have the names of Iceberg's catalogs (`s3.access-key-id`) or those of obstore (`access_key_id`, `region`,
+`endpoint`, …). Everything else comes from the environment variables that the stores' own tools use. Values are secrets
+unless listed as public. An unknown property of this store is an error (it is usually a misspelt one); properties of
+other stores are ignored, since one set of options may serve several stores.
 """
 
 from __future__ import annotations
 
 import re
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeVar
 
 from floe.errors import (
     AccessDenied,
-    FileAlreadyExists,
-    FileTooLarge,
     FloeError,
     InvalidInput,
     InvalidLocation,
@@ -32,57 +34,189 @@ from floe.errors import (
     StorageUnavailable,
     UnsupportedFeature,
 )
+from floe.plugins import load_library
+from floe.storage.file_objects import SpooledWriter, open_ranges
 from floe.storage.locations import Location, parse
-from floe.storage.object_options import ObjectOptions, parse_options, shown_options
-from floe.storage.optional_libraries import load_library
-from floe.storage.protocol import Data, Deletion, FileInfo, FileWriter
-from floe.storage.range_checks import check_range
-from floe.storage.range_files import open_ranges
-from floe.storage.system_errors import translating
+from floe.storage.protocol import (
+    Data,
+    Deletion,
+    FileInfo,
+    FileWriter,
+    Storage,
+    check_range,
+    check_size,
+    file_exists_error,
+)
+from floe.storage.wrappers import Retrying
 
-__all__ = ["OBJECT_SCHEMES", "ObjectStorage"]
+# options -------------------------------------------------------------------------------------------------------------
+
+_PREFIXES = {"s3": ("s3.", "client."), "gs": ("gcs.",), "abfs": ("adls.",)}
+_ALL_PREFIXES = tuple(prefix for prefixes in _PREFIXES.values() for prefix in prefixes)
+_OBSTORE_NAMES = {
+    "s3": {
+        "s3.endpoint": "endpoint",
+        "s3.region": "region",
+        "client.region": "region",
+        "s3.access-key-id": "access_key_id",
+        "s3.secret-access-key": "secret_access_key",
+        "s3.session-token": "session_token",
+        "s3.role-arn": "role_arn",
+        "s3.role-session-name": "role_session_name",
+        "s3.sse.type": "server_side_encryption",
+    },
+    "gs": {
+        "gcs.service-account-key": "service_account_key",
+        "gcs.no-auth": "skip_signature",
+    },
+    "abfs": {
+        "adls.account-name": "account_name",
+        "adls.account-key": "account_key",
+        "adls.auth.shared-key.account.name": "account_name",
+        "adls.auth.shared-key.account.key": "account_key",
+        "adls.sas-token": "sas_token",
+        "adls.tenant-id": "tenant_id",
+        "adls.client-id": "client_id",
+        "adls.client-secret": "client_secret",
+        "adls.token": "token",
+    },
+}
+_PATH_STYLE = "s3.path-style-access"  # the opposite of obstore's option
+_GOOGLE_TOKEN = "gcs.oauth2.token"  # obstore takes it only from a function
+_SAS_OF_ACCOUNT = "adls.sas-token."  # followed by the account, or its host
+_SPECIAL = {"s3": (_PATH_STYLE,), "gs": (_GOOGLE_TOKEN,), "abfs": ()}
+_CLIENT = frozenset({"allow_http", "timeout", "connect_timeout"})
+_PUBLIC = _CLIENT | {
+    "account_name",
+    "bucket",
+    "conditional_put",
+    "endpoint",
+    "region",
+    "request_payer",
+    "server_side_encryption",
+    "skip_signature",
+    "virtual_hosted_style_request",
+    _PATH_STYLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectOptions:
+    """What a store is opened with: its configuration, that of its HTTP client, and a bearer token."""
+
+    config: Mapping[str, Any] = field(repr=False)
+    client: Mapping[str, Any] = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+def known_properties(scheme: str) -> frozenset[str]:
+    """The Iceberg properties that the store of a scheme supports.
+
+    >>> "s3.region" in known_properties("s3"), "s3.signer.uri" in known_properties("s3")
+    (True, False)
+    """
+    return frozenset(_OBSTORE_NAMES.get(scheme, {})) | frozenset(_SPECIAL.get(scheme, ()))
+
+
+def parse_options(scheme: str, options: Mapping[str, Any], *, account: str | None = None) -> ObjectOptions:
+    """The options in obstore's names; `account` selects one of the SAS tokens of Azure accounts.
+
+    >>> options = parse_options("s3", {"s3.region": "eu-west-1", "s3.endpoint": "http://localhost:9000"})
+    >>> sorted(options.config.items()), dict(options.client)
+    ([('endpoint', 'http://localhost:9000'), ('region', 'eu-west-1')], {'allow_http': True})
+    """
+    relevant = {name: value for name, value in options.items() if _is_option_of(scheme, name)}
+    config: dict[str, Any] = {}
+    for name, value in relevant.items():
+        if name == _PATH_STYLE:
+            config["virtual_hosted_style_request"] = not _as_bool(name, value)
+        elif name.startswith(_SAS_OF_ACCOUNT):
+            if name.removeprefix(_SAS_OF_ACCOUNT).partition(".")[0] == account:
+                config["sas_token"] = value
+        elif name != _GOOGLE_TOKEN:
+            config[_obstore_name(scheme, name)] = value
+    client = {name: config.pop(name) for name in _CLIENT & config.keys()}
+    if str(config.get("endpoint", "")).startswith("http://"):
+        client.setdefault("allow_http", True)
+    return ObjectOptions(config, client, relevant.get(_GOOGLE_TOKEN))
+
+
+def format_options(options: Mapping[str, Any]) -> str:
+    """The options as text, with secrets masked.
+
+    >>> format_options({"s3.region": "eu-west-1", "secret_access_key": "abc"})
+    's3.region=eu-west-1, secret_access_key=***'
+    """
+    short_names = {name: short for names in _OBSTORE_NAMES.values() for name, short in names.items()}
+    return ", ".join(
+        f"{name}={value if short_names.get(name, name) in _PUBLIC else '***'}"
+        for name, value in sorted(options.items())
+    )
+
+
+def _is_option_of(scheme: str, name: str) -> bool:
+    """Whether an option is for this store: names without a prefix are, and properties with the store's prefix."""
+    return not name.startswith(_ALL_PREFIXES) or name.startswith(_PREFIXES.get(scheme, ()))
+
+
+def _obstore_name(scheme: str, name: str) -> str:
+    short = _OBSTORE_NAMES.get(scheme, {}).get(name)
+    if short is None and name.startswith(_ALL_PREFIXES):
+        raise InvalidInput(
+            f"{scheme}:// does not support the property {name}",
+            hint="supported are " + ", ".join(sorted(known_properties(scheme))),
+        )
+    return short or name
+
+
+def _as_bool(name: str, value: Any) -> bool:
+    text = str(value).lower()
+    if text not in ("true", "false"):
+        raise InvalidInput(f"{name} must be true or false, found {text[:20]!r}")
+    return text == "true"
+
+
+# objects -------------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
-OBJECT_SCHEMES = {"s3": "floe[s3]", "gs": "floe[gcs]", "abfs": "floe[azure]"}
-"""The canonical schemes, and what to install for each."""
-
-_BUFFER_BYTES = 32 * 1024 * 1024
+_EXTRAS = {"s3": "floe[s3]", "gs": "floe[gcs]", "abfs": "floe[azure]"}  # what to install, by canonical scheme
 _DELETE_BATCH = 1000
 _LIST_CHUNK = 1000
 _UPLOAD_RETRIES = 5
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([A-Za-z.]{1,64})</Code>")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_BEHIND_THE_END = "StartTooLarge {"  # what the library says before it asks the store
+_RANGE_AFTER_END = "StartTooLarge {"  # the library's own check, before it sends a request
 _NO_BUCKET_CODES = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound"})
-# Only these mean that there is no file (None: answers without a body); servers use 404 for other things too, and
-# taking those for a missing file would report a deletion that did not happen.
+# Only these mean that the object does not exist (None: answers without a body). Servers use 404 for other things too,
+# and taking those for a missing object would report a deletion that did not happen.
 _NO_FILE_CODES = frozenset({None, "NoSuchKey", "BlobNotFound", "PathNotFound", "ResourceNotFound"})
-_DENIED_CODES = frozenset({"ExpiredToken", "InvalidToken", "TokenRefreshRequired"})  # S3 says 400 with these
+_DENIED_CODES = frozenset({"ExpiredToken", "InvalidToken", "TokenRefreshRequired"})  # S3 sends status 400 with these
 
 Connect = Callable[[Location, int], Any]
-"""Opens the store of a location's bucket, with so many repetitions of a failed request."""
+"""Opens the store of a location's bucket, with a number of retries for each request."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bucket:
-    once: Any
-    """Sends each request once."""
-    patient: Any
-    """Repeats requests that may be repeated: for uploads in parts, where one of many fails easily."""
+    """The clients of one bucket."""
+
+    without_retries: Any
+    with_retries: Any
+    """For uploads in parts, where one of many requests fails easily."""
 
 
-def _reopened(scheme: str, options: Mapping[str, Any], connect: Connect | None, lists_in_order: bool) -> ObjectStorage:
-    """A storage in another process: it opens its buckets itself."""
+def _reopen(scheme: str, options: Mapping[str, Any], connect: Connect | None, lists_in_order: bool) -> ObjectStorage:
+    """A storage that was sent to another process opens its buckets there."""
     return ObjectStorage(scheme, options, connect=connect, lists_in_order=lists_in_order)
 
 
 class ObjectStorage:
     """The objects of all buckets of one kind of store, opened with the same options.
 
-    `connect` replaces the opening of buckets (for other stores of the library); `lists_in_order=False` sorts listings
-    of stores that do not.
+    `connect` opens buckets of other stores of the library; `lists_in_order=False` sorts the listings of stores that do
+    not.
     """
 
     def __init__(
@@ -95,39 +229,37 @@ class ObjectStorage:
     ) -> None:
         self.scheme = scheme
         self._options = dict(options or {})
-        self._obstore = load_library("obstore", needed_by=f"{scheme}://", install=OBJECT_SCHEMES.get(scheme, "obstore"))
+        self._obstore = load_library("obstore", needed_by=f"{scheme}://", install=_EXTRAS.get(scheme, "obstore"))
         self._errors = load_library("obstore.exceptions", needed_by=f"{scheme}://", install="obstore")
-        self._given_connect = connect
+        self._custom_connect = connect
         self._connect = connect or self._open_bucket
         self._lists_in_order = lists_in_order
         self._buckets: dict[str, _Bucket] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self.scheme, self._options, self._given_connect, self._lists_in_order)
+        return _reopen, (self.scheme, self._options, self._custom_connect, self._lists_in_order)
 
     def __repr__(self) -> str:
-        return f"ObjectStorage({self.scheme}://; {shown_options(self._options) or 'options of the environment'})"
+        return f"ObjectStorage({self.scheme}://; {format_options(self._options) or 'options from the environment'})"
 
     @property
     def creates_exclusively(self) -> bool:
-        """Unless conditional requests are switched off in the options."""
+        """True unless the options disable conditional requests."""
         return str(self._options.get("conditional_put", "")).lower() != "disabled"
 
     def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
-        """The whole object; its size is known before its bytes are taken."""
+        """Read a complete object; its size is checked before its bytes are transferred."""
 
         def get(store: Any, key: str) -> bytes:
             result = self._obstore.get(store, key)
-            size = result.meta["size"]
-            if max_bytes is not None and size > max_bytes:
-                raise FileTooLarge(f"the file has {size} bytes, and {max_bytes} are allowed", location=location)
+            check_size(location, result.meta["size"], max_bytes)
             return bytes(result.bytes())
 
-        return self._on_file(location, get)
+        return self._call_object(location, get)
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
-        """A part of the object, shorter where it ends."""
+        """Read a byte range, shorter at the end of the object."""
         check_range(location, offset, length)
         if length == 0:
             self.stat(location)
@@ -137,127 +269,126 @@ class ObjectStorage:
             return bytes(self._obstore.get_range(store, key, start=offset, length=length))
 
         try:
-            return self._on_file(location, get_range)
-        except _BehindTheEnd:
+            return self._call_object(location, get_range)
+        except _RangeAfterEnd:
             return b""
 
     def open_read(self, location: str) -> BinaryIO:
-        """The object, read in ranges."""
+        """Open an object that is read in byte ranges."""
         return open_ranges(self, location)
 
     def open_write(self, location: str, *, overwrite: bool = False) -> FileWriter:
-        """A stream that is sent when closed."""
+        """Open a stream that is uploaded when closed."""
         self._parse_file(location)
-        return _SpooledWriter(self, location, overwrite)
+        return SpooledWriter(location, lambda content: self._upload(location, content, overwrite=overwrite))
 
     def write(self, location: str, data: Data, *, overwrite: bool = False) -> None:
-        """A whole object; without `overwrite` by a conditional request, where the store has them."""
+        """Write a complete object; without `overwrite` by a conditional request, where the store has them."""
         if overwrite or not self.creates_exclusively:
             self._upload(location, bytes(data), overwrite=overwrite)
         else:
             self.create(location, data)
 
     def create(self, location: str, data: Data) -> None:
-        """A new object, by one conditional request."""
+        """Create an object by one conditional request."""
         if not self.creates_exclusively:
             raise _not_exclusive(location)
 
         def put(store: Any, key: str) -> None:
             self._obstore.put(store, key, bytes(data), mode="create", use_multipart=False)
 
-        self._on_file(location, put, writing=True)
+        self._call_object(location, put, writing=True)
 
     def delete_many(self, locations: Iterable[str]) -> Sequence[Deletion]:
-        """Deletes in batches where the store can; a batch that fails is taken apart to tell each outcome."""
-        asked = list(locations)
+        """Delete objects in batches where the store can; a failed batch is retried one by one for each outcome."""
+        requested = list(locations)
         outcomes: dict[str, Deletion] = {}
         batches: dict[str, list[str]] = {}
-        for location in dict.fromkeys(asked):
+        for location in dict.fromkeys(requested):
             try:
                 batches.setdefault(self._parse_file(location).authority, []).append(location)
             except FloeError as error:
-                failure = error if isinstance(error, StorageError) else StorageError(error.message, location=location)
-                outcomes[location] = Deletion(location, failure)
+                outcomes[location] = Deletion.failed(location, error)
         for batch in batches.values():
             for start in range(0, len(batch), _DELETE_BATCH):
                 outcomes.update((d.location, d) for d in self._delete_batch(batch[start : start + _DELETE_BATCH]))
-        return [outcomes[location] for location in asked]
+        return [outcomes[location] for location in requested]
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
-        """The objects below a folder, page by page, in the store's order (which is path order)."""
-        found = self._listed(self._parse(prefix))
-        return found if self._lists_in_order else iter(sorted(found, key=lambda info: info.location))
+        """List the objects below a folder, page by page, in the store's order (which is path order)."""
+        objects = self._list_objects(self._parse(prefix))
+        return objects if self._lists_in_order else iter(sorted(objects, key=lambda info: info.location))
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """The common prefixes below a folder."""
+        """List the common prefixes below a folder."""
         location = self._parse(prefix)
-        store, folder = self._bucket(location).once, location.path.removesuffix("/")
-        found = self._guarded(prefix, lambda: self._obstore.list_with_delimiter(store, folder or None))
-        return iter(sorted(name.rstrip("/").rpartition("/")[2] for name in found["common_prefixes"]))
+        store, folder = self._bucket(location).without_retries, location.path.removesuffix("/")
+        listing = self._call(prefix, lambda: self._obstore.list_with_delimiter(store, folder or None))
+        return iter(sorted(name.rstrip("/").rpartition("/")[2] for name in listing["common_prefixes"]))
 
     def make_folder(self, location: str) -> None:
-        """Does nothing: folders are parts of keys."""
+        """Do nothing: folders are parts of keys."""
         self._parse(location)
 
     def remove_folder(self, location: str) -> None:
-        """Refuses if there are objects below."""
-        if next(self._listed(self._parse(location)), None) is not None:
+        """Raise if there are objects below the folder."""
+        if next(self._list_objects(self._parse(location)), None) is not None:
             raise StorageError("the folder is not empty", location=location)
 
     def stat(self, location: str) -> FileInfo:
-        """The object's size and time."""
-        return _info(location, self._on_file(location, self._obstore.head))
+        """Return an object's size and modification time."""
+        return _info(location, self._call_object(location, self._obstore.head))
 
     def exists(self, location: str) -> bool:
-        """Whether there is an object."""
+        """Whether the object exists."""
         try:
             self.stat(location)
         except NoSuchFile:
             return False
         return True
 
-    def _listed(self, location: Location) -> Iterator[FileInfo]:
-        store, folder = self._bucket(location).once, location.folder
+    def _list_objects(self, location: Location) -> Iterator[FileInfo]:
+        store, folder = self._bucket(location).without_retries, location.folder
 
         def start() -> Iterator[Any]:
             return iter(self._obstore.list(store, folder.removesuffix("/") or None, chunk_size=_LIST_CHUNK))
 
-        pages = self._guarded(location.text, start)
-        while page := self._guarded(location.text, lambda: next(pages, None)):
+        pages = self._call(location.text, start)
+        while page := self._call(location.text, lambda: next(pages, None)):
             for meta in page:
                 if meta["path"].startswith(folder):
                     yield _info(location.spelled(meta["path"]), meta)
 
     def _upload(self, location: str, content: Any, *, overwrite: bool) -> None:
-        """Sends an object of any size, in parts if it is large; parts that fail are repeated."""
+        """Upload an object of any size, in parts if it is large; failed parts are retried."""
         if not overwrite and self.exists(location):
-            raise _taken(location)
+            raise file_exists_error(location)
         parsed = self._parse_file(location)
-        store = self._bucket(parsed).patient
-        self._guarded(location, lambda: self._obstore.put(store, parsed.path, content, mode="overwrite"), writing=True)
+        store = self._bucket(parsed).with_retries
+        self._call(location, lambda: self._obstore.put(store, parsed.path, content, mode="overwrite"), writing=True)
 
     def _delete_batch(self, batch: Sequence[str]) -> Sequence[Deletion]:
         locations = [self._parse_file(location) for location in batch]
-        store = self._bucket(locations[0]).once
+        store = self._bucket(locations[0]).without_retries
         try:
-            self._guarded(batch[0], lambda: self._obstore.delete(store, [location.path for location in locations]))
+            self._call(batch[0], lambda: self._obstore.delete(store, [location.path for location in locations]))
         except FloeError:
-            return [Deletion(location, self._delete_one(location)) for location in batch]
+            return [self._delete_one(location) for location in batch]
         return [Deletion(location) for location in batch]
 
-    def _delete_one(self, location: str) -> StorageError | None:
+    def _delete_one(self, location: str) -> Deletion:
         try:
-            self._on_file(location, lambda store, key: self._obstore.delete(store, [key]))
+            self._call_object(location, lambda store, key: self._obstore.delete(store, [key]))
         except NoSuchFile:
-            return None
+            return Deletion(location)
         except FloeError as error:
-            return error if isinstance(error, StorageError) else StorageError(error.message, location=location)
-        return None
+            return Deletion.failed(location, error)
+        return Deletion(location)
 
     def _parse(self, location: str) -> Location:
         parsed = parse(location)
         if parsed.scheme != self.scheme:
-            raise InvalidLocation(f"not a location of {self.scheme}://", location=location)
+            raise InvalidLocation(f"the location is not in {self.scheme}://", location=location)
         return parsed
 
     def _parse_file(self, location: str) -> Location:
@@ -301,35 +432,35 @@ class ObjectStorage:
             names = [name for name in config if name in str(error)]
         except (self._errors.BaseError, ValueError, TypeError):
             names = []
-        # Outside the handler: what the library says can hold what it was given, and must not be printed with ours.
+        # Raised outside the handler: the library's message can contain secret options, and must not be chained to ours.
         raise InvalidInput(
             f"{self.scheme}:// cannot be opened with these options"
-            + (f"; it does not know {', '.join(names)}" if names else ""),
-            options=shown_options(self._options) or "none",
+            + (f"; it has no option {', '.join(names)}" if names else ""),
+            options=format_options(self._options) or "none",
         )
 
-    def _on_file(self, location: str, action: Callable[[Any, str], T], *, writing: bool = False) -> T:
-        """Makes a call of the library for an object, with the store that sends requests once."""
+    def _call_object(self, location: str, action: Callable[[Any, str], T], *, writing: bool = False) -> T:
+        """Call the library for an object, with the client that does not retry."""
         parsed = self._parse_file(location)
-        store = self._bucket(parsed).once
-        return self._guarded(location, lambda: action(store, parsed.path), writing=writing)
+        store = self._bucket(parsed).without_retries
+        return self._call(location, lambda: action(store, parsed.path), writing=writing)
 
-    def _guarded(self, location: str, action: Callable[[], T], *, writing: bool = False) -> T:
-        """Makes a call of the library, and tells its errors in our words only."""
+    def _call(self, location: str, action: Callable[[], T], *, writing: bool = False) -> T:
+        """Call the library, and translate its errors without its text."""
         try:
             return action()
         except (self._errors.BaseError, OSError, ValueError, NotImplementedError) as error:
-            failure = self._translated(error, location, writing)
+            failure = self._translate(error, location, writing)
         raise failure  # outside the handler, so that the library's text is not chained to it
 
-    def _translated(self, error: Exception, location: str, writing: bool) -> FloeError:
-        text = _said_by_the_store(str(error), parse(location).path)
-        status = int(found[1]) if (found := _STATUS.search(text)) else None
-        code = found[1] if (found := _CODE.search(text)) else None
+    def _translate(self, error: Exception, location: str, writing: bool) -> FloeError:
+        text = _store_message(str(error), parse(location).path)
+        status = int(match[1]) if (match := _STATUS.search(text)) else None
+        code = match[1] if (match := _CODE.search(text)) else None
         kinds = self._errors
         answer = f"the store answered {status or 'with an error'}{f' ({code})' if code else ''}"
         if isinstance(error, kinds.AlreadyExistsError):
-            return _taken(location)
+            return file_exists_error(location)
         if isinstance(error, NotImplementedError | kinds.NotSupportedError):
             return _not_exclusive(location)
         missing = isinstance(error, FileNotFoundError) or status == 404
@@ -340,8 +471,8 @@ class ObjectStorage:
         denied = isinstance(error, kinds.PermissionDeniedError | kinds.UnauthenticatedError)
         if denied or status in (401, 403) or code in _DENIED_CODES:
             return AccessDenied(answer, hint="check the credentials and their rights", location=location)
-        if status == 416 or _BEHIND_THE_END in text:
-            return _BehindTheEnd("the file ends before that", location=location)
+        if status == 416 or _RANGE_AFTER_END in text:
+            return _RangeAfterEnd("the range starts after the end of the file", location=location)
         if isinstance(error, ValueError | kinds.InvalidPathError):
             return InvalidLocation("a key that cannot be used with this store", location=location)
         if status == 429 or (not writing and _is_transient(status)):
@@ -355,46 +486,23 @@ class ObjectStorage:
         )
 
 
-class _BehindTheEnd(StorageError):
-    """A range that starts where the file has ended."""
+class _RangeAfterEnd(StorageError):
+    """A range that starts after the end of the file."""
 
 
-class _SpooledWriter(FileWriter):
-    """Collects the bytes and sends them when closed."""
-
-    def __init__(self, storage: ObjectStorage, location: str, overwrite: bool) -> None:
-        self._buffer = tempfile.SpooledTemporaryFile(max_size=_BUFFER_BYTES)  # noqa: SIM115
-        self._storage, self._overwrite = storage, overwrite
-        super().__init__(location)
-
-    def _append(self, data: Data) -> None:
-        with translating(self.location):
-            self._buffer.write(data)
-
-    def _publish(self) -> None:
-        try:
-            self._buffer.seek(0)
-            self._storage._upload(self.location, self._buffer, overwrite=self._overwrite)
-        finally:
-            self._discard()
-
-    def _discard(self) -> None:
-        self._buffer.close()
-
-
-def _said_by_the_store(text: str, path: str) -> str:
-    """An error's text without the file's name, if that was chosen to look like a store's answer."""
-    looks_like_one = _STATUS.search(path) or _CODE.search(path) or _BEHIND_THE_END in path
-    return text.replace(path, "") if looks_like_one else text
+def _store_message(text: str, path: str) -> str:
+    """An error's text without the object's name, if that was chosen to look like an answer of the store."""
+    looks_like_answer = _STATUS.search(path) or _CODE.search(path) or _RANGE_AFTER_END in path
+    return text.replace(path, "") if looks_like_answer else text
 
 
 def _is_transient(status: int | None) -> bool:
-    """Whether the store may answer otherwise next time, or gave no answer; after a write nobody knows the outcome."""
+    """Whether a later request may succeed, or there was no answer; after a write the outcome is unknown."""
     return status is None or status >= 500 or status in (408, 425, 429)
 
 
 def _credentials(options: ObjectOptions) -> dict[str, Any]:
-    """The library takes a bearer token of Google's only from a function."""
+    """The bearer token, which obstore takes only from a function."""
     if options.token is None:
         return {}
     credential = {"token": options.token, "expires_at": None}
@@ -405,13 +513,14 @@ def _info(location: str, meta: Mapping[str, Any]) -> FileInfo:
     return FileInfo(location, int(meta["size"]), int(meta["last_modified"].timestamp() * 1000))
 
 
-def _taken(location: str) -> FileAlreadyExists:
-    return FileAlreadyExists("there is a file of that name already", location=location)
-
-
 def _not_exclusive(location: str) -> UnsupportedFeature:
     return UnsupportedFeature(
-        "this store cannot create a file only if there is none, so nothing can be committed by creating files",
+        "this store cannot create files exclusively, so tables cannot be committed by creating files",
         hint="enable conditional writes (If-None-Match), or use a catalog in a database",
         location=location,
     )
+
+
+def open_object_storage(scheme: str, options: Mapping[str, Any]) -> Storage:
+    """Open an object store, with retries around it (the opener in `floe.storage.schemes`)."""
+    return Retrying(ObjectStorage(scheme, options))

@@ -1,4 +1,4 @@
-"""What was changed from one snapshot of a table to another: every change, or only what was appended."""
+"""The changelog of a table between two snapshots: every change, or only the rows that were appended."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from datetime import date, datetime
 
 import pyarrow as pa
 
-from floe.arrow.reading.changes import CHANGE_COLUMNS, read_changes, with_change_columns
-from floe.arrow.reading.streaming import OnProgress, read_plan
-from floe.commit.operations.file_change import as_filter
+from floe.arrow.reading.changelog import CHANGE_COLUMNS, read_changes, with_change_columns
+from floe.arrow.reading.streams import OnProgress, read_plan
 from floe.commit.pointer import TableState
 from floe.errors import InvalidInput
 from floe.plan.changelog import ChangelogPlan, plan_changelog
-from floe.plan.incremental import plan_appends
-from floe.plan.ranges import snapshots_in_range
+from floe.plan.scan import plan_appends
 from floe.plan.scan_plan import ScanPlan
+from floe.plan.snapshot_selection import snapshots_in_range
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import Expression
 from floe.spec.metadata.snapshots import Snapshot, check_snapshot_id
@@ -24,20 +23,19 @@ from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.partition_spec import unified_partition_type
 from floe.spec.schemas.column_projection import select
 from floe.spec.schemas.schema import Schema
+from floe.sql.filters import as_filter
 from floe.storage.protocol import Storage
-from floe.table.cards import Card, snapshot_line
-from floe.table.lost_files import explaining_lost_files
-from floe.table.moments import Moment, moment_of
-from floe.table.row_source import RowSource, column_lines
-
-__all__ = ["AppendedRows", "ChangeScan"]
+from floe.table.display import Card, snapshot_line
+from floe.table.hints import explain_missing_files
+from floe.table.human_values import Timestamp, timestamp_millis
+from floe.table.scan import RowSource, column_lines
 
 
 class ChangeScan(RowSource):
-    """The changes after one snapshot up to and with another: made by `Table.changes`.
+    """The changes after one snapshot up to and including another, made by `Table.changes`.
 
-    As rows they have the table's columns, and behind them `_change_type` (INSERT, DELETE, UPDATE_BEFORE, UPDATE_AFTER),
-    `_change_ordinal` (the place of the snapshot, from 0) and `_commit_snapshot_id`.
+    Rows have the table's columns, then `_change_type` (INSERT, DELETE, UPDATE_BEFORE, UPDATE_AFTER), `_change_ordinal`
+    (the index of the snapshot in the range, from 0) and `_commit_snapshot_id`.
 
     >>> import floe
     >>> lake = floe.connect("memory:")
@@ -55,8 +53,8 @@ class ChangeScan(RowSource):
         table: str,
         storage: Storage,
         *,
-        since: int | Moment | None = None,
-        until: int | Moment | None = None,
+        since: int | Timestamp | None = None,
+        until: int | Timestamp | None = None,
         branch: str | None = None,
         columns: str | Sequence[str] | None = None,
         where: Expression | str | None = None,
@@ -70,13 +68,15 @@ class ChangeScan(RowSource):
         self._until = _snapshot_id(self._metadata, until)
         self._branch = branch
         self._where = as_filter(where)
-        if self._where is not None:  # so that a wrong one is told at once
+        if self._where is not None:  # bound here, so that an invalid filter fails at once
             bind(self._where, self._metadata.schema, case_sensitive=case_sensitive)
         self._case_sensitive = case_sensitive
         self._carry_over = carry_over
-        self._columns = self._selected(columns)
         self._keys = self._identifiers(updates, identifiers)
-        self.schema: Schema = with_change_columns(self._columns)
+        self.row_schema: Schema = self._selected(columns)
+        """The columns of the table that are read."""
+
+        self.schema: Schema = with_change_columns(self.row_schema)
         self.snapshots: tuple[Snapshot, ...] = snapshots_in_range(
             self._metadata, after=self._after, until=self._until, branch=branch
         )
@@ -87,30 +87,30 @@ class ChangeScan(RowSource):
             return self._metadata.schema
         names = [columns] if isinstance(columns, str) else list(columns)
         partitions = unified_partition_type(self._metadata.partition_specs, self._metadata.schemas)
-        chosen = select(self._metadata.schema, names, case_sensitive=self._case_sensitive, partition_type=partitions)
-        # the columns that tell of the change are always there, behind the others
-        return Schema(tuple(field for field in chosen.fields if field not in CHANGE_COLUMNS), chosen.schema_id)
+        selected = select(self._metadata.schema, names, case_sensitive=self._case_sensitive, partition_type=partitions)
+        # the change columns are always added, after the others
+        return Schema(tuple(field for field in selected.fields if field not in CHANGE_COLUMNS), selected.schema_id)
 
     def _identifiers(self, updates: bool, names: str | Sequence[str] | None) -> tuple[int, ...]:
-        """The ids of the columns that identify a row, if updates are wanted."""
+        """The field ids of the columns that identify a row; none unless updates are asked for."""
         schema = self._metadata.schema
         if not updates:
             if names is not None:
-                raise InvalidInput("identifiers tell rows of updates apart", hint="pass updates=True with them")
+                raise InvalidInput("identifiers need updates=True", hint="pass updates=True with them")
             return ()
         if names is None:
             if not schema.identifier_field_ids:
                 raise InvalidInput(
-                    "the table has no identifier columns, by which rows of an update are found",
-                    hint="name them with identifiers=[…], or set them in the table's schema",
+                    "the table has no identifier columns, which updates are matched by",
+                    hint="pass identifiers=[…], or set them in the table's schema",
                     table=self._table,
                 )
             return schema.identifier_field_ids
-        chosen = [names] if isinstance(names, str) else names
-        return tuple(schema.field(name, case_sensitive=self._case_sensitive).id for name in chosen)
+        columns = [names] if isinstance(names, str) else names
+        return tuple(schema.field(name, case_sensitive=self._case_sensitive).id for name in columns)
 
     def plan(self) -> ChangelogPlan:
-        """Every change, snapshot by snapshot: files added, files removed, rows deleted; rewrites change nothing."""
+        """Every change, snapshot by snapshot: files added, files removed, rows deleted; rewrites are no changes."""
         return plan_changelog(
             self._metadata,
             self._storage,
@@ -122,7 +122,7 @@ class ChangeScan(RowSource):
         )
 
     def appends(self) -> ScanPlan:
-        """Only what appends added, whatever became of it later."""
+        """The files that appends added, even if their rows were changed later."""
         return plan_appends(
             self._metadata,
             self._storage,
@@ -135,15 +135,16 @@ class ChangeScan(RowSource):
 
     def appended(self) -> AppendedRows:
         """The rows of `appends`."""
-        return AppendedRows(self)
+        card = replace(self._card(), kind="appended rows")
+        return AppendedRows(self, self._state, self._table, self._storage, card)
 
     def _read(
         self, *, batch_size: int, workers: int | None, progress: OnProgress | None, ordered: bool
     ) -> Iterator[pa.RecordBatch]:
-        with explaining_lost_files(self._state, self._table):
+        with explain_missing_files(self._state, self._table):
             yield from read_changes(
                 self.plan(),
-                self._columns,
+                self.row_schema,
                 self._storage,
                 keys=self._keys,
                 carry_over=self._carry_over,
@@ -153,7 +154,7 @@ class ChangeScan(RowSource):
             )
 
     def _card(self) -> Card:
-        rows: list[tuple[str, str | Sequence[str]]] = [("columns", column_lines(self._columns))]
+        rows: list[tuple[str, str | Sequence[str]]] = [("columns", column_lines(self.row_schema))]
         if self._where is not None:
             rows.append(("where", str(self._where)))
         rows.append(("snapshots", [snapshot_line(snapshot) for snapshot in self.snapshots] or "none"))
@@ -165,7 +166,7 @@ class ChangeScan(RowSource):
 
 
 class AppendedRows(RowSource):
-    """The rows that the appends of a range of snapshots added, whatever became of them: `changes.appended()`.
+    """The rows that appends added in a range of snapshots, even if they were changed later: `changes.appended()`.
 
     >>> import floe
     >>> lake = floe.connect("memory:")
@@ -174,9 +175,10 @@ class AppendedRows(RowSource):
     0
     """
 
-    def __init__(self, changes: ChangeScan) -> None:
-        self._changes = changes
-        self.schema = changes._columns
+    def __init__(self, changes: ChangeScan, state: TableState, table: str, storage: Storage, card: Card) -> None:
+        self._changes, self._state, self._table, self._storage = changes, state, table, storage
+        self._shown = card
+        self.schema = changes.row_schema
 
     def plan(self) -> ScanPlan:
         """The files that were appended."""
@@ -185,12 +187,11 @@ class AppendedRows(RowSource):
     def _read(
         self, *, batch_size: int, workers: int | None, progress: OnProgress | None, ordered: bool
     ) -> Iterator[pa.RecordBatch]:
-        changes = self._changes
-        with explaining_lost_files(changes._state, changes._table):
+        with explain_missing_files(self._state, self._table):
             yield from read_plan(
                 self.plan(),
                 self.schema,
-                changes._storage,
+                self._storage,
                 batch_size=batch_size,
                 workers=workers,
                 progress=progress,
@@ -198,18 +199,18 @@ class AppendedRows(RowSource):
             )
 
     def _card(self) -> Card:
-        return replace(self._changes._card(), kind="appended rows")
+        return self._shown
 
     def __repr__(self) -> str:
         return f"<appended rows of {self._changes!r}>"
 
 
-def _snapshot_id(metadata: TableMetadata, end: int | Moment | None) -> int | None:
-    """The snapshot that an end of a range means: by its id, a branch or tag, or what was current at a moment."""
+def _snapshot_id(metadata: TableMetadata, end: int | Timestamp | None) -> int | None:
+    """The snapshot at an end of a range, given by its id, a branch or tag, or a timestamp."""
     if isinstance(end, str) and end in metadata.refs:
         return metadata.refs[end].snapshot_id
     if isinstance(end, str | datetime | date):
-        return metadata.snapshot_as_of(moment_of(end, metadata)).snapshot_id
+        return metadata.snapshot_as_of(timestamp_millis(end, metadata)).snapshot_id
     if end is not None:
         check_snapshot_id(end)
     return end

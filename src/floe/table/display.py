@@ -1,6 +1,6 @@
-"""What `repr` and notebooks show: a card that tells a person what they hold, as text and as HTML.
+"""Cards: what `repr` and notebooks show of tables, views, scans and lakes, as text and as HTML.
 
-A card is made of what is in memory already: showing a table reads no file.
+A card is made from metadata in memory: showing a table reads no file.
 
 >>> card = Card("db.orders", "table, format version 2", (("rows", "1,234"), ("columns", ["id long", "name string"])))
 >>> print(card.text())
@@ -18,20 +18,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from floe.spec.metadata.refs import MAIN_BRANCH
-from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.metadata.summaries import TOTAL_DATA_FILES, TOTAL_DELETE_FILES, TOTAL_FILES_SIZE, TOTAL_RECORDS
+from floe.catalog.settings import hide_password, is_secret_name
+from floe.spec.metadata.snapshots import (
+    MAIN_BRANCH,
+    TOTAL_DATA_FILES,
+    TOTAL_DELETE_FILES,
+    TOTAL_FILES_SIZE,
+    TOTAL_RECORDS,
+    Snapshot,
+)
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field
+from floe.spec.values.civil_time import millis_to_text
 from floe.spec.views.view_metadata import SqlRepresentation, ViewMetadata
-from floe.table.amounts import many, size_text
-from floe.table.column_text import name_text, type_text
-from floe.table.moments import millis_text
-from floe.table.secrets import hide_password, is_secret_name
-from floe.table.terms import partition_terms, sort_terms
-
-__all__ = ["Card", "snapshot_line", "table_card", "view_card"]
+from floe.sql.printing import name_text, partition_terms, sort_terms, type_text
+from floe.table.human_values import many, size_text
 
 _MAX_LINES = 40
 _MAX_WIDTH = 160
@@ -39,7 +41,7 @@ _MAX_WIDTH = 160
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A title, what kind of thing it is, and rows of a label and one or more lines."""
+    """A title, a kind, and rows of a label and one or more lines."""
 
     title: str
     kind: str
@@ -51,14 +53,14 @@ class Card:
         lines = (f"  {label:<{width}}  {line}".rstrip() for label, line in self.lines())
         return "\n".join([f"{_plain(self.title)} ({self.kind})", *lines])
 
-    def lines(self, *, all_of_them: bool = False) -> Iterator[tuple[str, str]]:
-        """The lines of the card as label and text; long ones and long lists are cut unless all is asked for."""
+    def lines(self, *, full: bool = False) -> Iterator[tuple[str, str]]:
+        """The lines of the card as label and text; long lines and long lists are cut unless `full`."""
         for label, value in self.rows:
-            for n, line in enumerate(_listed(value) if all_of_them else _lines(value)):
+            for n, line in enumerate(_listed(value) if full else _lines(value)):
                 yield "" if n else label, _plain(line)
 
     def html(self) -> str:
-        """The card for a notebook; everything that comes from a table is escaped."""
+        """The card for a notebook; all text is escaped."""
         cells = "".join(
             f'<tr><th style="text-align:left;vertical-align:top">{escape(label)}</th>'
             f'<td style="text-align:left">{"<br>".join(escape(_plain(line)) for line in _lines(value))}</td></tr>'
@@ -68,7 +70,7 @@ class Card:
 
 
 def table_card(name: str, metadata: TableMetadata, *, branch: str = MAIN_BRANCH) -> Card:
-    """The card of a table, as one of its branches sees it."""
+    """The card of a table, with the snapshot of a branch."""
     schema = metadata.schema
     rows: list[tuple[str, str | Sequence[str]]] = [("location", metadata.location), ("columns", _columns(schema))]
     if schema.identifier_names:
@@ -80,8 +82,8 @@ def table_card(name: str, metadata: TableMetadata, *, branch: str = MAIN_BRANCH)
     ref = metadata.refs.get(branch)
     snapshot = None if ref is None else metadata.snapshots_by_id.get(ref.snapshot_id)
     rows.append(("snapshot", "none yet" if snapshot is None else snapshot_line(snapshot)))
-    if snapshot is not None and (holds := _holdings(snapshot.summary or {})):
-        rows.append(("holds", holds))
+    if snapshot is not None and (contents := _contents(snapshot.summary or {})):
+        rows.append(("holds", contents))
     rows.extend(_refs(metadata))
     if metadata.properties:
         rows.append(("properties", [f"{key} = {_property(key, value)}" for key, value in metadata.properties.items()]))
@@ -103,12 +105,13 @@ def view_card(name: str, metadata: ViewMetadata) -> Card:
 
 
 def snapshot_line(snapshot: Snapshot) -> str:
-    """A snapshot in one line: its id, what it did, when.
+    """A snapshot in one line: its id, operation and timestamp.
 
     >>> snapshot_line(Snapshot(snapshot_id=7, timestamp_ms=1715940000000, summary={"operation": "append"}))
     '7, append at 2024-05-17 10:00:00 UTC'
     """
-    return f"{snapshot.snapshot_id}, {snapshot.operation or 'made'} at {millis_text(snapshot.timestamp_ms)}"
+    operation = snapshot.operation or "unknown operation"
+    return f"{snapshot.snapshot_id}, {operation} at {millis_to_text(snapshot.timestamp_ms)}"
 
 
 def _columns(schema: Schema) -> list[str]:
@@ -121,8 +124,8 @@ def _column(field: Field, width: int) -> str:
     return f"{text}  -- {field.doc}" if field.doc else text
 
 
-def _holdings(summary: Mapping[str, str]) -> str:
-    """What a snapshot holds, as far as its summary says."""
+def _contents(summary: Mapping[str, str]) -> str:
+    """The totals of a snapshot, as far as its summary has them."""
 
     def count(key: str) -> int | None:
         text = summary.get(key, "")
@@ -163,5 +166,5 @@ def _lines(value: str | Sequence[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """The text without what would move a terminal's cursor or break a line."""
+    """The text without control characters, which would move the cursor of a terminal."""
     return "".join(c if c.isprintable() else "�" for c in text)

@@ -1,30 +1,31 @@
-"""What other libraries call things, for who comes from them: errors that say what to type here.
+"""Hints in errors: what Floe calls a method or argument of another library, and what to do about a missing file.
 
 >>> import floe
 >>> lake = floe.connect("memory:")
 >>> lake.load_table("db.orders")
 Traceback (most recent call last):
-AttributeError: a Lake has no 'load_table'; what PyIceberg calls so is lake.table("db.orders")
+AttributeError: a Lake has no attribute 'load_table'; the equivalent of PyIceberg's is lake.table("db.orders")
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
-from floe.errors import InvalidInput
-
-__all__ = ["LAKE_NAMES", "SCAN_ARGUMENTS", "SCAN_NAMES", "TABLE_NAMES", "knowing_other_names", "no_such_name"]
+from floe.commit.pointer import TableState
+from floe.errors import InvalidInput, NoSuchFile, PathNotAllowed
+from floe.storage.locations import is_below
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 
-_COMPACTION: Final = "not there yet; t.rewrite_manifests() rewrites manifests alone"
+_COMPACTION: Final = "not supported yet; t.rewrite_manifests() rewrites manifests only"
 _DUCKDB: Final = "to_arrow(), which DuckDB queries by its name: duckdb.sql('SELECT * FROM rows')"
-_ORPHANS: Final = "not there yet; t.expire(older_than='7d').apply() expires snapshots and deletes their files"
+_ORPHANS: Final = "not supported yet; t.expire(older_than='7d').apply() expires snapshots and deletes their files"
 
 LAKE_NAMES: Final[Mapping[str, tuple[str, str]]] = {
     "load_table": ("PyIceberg", 'lake.table("db.orders")'),
@@ -39,8 +40,10 @@ LAKE_NAMES: Final[Mapping[str, tuple[str, str]]] = {
     "sql": ("a Spark session", 'floe.spark(lake="./warehouse").sql("SELECT …")'),
 }
 TABLE_NAMES: Final[Mapping[str, tuple[str, str]]] = {
-    "update_schema": ("PyIceberg", 't.evolve().add_column("note", "string").commit()'),
-    "manage_snapshots": ("PyIceberg", 't.create_tag("v1"), t.create_branch("audit") and others of the table itself'),
+    "manage_snapshots": (
+        "PyIceberg",
+        't.create_tag("v1"), t.create_branch("audit") and the other methods of the table',
+    ),
     "maintenance": ("PyIceberg", "t.expire(older_than='7d').apply()"),
     "expire_snapshots": ("Iceberg", "t.expire(older_than='7d').apply()"),
     "to_arrow": ("delta-rs", "t.scan().to_arrow()"),
@@ -94,34 +97,86 @@ SCAN_ARGUMENTS: Final[Mapping[str, str]] = {
     "tag": 'ref="v1"',
     "timestamp": 'as_of="2024-05-17"',
     "limit": "no argument: scan(…).limit(10)",
-    "options": "none: nothing is to be set",
+    "options": "not needed: scans have no options",
 }
 
 
-def no_such_name(owner: object, name: str, names: Mapping[str, tuple[str, str]]) -> NoReturn:
-    """Raise what Python raises for a name that is not there, and tell the one that is meant."""
-    article = type(owner).__name__
+def raise_no_attribute(owner: object, name: str, names: Mapping[str, tuple[str, str]]) -> NoReturn:
+    """Raise `AttributeError` for an unknown attribute, with the equivalent or a similar one that exists."""
+    kind = type(owner).__name__
     if name in names and not name.startswith("_"):
-        library, here = names[name]
-        raise AttributeError(f"a {article} has no {name!r}; what {library} calls so is {here}", name=name, obj=owner)
-    near = [] if name.startswith("_") else get_close_matches(name, [n for n in dir(type(owner)) if n[0] != "_"], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise AttributeError(f"a {article} has no {name!r}{hint}", name=name, obj=owner)
+        library, equivalent = names[name]
+        raise AttributeError(
+            f"a {kind} has no attribute {name!r}; the equivalent of {library}'s is {equivalent}", name=name, obj=owner
+        )
+    public = [] if name.startswith("_") else [known for known in dir(type(owner)) if known[0] != "_"]
+    similar = get_close_matches(name, public, n=1)
+    hint = f"; did you mean {similar[0]!r}?" if similar else ""
+    raise AttributeError(f"a {kind} has no attribute {name!r}{hint}", name=name, obj=owner)
 
 
-def knowing_other_names(
+def suggest_arguments(
     names: Mapping[str, str],
 ) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
-    """For a method whose arguments others call otherwise: an error that says how they are called here."""
+    """A decorator for a method whose arguments have other names in other libraries: the error says the name here."""
 
-    def knowing(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    def decorate(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
         @wraps(method)
-        def call(self: S, /, *positional: P.args, **given: P.kwargs) -> R:
-            if not names.keys().isdisjoint(given):
-                wrong: Any = next(name for name in given if name in names)
-                raise InvalidInput(f"{method.__name__}() has no argument {wrong!r}", hint=f"here it is {names[wrong]}")
-            return method(self, *positional, **given)
+        def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            if not names.keys().isdisjoint(kwargs):
+                unknown: Any = next(name for name in kwargs if name in names)
+                raise InvalidInput(
+                    f"{method.__name__}() has no argument {unknown!r}", hint=f"here it is {names[unknown]}"
+                )
+            return method(self, *args, **kwargs)
 
         return call
 
-    return knowing
+    return decorate
+
+
+# missing files ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def explain_missing_files(state: TableState, table: str) -> Iterator[None]:
+    """Add the table's name, and the likely cause, to errors of missing files inside: moved, expired or dropped.
+
+    >>> from floe.commit.pointer import TableState
+    >>> import floe
+    >>> lake = floe.connect("memory:")
+    >>> lake.create_namespace("db")
+    >>> moved = TableState(lake.create_table("db.t", "id bigint").metadata, "/new/t/metadata/v1.metadata.json")
+    >>> with explain_missing_files(moved, "db.t"):
+    ...     raise NoSuchFile("no such file")
+    Traceback (most recent call last):
+    floe.errors.NoSuchFile: no such file (table: db.t); the table was moved: open it with
+    prefixes={'memory:warehouse/db/t': '/new/t'}
+    """
+    try:
+        yield
+    except NoSuchFile as error:
+        error.hint = error.hint or _missing_file_hint(state)
+        error.with_context(table=table)
+        raise
+    except PathNotAllowed as error:
+        location = str(error.context.get("location", ""))
+        if error.hint and (moved := _moved_hint(state)) and is_below(location, state.metadata.location):
+            error.hint = f"{moved}; {error.hint}"
+        error.with_context(table=table)
+        raise
+
+
+def _missing_file_hint(state: TableState) -> str:
+    return _moved_hint(state) or (
+        "the snapshot may have expired, or the table may have been dropped, since it was loaded: refresh() it"
+    )
+
+
+def _moved_hint(state: TableState) -> str | None:
+    """The hint for a table whose metadata file is not below the location that the metadata records."""
+    folder, separator, _ = state.location.rpartition("/metadata/")
+    recorded = state.metadata.location
+    if not separator or is_below(state.location, recorded):
+        return None
+    return f"the table was moved: open it with prefixes={{{recorded!r}: {folder!r}}}"

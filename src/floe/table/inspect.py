@@ -1,4 +1,4 @@
-"""A table's metadata as Arrow tables: snapshots, files, partitions, … with the names and columns that SQL has."""
+"""The metadata tables of a table as Arrow tables: snapshots, files, partitions, … with the columns that SQL has."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from floe.commit.operations.file_change import as_filter
 from floe.commit.pointer import TableState
 from floe.plan.metadata_tables.tables import NAMES, metadata_table
-from floe.plan.snapshots import choose_snapshot
+from floe.plan.snapshot_selection import choose_snapshot
 from floe.spec.expressions.nodes import Expression
+from floe.sql.filters import as_filter
 from floe.storage.protocol import Storage
-from floe.table.lost_files import explaining_lost_files
-from floe.table.moments import Moment, to_millis
-
-__all__ = ["Inspect"]
+from floe.table.hints import explain_missing_files
+from floe.table.human_values import Timestamp, to_millis
 
 
 class Inspect:
-    """The metadata tables of a table, at the state that it was loaded in.
+    """The metadata tables of a table, for the state in which it was loaded.
 
-    Each takes `where`, a filter as text or expression, and `columns`; those that show files as of a snapshot also take
-    one of `snapshot` (an id), `ref` (a branch or tag) and `as_of` (a moment).
+    Each takes `where`, a filter as text or expression, and `columns`; those that show the files of a snapshot also take
+    one of `snapshot` (an id), `ref` (a branch or tag) and `as_of` (a timestamp).
 
     >>> import floe
     >>> lake = floe.connect("memory:")
@@ -48,21 +46,21 @@ class Inspect:
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         ref: str | None = None,
-        as_of: Moment | None = None,
+        as_of: Timestamp | None = None,
     ) -> pa.Table:
         """The metadata table of that name, such as `"all_files"`."""
         metadata = self._state.metadata
-        chosen = None
+        selected = None
         if snapshot is not None or ref is not None or as_of is not None:
             as_of_ms = None if as_of is None else to_millis(as_of)
-            chosen = choose_snapshot(metadata, snapshot=snapshot, ref=ref, as_of_ms=as_of_ms)
-        with explaining_lost_files(self._state, self._table):
+            selected = choose_snapshot(metadata, snapshot=snapshot, ref=ref, as_of_ms=as_of_ms)
+        with explain_missing_files(self._state, self._table):
             return metadata_table(
                 name,
                 metadata,
                 self._state.location,
                 self._storage,
-                snapshot=chosen,
+                snapshot=selected,
                 where=as_filter(where),
                 columns=columns,
             )
@@ -70,7 +68,7 @@ class Inspect:
     # of the whole table ------------------------------------------------------------------------------------------
 
     def snapshots(self, *, where: Expression | str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """All snapshots, with what each did."""
+        """All snapshots, with their operations and summaries."""
         return self.table("snapshots", where=where, columns=columns)
 
     def history(self, *, where: Expression | str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
@@ -84,7 +82,7 @@ class Inspect:
     def metadata_log_entries(
         self, *, where: Expression | str | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """The metadata files, this one and those before."""
+        """The metadata files: the current one and those before it."""
         return self.table("metadata_log_entries", where=where, columns=columns)
 
     def all_manifests(self, *, where: Expression | str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
@@ -120,7 +118,7 @@ class Inspect:
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         ref: str | None = None,
-        as_of: Moment | None = None,
+        as_of: Timestamp | None = None,
     ) -> pa.Table:
         """The manifests of a snapshot."""
         return self.table("manifests", where=where, columns=columns, snapshot=snapshot, ref=ref, as_of=as_of)
@@ -132,7 +130,7 @@ class Inspect:
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         ref: str | None = None,
-        as_of: Moment | None = None,
+        as_of: Timestamp | None = None,
     ) -> pa.Table:
         """The manifest entries of a snapshot, those of removed files too."""
         return self.table("entries", where=where, columns=columns, snapshot=snapshot, ref=ref, as_of=as_of)
@@ -144,7 +142,7 @@ class Inspect:
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         ref: str | None = None,
-        as_of: Moment | None = None,
+        as_of: Timestamp | None = None,
     ) -> pa.Table:
         """The data and delete files of a snapshot."""
         return self.table("files", where=where, columns=columns, snapshot=snapshot, ref=ref, as_of=as_of)
@@ -156,7 +154,7 @@ class Inspect:
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         ref: str | None = None,
-        as_of: Moment | None = None,
+        as_of: Timestamp | None = None,
     ) -> pa.Table:
         """The data files of a snapshot."""
         return self.table("data_files", where=where, columns=columns, snapshot=snapshot, ref=ref, as_of=as_of)
@@ -168,7 +166,7 @@ class Inspect:
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         ref: str | None = None,
-        as_of: Moment | None = None,
+        as_of: Timestamp | None = None,
     ) -> pa.Table:
         """The delete files and deletion vectors of a snapshot."""
         return self.table("delete_files", where=where, columns=columns, snapshot=snapshot, ref=ref, as_of=as_of)
@@ -180,7 +178,7 @@ class Inspect:
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         ref: str | None = None,
-        as_of: Moment | None = None,
+        as_of: Timestamp | None = None,
     ) -> pa.Table:
         """The partitions of a snapshot, with counts of files and rows."""
         return self.table("partitions", where=where, columns=columns, snapshot=snapshot, ref=ref, as_of=as_of)
@@ -192,7 +190,7 @@ class Inspect:
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         ref: str | None = None,
-        as_of: Moment | None = None,
+        as_of: Timestamp | None = None,
     ) -> pa.Table:
         """The positions that a snapshot's position deletes and deletion vectors remove."""
         return self.table("position_deletes", where=where, columns=columns, snapshot=snapshot, ref=ref, as_of=as_of)

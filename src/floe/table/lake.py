@@ -1,7 +1,28 @@
-"""A catalog as a user holds it: namespaces, tables and views by name."""
+"""A catalog as a user holds it (`Lake`), and how one is opened: `floe.connect`, and `floe.open` for a single table.
+
+| `connect` to | catalog |
+|---|---|
+| `"./warehouse"`, `"/data/wh"`, `"s3://bucket/wh"` | the file system: a folder in Hadoop's layout, no server |
+| `"sqlite:///lake.db"`, `"postgresql://me@host/db"` | a SQL database, with `warehouse=` for the files |
+| `"memory:"` | memory, gone when the program ends |
+| `"prod"` | a name from `floe.toml` or the environment (`floe.catalog.settings`), or an existing folder |
+
+A table can be created together with its first rows in one commit:
+
+>>> import floe
+>>> lake = floe.connect("memory:")
+>>> lake.create_namespace("db")
+>>> with lake.create_table_transaction("db.t", "id bigint not null") as tx:
+...     tx.set_properties({"owner": "me"})
+...     lake.table_exists("db.t")
+False
+>>> tx.table.properties["owner"]
+'me'
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -9,17 +30,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import pyarrow as pa
 
-from floe.arrow.incoming import reader_of
-from floe.catalog.identifiers import (
-    Identifier,
-    Namespace,
-    format_identifier,
-    parse_identifier,
-    parse_namespace,
-)
+from floe.arrow.input_data import reader_of
+from floe.catalog.identifiers import Identifier, Namespace, format_identifier, parse_identifier, parse_namespace
 from floe.catalog.protocol import Capability, Catalog
+from floe.catalog.registry import open_catalog, open_pointer
+from floe.catalog.settings import hide_password, is_secret_name
+from floe.commit.change import Change
 from floe.commit.loop import commit
 from floe.commit.operations.create import CreateOrReplaceTable, CreateTable, ReplaceTable, TableDefinition
+from floe.commit.pointer import Pointer, TableState
+from floe.commit.roots import allow_changed
 from floe.errors import (
     FloeError,
     InvalidInput,
@@ -31,37 +51,65 @@ from floe.errors import (
     UnsupportedFeature,
     ViewAlreadyExists,
 )
-from floe.spec.metadata.apply import DEFAULT_FORMAT_VERSION
-from floe.spec.metadata.properties import FORMAT_VERSION
+from floe.spec.metadata.metadata_builder import DEFAULT_FORMAT_VERSION, apply
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION
-from floe.spec.metadata.upgrade import check_format_version
-from floe.spec.partitioning.building import build_spec
+from floe.spec.metadata.update_handlers import check_format_version
 from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.partitioning.terms import build_spec
+from floe.spec.properties import FORMAT_VERSION
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import SortOrder, build_order
+from floe.spec.sort_order import SortOrder, build_order
 from floe.storage.environment import Environment
 from floe.storage.locations import parse
-from floe.table.cards import Card
-from floe.table.create_transaction import CreateTransaction
+from floe.table.display import Card
 from floe.table.evolution import as_schema
-from floe.table.lake_transaction import LakeTransaction
-from floe.table.other_names import LAKE_NAMES, no_such_name
-from floe.table.secrets import hide_password, is_secret_name
+from floe.table.hints import LAKE_NAMES, raise_no_attribute
 from floe.table.table import Table
-from floe.table.view import View, check_can_be_placed, new_view, view_version
+from floe.table.transaction import LakeTransaction, PendingTarget, Transaction
+from floe.table.view import View, check_custom_location, new_view, view_version
 
-__all__ = ["Lake", "Name"]
+
+class CreateTransaction(Transaction):
+    """A transaction that creates or replaces a table; what is written before its end is part of the same commit."""
+
+    def __init__(
+        self, pointer: Pointer, state: TableState | None, creation: CreateTable | CreateOrReplaceTable
+    ) -> None:
+        if state is not None and not isinstance(creation, ReplaceTable):
+            raise TableAlreadyExists(
+                "a table of that name exists already", hint="choose another name, or replace it", table=pointer.name
+            )
+        if state is None:
+            metadata = apply(None, creation.creation(), now_ms=pointer.environment.clock.now_ms())
+        else:
+            metadata = state.metadata
+        super().__init__(PendingTarget(pointer, metadata, creation, exists=state is not None), self._create)
+        self._uuid = None if state is None else state.metadata.table_uuid
+        self._table: Table | None = None
+        allow_changed(pointer.storage, None if state is None else state.metadata, self.metadata)
+
+    @property
+    def table(self) -> Table:
+        """The table, after the commit."""
+        if self._table is None:
+            raise InvalidInput("the table does not exist before the transaction ends", table=self.name)
+        return self._table
+
+    def _create(self, changes: list[Change]) -> None:
+        pointer = self.commit_target.pointer
+        self._table = Table(pointer, commit(pointer, changes, table_uuid=self._uuid))
+
 
 Name: TypeAlias = str | Sequence[str]
-"""A name with dots, with parts in back-quotes where they have dots themselves; or the parts."""
+"""A dotted name, with backquotes around parts that have dots themselves; or the parts."""
 
 _MAX_SHOWN = 20
 
 
 class Lake:
-    """A catalog: `floe.connect("./warehouse")`.
+    """A catalog with its namespaces, tables and views: `floe.connect("./warehouse")`.
 
-    It can be used from several threads, and in a `with` block that closes it.
+    It can be used from several threads, and in a `with` block, which closes it.
 
     >>> import floe
     >>> with floe.connect("memory:") as lake:
@@ -77,7 +125,7 @@ class Lake:
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog behind it."""
+        """The catalog itself."""
         return self._catalog
 
     @property
@@ -87,23 +135,23 @@ class Lake:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this catalog can beyond what all can."""
+        """The optional capabilities of the catalog."""
         return self._catalog.capabilities
 
     # namespaces --------------------------------------------------------------------------------------------------
 
     def namespaces(self, parent: Name = "") -> list[str]:
-        """The outermost namespaces, or those directly below another one."""
-        return [format_identifier(found) for found in self._catalog.namespaces(parse_namespace(parent))]
+        """The top-level namespaces, or those directly below another one."""
+        return [format_identifier(namespace) for namespace in self._catalog.namespaces(parse_namespace(parent))]
 
     def namespace_exists(self, name: Name) -> bool:
-        """Whether there is such a namespace."""
+        """Whether a namespace exists."""
         return self._catalog.namespace_exists(parse_namespace(name))
 
     def create_namespace(
         self, name: Name, properties: Mapping[str, str] | None = None, *, if_not_exists: bool = False
     ) -> None:
-        """Make a namespace, and those above it that are missing."""
+        """Create a namespace, and its parents if they are missing."""
         try:
             self._catalog.create_namespace(parse_namespace(name), properties)
         except NamespaceAlreadyExists:
@@ -113,7 +161,7 @@ class Lake:
     def drop_namespace(
         self, name: Name, *, cascade: bool = False, purge: bool = False, if_exists: bool = False
     ) -> None:
-        """Remove a namespace: an empty one, or with `cascade` everything in it (with `purge` the files too)."""
+        """Drop a namespace: an empty one, or with `cascade` everything in it (with `purge` the files too)."""
         namespace = parse_namespace(name)
         try:
             if cascade:
@@ -148,20 +196,20 @@ class Lake:
     def tables(self, namespace: Name | None = None) -> list[str]:
         """The tables directly in a namespace; without one, all tables of the catalog."""
         if namespace is not None:
-            return [format_identifier(found) for found in self._catalog.tables(parse_namespace(namespace))]
-        return [format_identifier(found) for each in self._all_namespaces() for found in self._catalog.tables(each)]
+            return [format_identifier(table) for table in self._catalog.tables(parse_namespace(namespace))]
+        return [format_identifier(table) for each in self._all_namespaces() for table in self._catalog.tables(each)]
 
     def table_exists(self, name: Name) -> bool:
-        """Whether there is such a table (a view is not one)."""
+        """Whether a table exists; a view is not a table."""
         return self._catalog.table_exists(parse_identifier(name))
 
     def table(self, name: Name) -> Table:
-        """The table of that name."""
+        """The table of a name; `NoSuchTable` if it does not exist."""
         identifier = parse_identifier(name)
         try:
             return Table.load(self._catalog.pointer(identifier))
         except NoSuchTable as error:
-            error.hint = error.hint or self._advice(identifier)
+            error.hint = error.hint or self._missing_table_hint(identifier)
             raise
 
     def create_table(
@@ -177,13 +225,13 @@ class Lake:
         location: str | None = None,
         if_not_exists: bool = False,
     ) -> Table:
-        """Make a table.
+        """Create a table.
 
-        The columns are text (`"id bigint not null, ts timestamptz"`, see `floe.table.ddl`), a schema, or those of an
-        Arrow table or frame; partitioning and order are terms such as `"day(ts)"` and `"ts desc"`. The format version
-        is 2 unless told otherwise. With `if_not_exists`, a table that is there is given as it is.
+        The columns are text (`"id bigint not null, ts timestamptz"`, see `floe.sql.columns`), a schema, or those of an
+        Arrow table or data frame. Partition fields and sort order are terms such as `"day(ts)"` and `"ts desc"`. The
+        default format version is 2. With `if_not_exists`, an existing table is returned as it is.
 
-        With `data` the table comes with these rows, in one commit; then no columns need be told.
+        With `data` the table is created with these rows, in one commit; then `schema` can be left out.
         """
         if data is not None:
             if if_not_exists and self.table_exists(name):
@@ -202,7 +250,7 @@ class Lake:
                 return self.table(identifier)
             raise
         except NoSuchNamespace as error:
-            error.hint = error.hint or f"make it first: create_namespace({format_identifier(identifier[:-1])!r})"
+            error.hint = error.hint or f"create it first: create_namespace({format_identifier(identifier[:-1])!r})"
             raise
 
     def create_or_replace_table(
@@ -217,9 +265,9 @@ class Lake:
         properties: Mapping[str, Any] | None = None,
         location: str | None = None,
     ) -> Table:
-        """Make a table, or put another in the place of the one that is there, whose history is kept.
+        """Create a table, or replace the existing one, whose history is kept.
 
-        It is empty, or comes with the rows of `data`.
+        The table is empty, or has the rows of `data`.
         """
         if data is not None:
             options = {"partition_by": partition_by, "sort_by": sort_by, "properties": properties, "location": location}
@@ -246,7 +294,7 @@ class Lake:
         properties: Mapping[str, Any] | None = None,
         location: str | None = None,
     ) -> Table:
-        """Put an empty table in the place of one that is there; columns of the same names keep their ids."""
+        """Replace an existing table by an empty one; history and the ids of columns with the same names are kept."""
         identifier = parse_identifier(name)
         table = self.table(identifier)
         definition = _definition(schema, partition_by, sort_by, format_version, properties)
@@ -270,65 +318,66 @@ class Lake:
         location: str | None = None,
         or_replace: bool = False,
     ) -> CreateTransaction:
-        """Make a table with something in it: what is written in the `with` block comes with the table, in one commit.
+        """Create a table with content: what is written in the `with` block is part of the same commit.
 
-        With `or_replace`, a table that is there is replaced by it, and its history is kept.
+        With `or_replace`, an existing table is replaced, and its history is kept.
         """
         identifier = parse_identifier(name)
         definition = _definition(schema, partition_by, sort_by, format_version, properties)
         pointer = self._catalog.pointer(identifier)
         state = pointer.load()
         if state is None and not self._catalog.namespace_exists(identifier[:-1]):
-            # asked before rows are written, which make folders
+            # checked here because writing rows creates folders, which the file-system catalog takes for a namespace
             raise NoSuchNamespace(
-                "there is no such namespace",
-                hint="make it first, with create_namespace",
+                "no such namespace",
+                hint="create it first, with create_namespace",
                 namespace=format_identifier(identifier[:-1]),
             )
-        place = self._location(identifier, location)
+        new_location = self._location(identifier, location)
         if or_replace:
-            given = None if location is None else place
-            new_place = self._catalog.default_location(identifier)
-            replacing = CreateOrReplaceTable(
-                definition, new_location=new_place, table_uuid=self._new_uuid(), location=given
+            replacement = CreateOrReplaceTable(
+                definition,
+                new_location=self._catalog.default_location(identifier),
+                table_uuid=self._new_uuid(),
+                location=None if location is None else new_location,
             )
-            return CreateTransaction(pointer, state, replacing)
+            return CreateTransaction(pointer, state, replacement)
         _check_version(definition)
-        return CreateTransaction(pointer, state, CreateTable(definition, place, self._new_uuid()))
+        return CreateTransaction(pointer, state, CreateTable(definition, new_location, self._new_uuid()))
 
     def _create_with(self, data: Any, name: Name, schema: Any, **options: Any) -> Table:
-        """A new table that comes with rows."""
+        """Create a table with rows."""
         reader = reader_of(data, None if schema is None else as_schema(schema))
         with self.create_table_transaction(name, reader if schema is None else schema, **options) as transaction:
             transaction.append(reader)
         return transaction.table
 
     def rename_table(self, name: Name, new_name: Name) -> Table:
-        """Give a table another name, perhaps in another namespace; its files stay where they are."""
+        """Rename a table, or move it to another namespace; its files stay where they are."""
         target = parse_identifier(new_name)
         self._catalog.rename_table(parse_identifier(name), target)
-        with _told_after("The table was renamed; only loading it failed."):
+        with _noting("The table was renamed; only loading it failed."):
             return self.table(target)
 
     def drop_table(self, name: Name, *, purge: bool = False, if_exists: bool = False) -> None:
-        """Remove a table; with `purge` its files too, otherwise they stay."""
+        """Drop a table; with `purge` its files are deleted too."""
         identifier = parse_identifier(name)
         try:
             self._catalog.drop_table(identifier, purge=purge)
         except NoSuchTable as error:
             if not if_exists:
-                error.hint = error.hint or self._advice(identifier)
+                error.hint = error.hint or self._missing_table_hint(identifier)
                 raise
 
     def purge_table(self, name: Name, *, if_exists: bool = False) -> None:
-        """Remove a table and delete its files."""
+        """Drop a table and delete its files."""
         self.drop_table(name, purge=True, if_exists=if_exists)
 
     def register_table(self, name: Name, metadata_location: str) -> Table:
-        """Make a table of a metadata file that is there."""
+        """Add an existing table to the catalog, by the location of its metadata file."""
         identifier = parse_identifier(name)
         self._catalog.register_table(identifier, parse(metadata_location).text)
-        with _told_after("The table was registered; only loading it failed."):
+        with _noting("The table was registered; only loading it failed."):
             return self.table(identifier)
 
     def transaction(self) -> LakeTransaction:
@@ -336,7 +385,7 @@ class Lake:
         if self._catalog.shared is None:
             raise UnsupportedFeature(
                 "this catalog cannot commit to several tables at once",
-                hint="use a transaction of each table, or a catalog that can, such as a SQL database",
+                hint="use one transaction for each table, or a catalog that can, such as a SQL database",
                 catalog=self.name,
             )
         return LakeTransaction(self._catalog)
@@ -346,15 +395,15 @@ class Lake:
     def views(self, namespace: Name | None = None) -> list[str]:
         """The views directly in a namespace; without one, all views of the catalog."""
         if namespace is not None:
-            return [format_identifier(found) for found in self._catalog.views(parse_namespace(namespace))]
-        return [format_identifier(found) for each in self._all_namespaces() for found in self._catalog.views(each)]
+            return [format_identifier(view) for view in self._catalog.views(parse_namespace(namespace))]
+        return [format_identifier(view) for each in self._all_namespaces() for view in self._catalog.views(each)]
 
     def view_exists(self, name: Name) -> bool:
-        """Whether there is such a view."""
+        """Whether a view exists."""
         return self._catalog.view_exists(parse_identifier(name))
 
     def view(self, name: Name) -> View:
-        """The view of that name."""
+        """The view of a name; `NoSuchView` if it does not exist."""
         identifier = parse_identifier(name)
         return View(self._catalog, identifier, self._catalog.load_view(identifier), self._environment)
 
@@ -371,12 +420,12 @@ class Lake:
         location: str | None = None,
         replace: bool = False,
     ) -> View:
-        """Make a view: a query in a dialect, or several queries by dialect, and the columns that it has.
+        """Create a view: a query in a dialect, or several queries by dialect, and its columns.
 
-        With `replace`, a view that is there gets a new version, and keeps the properties that are not given. Bare
-        names in the query are looked for in `default_namespace`, by default the view's own, and names without a
-        catalog in `default_catalog`, by default the view's own too. Metadata files are written to `location` where
-        the catalog keeps locations.
+        With `replace`, an existing view gets a new version, and keeps the properties that are not named. Unqualified
+        names in the query are resolved in `default_namespace`, by default that of the view, and names without a catalog
+        in `default_catalog`, by default that of the view. Metadata files are written to `location`, if the catalog
+        stores locations.
         """
         identifier = parse_identifier(name)
         namespace = identifier[:-1] if default_namespace is None else parse_namespace(default_namespace)
@@ -405,7 +454,7 @@ class Lake:
         return View(self._catalog, identifier, metadata, self._environment)
 
     def drop_view(self, name: Name, *, if_exists: bool = False) -> None:
-        """Remove a view."""
+        """Drop a view."""
         try:
             self._catalog.drop_view(parse_identifier(name))
         except NoSuchView:
@@ -413,16 +462,16 @@ class Lake:
                 raise
 
     def rename_view(self, name: Name, new_name: Name) -> View:
-        """Give a view another name."""
+        """Rename a view."""
         target = parse_identifier(new_name)
         self._catalog.rename_view(parse_identifier(name), target)
-        with _told_after("The view was renamed; only loading it failed."):
+        with _noting("The view was renamed; only loading it failed."):
             return self.view(target)
 
-    # small things ------------------------------------------------------------------------------------------------
+    # closing and display ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Give back connections; the lake cannot be used afterwards."""
+        """Close connections; the lake cannot be used afterwards."""
         self._catalog.close()
 
     def __enter__(self) -> Self:
@@ -433,10 +482,10 @@ class Lake:
     ) -> None:
         self.close()
 
-    if not TYPE_CHECKING:  # who checks types is told of every name that is not there
+    if not TYPE_CHECKING:  # type checkers report unknown attributes themselves
 
         def __getattr__(self, name: str) -> NoReturn:
-            no_such_name(self, name, LAKE_NAMES)
+            raise_no_attribute(self, name, LAKE_NAMES)
 
     def __getitem__(self, name: Name) -> Table:
         return self.table(name)
@@ -470,29 +519,29 @@ class Lake:
     def _new_uuid(self) -> str:
         return str(self._environment.ids.uuid())
 
-    def _location(self, identifier: Identifier, given: str | None) -> str:
-        if given is not None:
-            check_can_be_placed(self._catalog, identifier)
-        return self._catalog.default_location(identifier) if given is None else parse(given).text
+    def _location(self, identifier: Identifier, location: str | None) -> str:
+        if location is not None:
+            check_custom_location(self._catalog, identifier)
+        return self._catalog.default_location(identifier) if location is None else parse(location).text
 
-    def _advice(self, identifier: Identifier) -> str:
+    def _missing_table_hint(self, identifier: Identifier) -> str:
         namespace = identifier[:-1]
         if not self._catalog.namespace_exists(namespace):
-            found = ", ".join(self.namespaces()[:_MAX_SHOWN]) or "none"
-            return f"there is no namespace {format_identifier(namespace)}; there are {found}"
+            namespaces = ", ".join(self.namespaces()[:_MAX_SHOWN]) or "none"
+            return f"there is no namespace {format_identifier(namespace)}; the catalog has {namespaces}"
         if Capability.VIEWS in self.capabilities and self._catalog.view_exists(identifier):
             return "it is a view: use view()"
-        found = ", ".join(self.tables(namespace)[:_MAX_SHOWN]) or "none"
-        return f"the namespace has {found}"
+        tables = ", ".join(self.tables(namespace)[:_MAX_SHOWN]) or "no tables"
+        return f"the namespace has {tables}"
 
 
 @contextmanager
-def _told_after(done: str) -> Iterator[None]:
-    """Errors of what comes after a change say that the change was made."""
+def _noting(note: str) -> Iterator[None]:
+    """Add a note to errors inside: the change before them was made."""
     try:
         yield
     except FloeError as error:
-        error.add_note(done)
+        error.add_note(note)
         raise
 
 
@@ -504,11 +553,11 @@ def _definition(
     properties: Mapping[str, Any] | None,
 ) -> TableDefinition:
     if schema is None:
-        raise InvalidInput("a table needs columns", hint="give text such as 'id bigint, note string', or a schema")
+        raise InvalidInput("a table needs columns", hint="pass text such as 'id bigint, note string', or a schema")
     if properties is not None and not isinstance(properties, Mapping):
-        raise InvalidInput(f"properties are a mapping from text to text, found {properties!r:.80}")
-    asked = format_version or (properties or {}).get(FORMAT_VERSION) or DEFAULT_FORMAT_VERSION
-    columns = as_schema(schema, format_version=int(asked) if str(asked).isdigit() else DEFAULT_FORMAT_VERSION)
+        raise InvalidInput(f"properties must be a mapping from text to text, found {properties!r:.80}")
+    version = format_version or (properties or {}).get(FORMAT_VERSION.name) or DEFAULT_FORMAT_VERSION
+    columns = as_schema(schema, format_version=int(version) if str(version).isdigit() else DEFAULT_FORMAT_VERSION)
     if not isinstance(partition_by, PartitionSpec):
         partition_by = build_spec(columns, _terms("partition_by", partition_by))
     if not isinstance(sort_by, SortOrder):
@@ -522,15 +571,47 @@ def _definition(
     return TableDefinition(columns, partition_by, sort_by, texts, format_version)
 
 
-def _terms(option: str, given: str | Iterable[str]) -> Iterable[str]:
-    if not isinstance(given, Iterable):
-        raise InvalidInput(f"{option} is a term such as 'ts', or a list of them, found {given!r:.80}")
-    return [given] if isinstance(given, str) else given
+def _terms(argument: str, terms: str | Iterable[str]) -> Iterable[str]:
+    if not isinstance(terms, Iterable):
+        raise InvalidInput(f"{argument} must be a term such as 'ts', or a list of terms, found {terms!r:.80}")
+    return [terms] if isinstance(terms, str) else terms
 
 
 def _check_version(definition: TableDefinition) -> None:
-    """Columns that the format version does not have are told as what they are, not as an update that fails."""
-    asked = definition.format_version or definition.properties.get(FORMAT_VERSION) or DEFAULT_FORMAT_VERSION
-    for version in range(1, LATEST_FORMAT_VERSION + 1):  # others are refused by those who make the table
-        if str(asked) == str(version):
+    """Raise if the format version does not have a type of the columns, before the commit finds out."""
+    requested = definition.format_version or definition.properties.get(FORMAT_VERSION.name) or DEFAULT_FORMAT_VERSION
+    for version in range(1, LATEST_FORMAT_VERSION + 1):  # other versions are refused by the commit
+        if str(requested) == str(version):
             definition.schema.check_for_table(version)
+
+
+# opening -------------------------------------------------------------------------------------------------------------
+
+
+def connect(uri: str | os.PathLike[str] | None = None, **options: Any) -> Lake:
+    """The lake at a path or URI, or of a name in the settings; without either, the default one of the settings.
+
+    Options are those of the catalog (`name`, `warehouse`, `user`, `password`, …), those of its storage
+    (`floe.catalog.registry`), and `environment` for tests. Names with dots and dashes can be given as
+    `**{"s3.region": "eu-west-1"}`. Nothing is read before the lake is used.
+
+    >>> connect("memory:", name="scratch").name
+    'scratch'
+    >>> connect("mysql://host/db")
+    Traceback (most recent call last):
+    floe.errors.InvalidSettings: there is no catalog for mysql: (uri: mysql://host/db); ...
+    """
+    return Lake(*open_catalog(uri, options))
+
+
+def open(path: str | os.PathLike[str], **options: Any) -> Table:
+    """The table in a folder, or of one metadata file; no catalog is needed.
+
+    A folder in Hadoop's layout can be read and written. A metadata file shows one state of a table, and is only read.
+    Options are those of the storage (`floe.catalog.registry`): `prefixes` opens tables that were moved or copied.
+
+    >>> open("memory:nothing/here")
+    Traceback (most recent call last):
+    floe.errors.NoSuchTable: ...
+    """
+    return Table.load(open_pointer(path, options))

@@ -1,41 +1,181 @@
-"""A read of a table: which columns and rows, as of when, and what it takes to get them."""
+"""A read of a table: which columns, rows and snapshot, and the forms in which the rows can be had.
+
+`RowSource` has what scans and changelogs have in common: Arrow batches and tables, pandas, Polars, dictionaries. Each
+call reads the files again. A source has `__arrow_c_stream__`, so DuckDB, Polars, pandas, pyarrow and others take it as
+it is: `duckdb.sql("select count(*) from scan")`, `polars.DataFrame(scan)`, `pyarrow.table(scan)`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pyarrow as pa
 
-from floe.arrow.reading.changes import CHANGE_COLUMNS
-from floe.arrow.reading.counting import count_plan
-from floe.arrow.reading.streaming import OnProgress, read_plan
-from floe.commit.operations.file_change import as_filter
+from floe.arrow.reading.changelog import CHANGE_COLUMNS
+from floe.arrow.reading.streams import BatchStream, OnProgress, count_plan, read_plan
 from floe.commit.pointer import TableState
 from floe.errors import InvalidInput, NoSuchColumn
+from floe.formats.arrow_types import arrow_schema
+from floe.formats.model import DEFAULT_BATCH_SIZE
+from floe.formats.rows import Row, batch_to_rows
 from floe.plan.scan import plan_scan
 from floe.plan.scan_plan import ScanPlan
-from floe.plan.snapshots import choose_snapshot, schema_for
+from floe.plan.snapshot_selection import choose_snapshot, schema_for
+from floe.plugins import load_library
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.partitioning.partition_spec import unified_partition_type
 from floe.spec.schemas.column_projection import select
 from floe.spec.schemas.schema import Schema
+from floe.sql.filters import as_filter
+from floe.sql.printing import name_text, type_text
 from floe.storage.protocol import Storage
-from floe.table.cards import Card, snapshot_line
-from floe.table.lost_files import explaining_lost_files
-from floe.table.other_names import SCAN_NAMES, no_such_name
-from floe.table.row_source import RowSource, column_lines
+from floe.table.display import Card, snapshot_line
+from floe.table.hints import SCAN_NAMES, explain_missing_files, raise_no_attribute
 
-__all__ = ["Scan"]
+
+class RowSource(ABC):
+    """Something that rows can be read from, in many forms."""
+
+    schema: Schema
+    """The columns that are read."""
+
+    _limit: int | None = None
+
+    @abstractmethod
+    def _read(
+        self, *, batch_size: int, workers: int | None, progress: OnProgress | None, ordered: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows as Arrow batches."""
+
+    @abstractmethod
+    def _card(self) -> Card:
+        """What notebooks show."""
+
+    # how many rows -----------------------------------------------------------------------------------------------
+
+    def limit(self, rows: int) -> Self:
+        """The same source with at most so many rows; reading stops when there are enough.
+
+        >>> import floe
+        >>> lake = floe.connect("memory:")
+        >>> lake.create_namespace("db")
+        >>> lake.create_table("db.t", "id bigint").scan().limit(10).to_arrow().num_rows
+        0
+        """
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+            raise InvalidInput(f"limit must be a number of rows, 0 or more; found {rows!r:.80}")
+        limited = copy(self)
+        limited._limit = rows if self._limit is None else min(rows, self._limit)
+        return limited
+
+    def head(self, rows: int = 10) -> pa.Table:
+        """The first rows, as an Arrow table."""
+        return self.limit(rows).to_arrow()
+
+    # Arrow -----------------------------------------------------------------------------------------------------------
+
+    def to_batches(
+        self,
+        *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        workers: int | None = None,
+        progress: OnProgress | None = None,
+        ordered: bool = True,
+    ) -> BatchStream:
+        """The rows as a stream of Arrow record batches, in bounded memory; close it to stop early.
+
+        A batch has at most `batch_size` rows; `workers` threads read. `progress` is called with a `Progress`, in the
+        thread that takes the batches. With `ordered=False` batches come as soon as they are read.
+        """
+        for name, number in (("batch_size", batch_size), ("workers", 1 if workers is None else workers)):
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise InvalidInput(f"{name} must be a whole number, 1 or more; found {number!r:.80}")
+        return BatchStream(
+            arrow_schema(self.schema),
+            self._stream(batch_size=batch_size, workers=workers, progress=progress, ordered=ordered),
+        )
+
+    def _stream(
+        self, *, batch_size: int, workers: int | None, progress: OnProgress | None, ordered: bool
+    ) -> Iterator[pa.RecordBatch]:
+        if self._limit is None:
+            return self._read(batch_size=batch_size, workers=workers, progress=progress, ordered=ordered)
+        if workers is None and self._limit <= DEFAULT_BATCH_SIZE:
+            workers = 1  # the first file most likely has enough rows: others would be read in vain
+        batches = self._read(batch_size=batch_size, workers=workers, progress=progress, ordered=ordered)
+        return _first_rows(batches, self._limit)
+
+    def to_arrow(self, *, workers: int | None = None, progress: OnProgress | None = None) -> pa.Table:
+        """All rows as one Arrow table."""
+        return self.to_batches(workers=workers, progress=progress).read_all()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The rows for libraries that support Arrow's C stream interface."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> Any:
+        """The columns for libraries that support Arrow's C data interface."""
+        return arrow_schema(self.schema).__arrow_c_schema__()
+
+    # other forms -------------------------------------------------------------------------------------------------
+
+    def to_pandas(self, **options: Any) -> Any:
+        """All rows as a pandas DataFrame; options are those of `pyarrow.Table.to_pandas`."""
+        load_library("pandas", needed_by="to_pandas", install="pandas")
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """All rows as a Polars DataFrame."""
+        polars = load_library("polars", needed_by="to_polars", install="polars")
+        return polars.from_arrow(self.to_arrow())
+
+    def to_rows(self) -> Iterator[Row]:
+        """The rows as dictionaries, one by one; `floe.spec.values` describes the form of values.
+
+        >>> import floe
+        >>> lake = floe.connect("memory:")
+        >>> lake.create_namespace("db")
+        >>> list(lake.create_table("db.t", "id bigint").scan().to_rows())
+        []
+        """
+        with self.to_batches() as batches:
+            for batch in batches:
+                yield from batch_to_rows(self.schema, batch)
+
+    def _repr_html_(self) -> str:
+        return self._card().html()
+
+
+def column_lines(schema: Schema) -> list[str]:
+    """The columns for display, one line each.
+
+    >>> from floe.spec.types import LONG, Field
+    >>> column_lines(Schema((Field(1, "id", LONG),)))
+    ['id  long']
+    """
+    return [f"{name_text(field.name)}  {type_text(field.type)}" for field in schema.fields] or ["none"]
+
+
+def _first_rows(batches: Iterator[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
+    try:
+        while count > 0 and (batch := next(batches, None)) is not None:
+            yield batch.slice(0, count)
+            count -= batch.num_rows
+    finally:
+        if hasattr(batches, "close"):
+            batches.close()
 
 
 class Scan(RowSource):
-    """Rows to be read: made by `Table.scan`, which says how to choose them.
+    """A read of a table, made by `Table.scan`.
 
-    A scan always gives the same rows, whatever is committed meanwhile, until its snapshot expires.
+    A scan always returns the same rows, whatever is committed meanwhile, until its snapshot expires.
 
     >>> import floe
     >>> lake = floe.connect("memory:")
@@ -68,46 +208,48 @@ class Scan(RowSource):
         """The snapshot that is read; None while the table has none."""
 
         self.table_schema: Schema = schema_for(metadata, snapshot=snapshot, ref=ref, as_of_ms=as_of_ms)
-        """All columns that there are to read."""
+        """All columns of the table as the snapshot is read."""
 
         where = as_filter(where)
         self.where: Expression = TRUE if where is None else where
         """The filter."""
 
-        bind(self.where, self.table_schema, case_sensitive=case_sensitive)  # so that a wrong one is told at once
+        bind(
+            self.where, self.table_schema, case_sensitive=case_sensitive
+        )  # here, so that an invalid filter fails at once
         self.schema: Schema = self.table_schema if columns is None else self._selected(columns)
         """The columns that are read."""
 
     def _selected(self, columns: str | Sequence[str]) -> Schema:
         if not isinstance(columns, Iterable):
-            raise InvalidInput(f"columns are a list of names, found {columns!r:.80}")
+            raise InvalidInput(f"columns must be a list of names, found {columns!r:.80}")
         names = [columns] if isinstance(columns, str) else list(columns)
         for name in names:
             if not isinstance(name, str):
-                raise InvalidInput(f"the name of a column is text, found {name!r:.80}")
+                raise InvalidInput(f"the name of a column must be text, found {name!r:.80}")
         partitions = unified_partition_type(self._metadata.partition_specs, self._metadata.schemas)
-        chosen = select(self.table_schema, names, case_sensitive=self._case_sensitive, partition_type=partitions)
-        of_changes = [field.name for field in chosen.fields if field in CHANGE_COLUMNS]
-        if of_changes:
+        selected = select(self.table_schema, names, case_sensitive=self._case_sensitive, partition_type=partitions)
+        change_columns = [field.name for field in selected.fields if field in CHANGE_COLUMNS]
+        if change_columns:
             raise NoSuchColumn(
-                f"a scan has no column {of_changes[0]!r}: it tells of a change",
+                f"a scan has no column {change_columns[0]!r}: only changelogs have it",
                 hint="read `table.changes()`",
                 table=self._table,
             )
-        return chosen
+        return selected
 
-    if not TYPE_CHECKING:  # who checks types is told of every name that is not there
+    if not TYPE_CHECKING:  # type checkers report unknown attributes themselves
 
         def __getattr__(self, name: str) -> NoReturn:
-            no_such_name(self, name, SCAN_NAMES)
+            raise_no_attribute(self, name, SCAN_NAMES)
 
     def plan(self) -> ScanPlan:
-        """The files to be read, with the deletes to apply and what is left of the filter for each; planned once."""
+        """The files to be read, each with its deletes and its residual filter; planned once."""
         return self._plan
 
     @cached_property
     def _plan(self) -> ScanPlan:
-        with explaining_lost_files(self._state, self._table):
+        with explain_missing_files(self._state, self._table):
             return plan_scan(
                 self._metadata,
                 self._storage,
@@ -125,7 +267,7 @@ class Scan(RowSource):
     def _read(
         self, *, batch_size: int, workers: int | None, progress: OnProgress | None, ordered: bool
     ) -> Iterator[pa.RecordBatch]:
-        with explaining_lost_files(self._state, self._table):
+        with explain_missing_files(self._state, self._table):
             yield from read_plan(
                 self.plan(),
                 self.schema,
@@ -137,24 +279,24 @@ class Scan(RowSource):
             )
 
     def count(self, *, workers: int | None = None, progress: OnProgress | None = None) -> int:
-        """How many rows there are: told from metadata as far as it tells, and by reading the files that are left."""
-        with explaining_lost_files(self._state, self._table):
+        """The number of rows: from metadata where that is exact, and by reading the other files."""
+        with explain_missing_files(self._state, self._table):
             count = count_plan(self.plan(), self._storage, workers=workers, progress=progress)
         return count if self._limit is None else min(count, self._limit)
 
     def explain(self) -> str:
-        """What would be read and why, for people: the snapshot, the files kept and left out, the rest of the filter."""
-        head = "none yet" if self.snapshot is None else snapshot_line(self.snapshot)
+        """What would be read and why, as text: the snapshot, the files read and pruned, the residual filter."""
+        snapshot = "none yet" if self.snapshot is None else snapshot_line(self.snapshot)
         columns = ", ".join(field.name for field in self.schema) or "none"
-        lines = {"table": self._table, "snapshot": head, "columns": columns}
-        return "\n".join([*(f"{what:<18}{text}" for what, text in lines.items()), self.plan().explain()])
+        lines = {"table": self._table, "snapshot": snapshot, "columns": columns}
+        return "\n".join([*(f"{label:<18}{text}" for label, text in lines.items()), self.plan().explain()])
 
     def __repr__(self) -> str:
         columns = ", ".join(field.name for field in self.schema.fields[:8]) + ", …" * (len(self.schema) > 8)
         where = "" if self.where is TRUE else f" where {self.where}"
         limit = "" if self._limit is None else f", at most {self._limit} rows"
-        when = "no snapshot yet" if self.snapshot is None else f"snapshot {self.snapshot.snapshot_id}"
-        return f"<Scan of {self._table}: {columns or 'no columns'}{where}{limit}, {when}>"
+        snapshot = "no snapshot yet" if self.snapshot is None else f"snapshot {self.snapshot.snapshot_id}"
+        return f"<Scan of {self._table}: {columns or 'no columns'}{where}{limit}, {snapshot}>"
 
     def _card(self) -> Card:
         rows: list[tuple[str, str | Sequence[str]]] = [("columns", column_lines(self.schema))]
@@ -163,4 +305,4 @@ class Scan(RowSource):
         if self._limit is not None:
             rows.append(("limit", f"{self._limit:,}"))
         rows.append(("snapshot", "none yet" if self.snapshot is None else snapshot_line(self.snapshot)))
-        return Card(self._table, "rows to be read", tuple(rows))
+        return Card(self._table, "scan", tuple(rows))

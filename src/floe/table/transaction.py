@@ -1,243 +1,267 @@
-"""Several changes of a table as one commit: all of them, or none.
+"""Transactions: several changes of a table, or of several tables, as one commit. All of them are published, or none.
 
 >>> import floe
 >>> lake = floe.connect("memory:")
 >>> lake.create_namespace("db")
 >>> t = lake.create_table("db.t", "id bigint not null, amount decimal(9, 2)")
 >>> with t.transaction() as tx:
-...     _ = tx.evolve().add_column("note", "string", after="id").rename_column("amount", "total")
+...     _ = tx.update_schema().add_column("note", "string", after="id").rename_column("amount", "total")
 ...     tx.set_properties({"owner": "me"})
 ...     [field.name for field in tx.schema]
 ['id', 'note', 'total']
 >>> [field.name for field in t.schema], t.properties["owner"]
 (['id', 'note', 'total'], 'me')
+
+A transaction of the lake changes several tables:
+
+>>> a, b = lake.create_table("db.a", "id bigint"), lake.create_table("db.b", "id bigint")
+>>> with lake.transaction() as tx:
+...     tx.table("db.a").set_properties({"batch": "7"})
+...     tx.table("db.b").set_properties({"batch": "7"})
+>>> a.refresh().properties["batch"], b.refresh().properties["batch"]
+('7', '7')
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import MappingProxyType, TracebackType
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
 from typing import Self
 
+from floe.catalog.identifiers import Identifier, parse_identifier
+from floe.catalog.protocol import Catalog
 from floe.commit.change import Attempt, Change, KeyedChange
 from floe.commit.cleanup import delete_uncommitted
-from floe.commit.pointer import Pointer
+from floe.commit.loop import TableChanges, commit_all
+from floe.commit.pointer import Pointer, load_existing
 from floe.commit.roots import allow_changed
+from floe.commit.target import ChangeBuilder, CommitTarget, warn_of_uncommitted_changes
 from floe.errors import CommitStateUnknown, FloeError, InvalidInput
 from floe.formats.writers.rolling import discard
-from floe.spec.metadata.apply import apply
+from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.partitioning.partition_spec import PartitionSpec
-from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import SortOrder
 from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
-from floe.table.actions import Builder, warn_of_lost_changes
 from floe.table.branch import Branch
-from floe.table.layout_actions import LayoutActions
-from floe.table.ref_actions import RefActions
-from floe.table.row_changes import RowChanges
-
-__all__ = ["PendingTable", "Transaction"]
+from floe.table.evolution import Definition
+from floe.table.refs import Refs
+from floe.table.writer import Writer
 
 
-class PendingTable(RowChanges, LayoutActions, RefActions):
-    """A table with changes that are still to be made; it shows the columns and properties that they will make.
+class PendingTarget(CommitTarget):
+    """Keeps the changes of a transaction until its commit, and shows the metadata that they lead to.
 
-    Changes of rows are not seen here before the commit. Not for use from several threads.
+    `base` is the table's metadata when the transaction started. `creation` is the change that creates or replaces the
+    table; with `exists=False` it creates it, and `base` is the metadata that it makes.
     """
 
-    def __init__(self, pointer: Pointer, metadata: TableMetadata) -> None:
-        self._pointer = pointer
-        self._base = metadata
-        self._pending: list[Change | Builder] = []
+    def __init__(
+        self, pointer: Pointer, base: TableMetadata, creation: Change | None = None, *, exists: bool = True
+    ) -> None:
+        self.pointer = pointer
+        self._base = base
+        self._pending: list[Change | ChangeBuilder] = [] if creation is None else [creation]
+        self._preview: tuple[int, TableMetadata] = (0 if exists else 1, base)
+        """How many pending changes have been applied, and the metadata after them."""
+
         self._files: list[str] = []
-        self._preview: tuple[int, TableMetadata] = (0, metadata)
         self._closed = False
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{len(self._pending)} changes pending"
-        return f"<{type(self).__name__} of {self._pointer.name}: {state}>"
-
-    @property
-    def name(self) -> str:
-        """The table's name."""
-        return self._pointer.name
 
     @property
     def metadata(self) -> TableMetadata:
         """The table's metadata with the changes so far, but for those of rows."""
-        done, metadata = self._preview
-        for place in range(done, len(self._pending)):
-            metadata = self._applied(metadata, place)
-            if isinstance(item := self._pending[place], Builder) and item.is_open:
-                return metadata  # not the last word: more may be added to it
-            self._preview = (place + 1, metadata)
+        applied, metadata = self._preview
+        for index in range(applied, len(self._pending)):
+            metadata = self._apply(metadata, index)
+            if isinstance(item := self._pending[index], ChangeBuilder) and item.is_open:
+                return metadata  # not to be kept: more calls may follow
+            self._preview = (index + 1, metadata)
         return metadata
 
     @property
-    def schema(self) -> Schema:
-        """The columns as they will be."""
-        return self.metadata.schema
+    def published(self) -> TableMetadata:
+        """The table's metadata when the transaction started."""
+        return self._base
 
     @property
-    def spec(self) -> PartitionSpec:
-        """The partitioning as it will be."""
-        return self.metadata.spec
-
-    @property
-    def sort_order(self) -> SortOrder:
-        """The sort order as it will be."""
-        return self.metadata.sort_order
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """The properties as they will be, to look at."""
-        return MappingProxyType(self.metadata.properties)
-
-    @property
-    def location(self) -> str:
-        """The folder that new files go to."""
-        return self.metadata.location
-
-    @property
-    def format_version(self) -> int:
-        """The version of the table format, as it will be."""
-        return self.metadata.format_version
+    def environment(self) -> Environment:
+        """The environment of the table's catalog."""
+        return self.pointer.environment
 
     @property
     def storage(self) -> Storage:
         """The storage of the table's files."""
-        return self._pointer.storage
+        return self.pointer.storage
 
     @property
-    def environment(self) -> Environment:
-        """Time, ids and chance."""
-        return self._pointer.environment
-
-    def branch(self, name: str) -> Branch:
-        """The table's branch of that name: what is written there goes to the branch, in the same commit."""
-        return Branch(self, name)
+    def rows_pending(self) -> bool:
+        """Whether rows were changed."""
+        return any(isinstance(item, KeyedChange) for item in self._pending)
 
     @property
-    def _published(self) -> TableMetadata:
-        return self._base
+    def pending(self) -> int:
+        """How many changes there are."""
+        return len(self._pending)
 
-    def _do_all(self, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+    @property
+    def closed(self) -> bool:
+        """Whether the transaction was committed or aborted."""
+        return self._closed
+
+    # adding changes ----------------------------------------------------------------------------------------------
+
+    def commit(self, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        """Keep changes for the commit of the transaction; a call that raises has no effect."""
         before = list(self._pending)
         try:
             for change in changes:
                 self._add(change)
-            allow_changed(self.storage, self._base, self.metadata)  # so that what cannot be done is said at once
+            allow_changed(self.storage, self._base, self.metadata)  # here, so that a wrong location is refused at once
         except FloeError:
-            self._pending[:] = before  # a call that raises has no effect
+            self._pending[:] = before
             discard(self.storage, files)
             raise
         self._files += files
         return None
 
-    def _reload(self) -> None:
-        pass  # everything in a transaction is made for the table as it was at its beginning
-
-    @property
-    def _rows_pending(self) -> bool:
-        return any(isinstance(item, KeyedChange) for item in self._pending)
-
-    def _forget(self) -> None:
-        """Give up before anything was sent: nobody knows of the files that were written."""
-        self._close()
-        files, self._files = self._files, []
-        discard(self.storage, files)
-
-    @contextmanager
-    def _tidy(self, changes: Sequence[Change]) -> Iterator[None]:
-        """Delete what was written for a commit that fails, if it is certain that it did."""
-        files, self._files = self._files, []
-        try:
-            yield
-        except CommitStateUnknown:
-            raise
-        except FloeError:
-            delete_uncommitted(self._pointer, changes, files, table_uuid=self._base.table_uuid)
-            raise
-
-    def _begin(self, builder: Builder) -> None:
+    def start(self, builder: ChangeBuilder) -> None:
+        """Add a builder; its change is committed as it is at the end of the transaction."""
         self._add(builder)
 
-    def _finish(self, builder: Builder) -> None:
+    def finish(self, builder: ChangeBuilder) -> None:
+        """Check the change of a builder; it was added when it was started."""
         allow_changed(self.storage, self._base, self.metadata)
 
-    def _add(self, item: Change | Builder) -> None:
-        if self._closed:
-            raise InvalidInput("this transaction is over", hint="begin a new one", table=self.name)
-        if self._pending and isinstance(last := self._pending[-1], Builder):
-            last.close()  # what comes after it was made for the table as it is now
+    def refresh(self) -> None:
+        """Nothing: all changes of a transaction are made for the table as it was at the start."""
+
+    def _add(self, item: Change | ChangeBuilder) -> None:
+        self.check_open()
+        if self._pending and isinstance(last := self._pending[-1], ChangeBuilder):
+            last.close()  # what follows was made for the metadata as it is now
         self._pending.append(item)
 
+    def check_open(self) -> None:
+        """Raise if the transaction is over."""
+        if self._closed:
+            raise InvalidInput("this transaction is over", hint="start a new one", table=self.pointer.name)
+
+    def _apply(self, metadata: TableMetadata, index: int) -> TableMetadata:
+        """The metadata after a pending change; one that makes a snapshot would write files, and is left out."""
+        item = self._pending[index]
+        change = (None if item.failed else item.change()) if isinstance(item, ChangeBuilder) else item
+        if change is None or isinstance(change, KeyedChange):
+            return metadata
+        now_ms = max(self._base.last_updated_ms, metadata.last_updated_ms)
+        name = self.pointer.name
+        attempt = Attempt(name, metadata, self._base, self.storage, self.environment, now_ms=now_ms)
+        try:
+            return apply(metadata, change.updates(attempt), now_ms=now_ms)
+        except FloeError as error:
+            if any(isinstance(earlier, KeyedChange) for earlier in self._pending[:index]):
+                return metadata  # it may depend on a snapshot that does not exist before the commit, which checks it
+            raise error.with_context(table=name) from None
+
+    # ending ------------------------------------------------------------------------------------------------------
+
+    def end(self) -> list[Change]:
+        """Close the transaction, and return its changes in order; `InvalidInput` if a call of a builder failed."""
+        self.check_open()
+        try:
+            return self._changes()
+        finally:
+            self.close()
+
     def _changes(self) -> list[Change]:
-        """All that is to be done, in order."""
         changes = []
         for item in self._pending:
-            if not isinstance(item, Builder):
+            if not isinstance(item, ChangeBuilder):
                 changes.append(item)
                 continue
             if item.failed:
                 raise InvalidInput(
-                    "a change of this transaction failed, so that nothing of it is committed",
-                    hint="begin a new transaction",
-                    table=self.name,
+                    "a change of this transaction failed, so nothing is committed",
+                    hint="start a new transaction",
+                    table=self.pointer.name,
                 )
             item.close()
             if (change := item.change()) is not None:
                 changes.append(change)
         return changes
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Accept no more changes."""
         self._closed = True
         for item in self._pending:
-            if isinstance(item, Builder):
+            if isinstance(item, ChangeBuilder):
                 item.close()
 
-    def _applied(self, metadata: TableMetadata, place: int) -> TableMetadata:
-        """The metadata after a change; one that makes a snapshot would write files, and waits for the commit."""
-        item = self._pending[place]
-        change = (None if item.failed else item.change()) if isinstance(item, Builder) else item
-        if change is None or isinstance(change, KeyedChange):
-            return metadata
-        now_ms = max(self._base.last_updated_ms, metadata.last_updated_ms)
-        attempt = Attempt(self.name, metadata, self._base, self._pointer.storage, self.environment, now_ms=now_ms)
+    def abort(self) -> None:
+        """Drop all changes, and delete the files that were written for them: no commit refers to them."""
+        self.close()
+        files, self._files = self._files, []
+        discard(self.storage, files)
+
+    @contextmanager
+    def files_deleted_on_failure(self, changes: Sequence[Change]) -> Iterator[None]:
+        """Commit inside: if that fails for certain, the files that were written for the changes are deleted."""
+        files, self._files = self._files, []
         try:
-            return apply(metadata, change.updates(attempt), now_ms=now_ms)
-        except FloeError as error:
-            if any(isinstance(earlier, KeyedChange) for earlier in self._pending[:place]):
-                return metadata  # it may rest on a snapshot that is not made yet; the commit will tell
-            raise error.with_context(table=self.name) from None
+            yield
+        except CommitStateUnknown:
+            raise
+        except FloeError:
+            delete_uncommitted(self.pointer, changes, files, table_uuid=self._base.table_uuid)
+            raise
+
+
+class PendingTable(Writer, Definition, Refs):
+    """A table in a transaction. It shows the columns and properties that its changes lead to, but no changes of rows.
+
+    Not for use from several threads.
+    """
+
+    def __init__(self, target: PendingTarget) -> None:
+        super().__init__(target)
+        self._pending = target
+
+    def __repr__(self) -> str:
+        state = "closed" if self._pending.closed else f"{self._pending.pending} changes pending"
+        return f"<{type(self).__name__} of {self.name}: {state}>"
+
+    @property
+    def commit_target(self) -> PendingTarget:
+        """The pending changes."""
+        return self._pending
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._pending.pointer.name
+
+    def branch(self, name: str) -> Branch:
+        """A branch of the table; what is written to it is part of the same commit."""
+        return Branch(self._pending, name)
 
 
 class Transaction(PendingTable):
-    """A table's changes until the end of a `with` block, then committed together; nothing is if the block raises."""
+    """Changes of a table until the end of a `with` block, which commits them; nothing is committed if it raises."""
 
-    def __init__(self, pointer: Pointer, metadata: TableMetadata, publish: Callable[[list[Change]], object]) -> None:
-        super().__init__(pointer, metadata)
+    def __init__(self, target: PendingTarget, publish: Callable[[list[Change]], object]) -> None:
+        super().__init__(target)
         self._publish = publish
 
     def commit(self) -> None:
-        """Make all changes, now."""
-        if self._closed:
-            raise InvalidInput("this transaction is over", hint="begin a new one", table=self.name)
-        try:
-            changes = self._changes()
-        finally:
-            self._close()
-        if changes:
-            with self._tidy(changes):
+        """Commit all changes now."""
+        if changes := self._pending.end():
+            with self._pending.files_deleted_on_failure(changes):
                 self._publish(changes)
 
     def abort(self) -> None:
-        """Forget all changes."""
-        self._forget()
+        """Drop all changes."""
+        self._pending.abort()
 
     def __enter__(self) -> Self:
         return self
@@ -246,10 +270,75 @@ class Transaction(PendingTable):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._forget()
+            self._pending.abort()
+        elif not self._pending.closed:
+            self.commit()
+
+    def __del__(self) -> None:
+        pending = getattr(self, "_pending", None)  # None if the constructor raised
+        if pending is not None and pending.pending and not pending.closed:
+            warn_of_uncommitted_changes(f"this transaction of {self.name}")
+
+
+class LakeTransaction:
+    """Changes of several tables until the end of a `with` block; nothing is committed if the block raises."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._tables: dict[Identifier, PendingTable] = {}
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<LakeTransaction of {self._catalog.name}: {'closed' if self._closed else list(self._tables.values())}>"
+
+    def table(self, name: str | Sequence[str]) -> PendingTable:
+        """A table to change; later calls return the same object, with the changes so far."""
+        self._check_open()
+        identifier = parse_identifier(name)
+        if identifier not in self._tables:
+            pointer = self._catalog.pointer(identifier)
+            self._tables[identifier] = PendingTable(PendingTarget(pointer, load_existing(pointer).metadata))
+        return self._tables[identifier]
+
+    def commit(self) -> None:
+        """Commit all changes of all tables now."""
+        self._check_open()
+        targets = [table.commit_target for table in self._tables.values()]
+        try:
+            ended = [(target, changes) for target in targets if (changes := target.end())]
+        finally:
+            self._close()
+        with ExitStack() as cleanup:
+            for target, changes in ended:
+                cleanup.enter_context(target.files_deleted_on_failure(changes))
+            commit_all(
+                [TableChanges(target.pointer, changes, target.published.table_uuid) for target, changes in ended],
+                self._catalog.shared,
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InvalidInput("this transaction is over", hint="start a new one")
+
+    def _close(self) -> None:
+        self._closed = True
+        for table in self._tables.values():
+            table.commit_target.close()
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._close()
+            for table in self._tables.values():
+                table.commit_target.abort()
         elif not self._closed:
             self.commit()
 
     def __del__(self) -> None:
-        if getattr(self, "_pending", None) and not self._closed:  # without changes if it was refused at once
-            warn_of_lost_changes(f"this transaction of {self.name}")
+        if not self._closed and any(table.commit_target.pending for table in self._tables.values()):
+            warn_of_uncommitted_changes(f"this transaction of {self._catalog.name}")

@@ -1,4 +1,4 @@
-"""A view as a user holds it: a query that engines share, in one or more dialects of SQL."""
+"""A view: a stored query that engines share, in one or more SQL dialects."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ import pyarrow as pa
 from floe.catalog.identifiers import Identifier, format_identifier
 from floe.catalog.protocol import Capability, Catalog
 from floe.errors import CommitConflict, UnsupportedFeature
+from floe.spec.metadata.table_metadata import check_same_view
 from floe.spec.metadata.updates import RemoveProperties, SetLocation, SetProperties
-from floe.spec.metadata.uuids import check_same_view
 from floe.spec.schemas.schema import Schema
 from floe.spec.views.view_metadata import SqlRepresentation, ViewMetadata, ViewVersion
 from floe.spec.views.view_updates import ViewUpdate, apply_to_view, view_creation_updates, view_replacement_updates
 from floe.storage.environment import Environment
 from floe.storage.locations import parse
-from floe.table.cards import view_card
+from floe.table.display import view_card
 from floe.table.evolution import as_schema
-
-__all__ = ["View", "check_can_be_placed", "new_view", "view_version"]
 
 
 class View:
-    """A view of a catalog, as it was when it was loaded or last changed through this object.
+    """A view of a catalog, in the state in which it was loaded or last changed through this object.
 
     >>> import floe
     >>> lake = floe.connect("memory:")
@@ -48,7 +46,7 @@ class View:
 
     @property
     def metadata(self) -> ViewMetadata:
-        """Everything that the view's metadata file says."""
+        """The content of the view's metadata file."""
         return self._metadata
 
     @property
@@ -63,7 +61,7 @@ class View:
 
     @property
     def dialects(self) -> tuple[str, ...]:
-        """The dialects of SQL that the current version is written in."""
+        """The SQL dialects of the current version."""
         return self._metadata.current_version.dialects
 
     def sql(self, dialect: str = "spark") -> str:
@@ -71,7 +69,7 @@ class View:
         return self._metadata.current_version.sql(dialect)
 
     def refresh(self) -> View:
-        """Read the view again; gives the same object. Another view that has its name now is `NoSuchView`."""
+        """Read the view again; returns the same object. `NoSuchView` if another view has its name now."""
         fresh = self._catalog.load_view(self._identifier)
         check_same_view(self._metadata.view_uuid, fresh.view_uuid, self.name)
         self._metadata = fresh
@@ -91,11 +89,10 @@ class View:
     ) -> View:
         """Make another query the current version; `CommitConflict` if somebody else changed the view meanwhile.
 
-        The same commit sets the properties that are given, and removes those of which the names are; metadata files go
-        to `location` from then on.
+        The same commit sets `properties` and removes those named in `removed`; new metadata files go to `location`.
         """
         if location is not None:
-            check_can_be_placed(self._catalog, self._identifier)
+            check_custom_location(self._catalog, self._identifier)
         namespace = self._metadata.current_version.default_namespace if default_namespace is None else default_namespace
         version = view_version(sql, dialect, namespace, self._environment.clock.now_ms(), default_catalog)
         updates = [*view_replacement_updates(as_schema(schema), version)]
@@ -112,7 +109,7 @@ class View:
         return self._update(SetProperties(dict(properties)))
 
     def remove_properties(self, *names: str) -> View:
-        """Remove properties; those that are not there are no matter."""
+        """Remove properties; names that the view does not have are ignored."""
         return self._update(RemoveProperties(names))
 
     def _update(self, *updates: ViewUpdate) -> View:
@@ -121,8 +118,8 @@ class View:
             try:
                 self._catalog.replace_view(self._identifier, self._metadata, changed)
             except CommitConflict:
-                now = self._catalog.load_view(self._identifier)
-                check_same_view(self._metadata.view_uuid, now.view_uuid, self.name)
+                current = self._catalog.load_view(self._identifier)
+                check_same_view(self._metadata.view_uuid, current.view_uuid, self.name)
                 raise
             self._metadata = changed
         return self
@@ -134,12 +131,12 @@ class View:
         return view_card(self.name, self._metadata).html()
 
 
-def check_can_be_placed(catalog: Catalog, identifier: Identifier) -> None:
-    """Raise if a catalog says itself where the files of a table or view are."""
+def check_custom_location(catalog: Catalog, identifier: Identifier) -> None:
+    """Raise if a catalog chooses the locations of tables and views itself."""
     if Capability.CUSTOM_LOCATIONS not in catalog.capabilities:
         raise UnsupportedFeature(
-            "this catalog puts each table and view into a folder of its own choice",
-            hint="leave out the location, or use a catalog that keeps locations, such as a SQL database",
+            "this catalog chooses the location of each table and view itself",
+            hint="leave out the location, or use a catalog that stores locations, such as a SQL database",
             name=format_identifier(identifier),
         )
 
@@ -166,7 +163,7 @@ def view_version(
     now_ms: int,
     default_catalog: str | None = None,
 ) -> ViewVersion:
-    """A version of a view: one text in a dialect, or several by dialect."""
+    """A version of a view: one query in a dialect, or several by dialect."""
     texts = {dialect: sql} if isinstance(sql, str) else dict(sql)
     representations = tuple(SqlRepresentation(text, name) for name, text in texts.items())
     return ViewVersion(

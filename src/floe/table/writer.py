@@ -1,8 +1,18 @@
-"""Rows written to a table: appended, or put in the place of others.
+"""All methods that change the rows of a table: by rows, by condition or key, and by whole files.
 
-Data may come in many forms (`floe.arrow.incoming`): Arrow, pandas, Polars, dictionaries. It is brought to the table's
-columns, or refused before anything is written (`floe.arrow.fitting`); written to files that are partitioned, sorted and
-sized as the table says; and committed. If the commit fails for certain, the files are deleted again.
+`Table`, `Branch`, `Stage` and `Transaction` are writers; they differ in the `CommitTarget` that changes go to.
+
+| method | input | effect |
+|---|---|---|
+| `append` | rows | adds rows |
+| `overwrite` | rows | replaces the rows that match a filter, or all |
+| `overwrite_partitions` | rows | replaces the partitions that get rows (dynamic overwrite) |
+| `delete`, `update` | a condition | deletes or updates rows |
+| `upsert`, `merge` | rows and keys, or clauses | updates rows that match, inserts the others |
+| `add_files` | locations of Parquet, ORC or Avro files | adds existing files as they are |
+| `append_files`, `overwrite_files`, `replace_partitions`, `delete_files` | `DataFile` objects | adds and removes files that an engine has written |
+| `row_delta` | data files and delete files | adds rows and deletes together (merge-on-read) |
+| `rewrite_files`, `rewrite_manifests` | files with the same rows | compaction |
 
 >>> import floe
 >>> lake = floe.connect("memory:")
@@ -15,81 +25,66 @@ Traceback (most recent call last):
 floe.errors.InvalidValue: 'x' is not a value of type long: it is a str (column: id); ...
 >>> t.overwrite([{"id": 3, "day": "2024-03-01"}], where="day >= '2024-03-01'").summary["deleted-records"]
 '1'
-"""
+"""  # noqa: E501 (a table)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from types import UnionType
+from typing import Any, TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from floe.arrow.fitting import Fitting, merged_schema
-from floe.arrow.importing import data_files_at, import_files
-from floe.arrow.incoming import reader_of
-from floe.arrow.reading.tasks import TaskReader
-from floe.arrow.replacing import Concerned, concerned_files, rows_that_stay
-from floe.arrow.writing import write_rows
-from floe.commit.change import Attempt, Change
-from floe.commit.footprint import BLIND, Isolation
+from floe.arrow.dml.merge import merge, upsert
+from floe.arrow.dml.statements import delete, update
+from floe.arrow.file_import import data_files_at, import_files
+from floe.arrow.writer import write_rows
+from floe.commit.change import BLIND, Change, Isolation, Reads
 from floe.commit.operations.append import FastAppend, MergeAppend
-from floe.commit.operations.file_change import as_filter
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.properties import UpdateProperties
-from floe.commit.operations.replace_partitions import ReplacePartitions
-from floe.commit.operations.schema_update import UpdateSchema, schema_update_of
-from floe.commit.operations.snapshot_change import SnapshotOptions
-from floe.commit.roots import FILES_ELSEWHERE, allow_files
-from floe.errors import InvalidExpression, InvalidInput, InvalidSchema, InvalidValue, UnsupportedFeature
-from floe.formats.arrow_filters import filter_mask
-from floe.formats.writers.rolling import discard, leave_nothing
-from floe.formats.writers.target import WriteTarget
-from floe.plan.manifest_lists import manifests_of_snapshot
-from floe.plan.scan import plan_scan
+from floe.commit.operations.metadata_changes import UpdateProperties
+from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
+from floe.commit.operations.row_delta import RowDelta
+from floe.commit.roots import allow_files
+from floe.commit.target import Committer
+from floe.errors import InvalidExpression, InvalidInput
 from floe.spec.expressions.binding import bind
-from floe.spec.expressions.nodes import (
-    TRUE,
-    BoundPredicate,
-    BoundReference,
-    BoundTransform,
-    Expression,
-    Op,
-    and_,
-    or_,
-)
-from floe.spec.expressions.printing import to_text
-from floe.spec.manifests.entries import DataFile, ManifestContent
-from floe.spec.metadata.apply import apply
+from floe.spec.expressions.nodes import TRUE, Expression
+from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.partitioning.transforms import Identity, Void
-from floe.spec.schemas.metadata_columns import with_row_lineage
-from floe.spec.schemas.name_mapping import NAME_MAPPING_PROPERTY, format_name_mapping
-from floe.table.file_actions import FileActions
-from floe.table.scan import Scan
+from floe.spec.properties import FILES_ELSEWHERE, NAME_MAPPING
+from floe.spec.schemas.name_mapping import format_name_mapping
+from floe.sql.filters import as_filter
+from floe.table.row_level import Merge, OnlySomeRowsMatch, RowsChanged, read_source, run_statement
+from floe.table.row_writes import (
+    align_input,
+    commit_rows,
+    has_other_specs,
+    matching_rows,
+    partition_filter,
+    reads_from,
+    replace_rows,
+    row_options,
+    source_filter,
+    write_target,
+)
 
-__all__ = ["RowActions"]
+F = TypeVar("F", bound=DataFile | str)
 
 
-@dataclass(frozen=True, slots=True)
-class _Incoming:
-    """Data that fits a table, which may have got new columns for it."""
+class Writer(Committer):
+    """The methods that change rows. They return the new snapshot, or how many rows changed.
 
-    metadata: TableMetadata
-    batches: Iterator[pa.RecordBatch]
-    changes: tuple[Change, ...]
+    There is no snapshot if there was nothing to write, and in a transaction, which makes its snapshots when it is
+    committed. Arguments that several methods have:
 
-
-class RowActions(FileActions):
-    """The methods that write rows; a table has them, its branches and stages, and transactions.
-
-    Each gives the snapshot that it made: None if there was nothing to write, and always in a transaction, which makes
-    it later. `merge_schema` adds columns of the data that the table has not, and widens types, in the same commit.
-    `case_sensitive` says whether `ID` is another column than `id`. `summary` adds properties to the snapshot's
-    summary, and `options` are write properties (`write.…`) that take the place of the table's for this call.
+    - `summary` adds properties to the snapshot's summary.
+    - `options` are write properties (`write.…`) that replace the table's for one call, such as
+      `{"write.delete.mode": "merge-on-read"}`.
+    - `merge_schema` adds columns that only the input data has, and widens types, in the same commit.
+    - `case_sensitive=False` matches `ID` and `id`.
+    - `isolation` is `"serializable"` or `"snapshot"` (docs/isolation.md).
     """
+
+    # rows --------------------------------------------------------------------------------------------------------
 
     def append(
         self,
@@ -103,16 +98,17 @@ class RowActions(FileActions):
     ) -> Snapshot | None:
         """Add rows: `t.append(data)`.
 
-        It reads nothing of the table, so it never conflicts with what others write; unless the data is a scan of this
-        very table: then what others change meanwhile among the rows that were read is a conflict. `fast` writes one new
-        manifest and never merges small ones: for many small commits.
+        An append reads nothing of the table, so it does not conflict with what others write. Only if the data is a scan
+        of this very table, changes of others to the rows that it read are a conflict. `fast` writes one new manifest
+        and never merges small ones: for many small commits.
         """
-        read = self._made_from(data)
-        reads = BLIND if read is None else self._reads((), read)
-        incoming = self._incoming(data, merge_schema=merge_schema, case_sensitive=case_sensitive)
-        files = write_rows(self._write_target(incoming.metadata, options), incoming.batches)
+        target = self.commit_target
+        read = source_filter(target, data)
+        reads = BLIND if read is None else reads_from(target, where=read)
+        rows = align_input(target, data, merge_schema=merge_schema, case_sensitive=case_sensitive)
+        files = write_rows(write_target(target, rows.metadata, options), rows.batches)
         append = FastAppend if fast else MergeAppend
-        return self._commit_rows(incoming, files, append(files, reads=reads, **self._row_options(incoming, summary)))
+        return commit_rows(target, rows, files, append(files, reads=reads, **row_options(target, rows, summary)))
 
     def overwrite(
         self,
@@ -127,27 +123,29 @@ class RowActions(FileActions):
         options: Mapping[str, Any] | None = None,
         summary: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Put rows in the place of those that pass a filter; without one, of all rows.
+        """Replace the rows that match a filter by new ones; without a filter, all rows.
 
-        Files of which all rows pass are removed; those of which only some pass are written anew without them. New rows
-        have to pass the filter too, so that doing it again gives the same table; `only_matching=False` lets others in.
+        Files whose rows all match are removed; files of which only some rows match are rewritten without them. New rows
+        have to match the filter too, so that a second run gives the same table; `only_matching=False` accepts others.
 
-        What is replaced is what the table holds when it is committed. If the data was made from rows of this table, say
-        so: `read` is a filter for them (`"true"` for all), and what others changed among them since this object was
-        loaded is then a conflict, not lost. Of a scan of this very table it is known.
+        The rows that are replaced are those that the table holds at the commit. If the data was computed from rows of
+        this table, pass a filter for them as `read` (`"true"` for all): changes of others to them, since this object
+        was loaded, are then a conflict instead of lost. For a scan of this very table that is known.
         """
-        read = self._made_from(data) if read is None else read
-        chosen = TRUE if where is None else as_filter(where)
-        if chosen is None:
-            raise InvalidExpression(f"a filter is text or an expression, found {where!r:.80}")
+        target = self.commit_target
+        read = source_filter(target, data) if read is None else read
+        filter_ = TRUE if where is None else as_filter(where)
+        if filter_ is None:
+            raise InvalidExpression(f"a filter must be text or an expression, found {where!r:.80}")
         if where is not None and read is None:
-            self._reload()
-        incoming = self._incoming(data, merge_schema=merge_schema, case_sensitive=case_sensitive)
-        bound = bind(chosen, incoming.metadata.schema, case_sensitive=case_sensitive)
-        batches = _matching(incoming.batches, bound) if bound != TRUE and only_matching else incoming.batches
-        target = self._write_target(incoming.metadata, options)
-        files = write_rows(target, batches)
-        return self._replace(incoming, target, files, bound, read, self._row_options(incoming, summary, isolation))
+            target.refresh()
+        rows = align_input(target, data, merge_schema=merge_schema, case_sensitive=case_sensitive)
+        bound = bind(filter_, rows.metadata.schema, case_sensitive=case_sensitive)
+        batches = matching_rows(rows.batches, bound) if bound != TRUE and only_matching else rows.batches
+        destination = write_target(target, rows.metadata, options)
+        files = write_rows(destination, batches)
+        snapshot_options = row_options(target, rows, summary, isolation)
+        return replace_rows(target, rows, destination, files, bound, read, snapshot_options)
 
     def overwrite_partitions(
         self,
@@ -158,22 +156,25 @@ class RowActions(FileActions):
         options: Mapping[str, Any] | None = None,
         summary: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Put rows in the place of everything that their partitions hold (dynamic overwrite).
+        """Replace the partitions that the rows belong to (dynamic overwrite); `replace_partitions` takes files.
 
-        Partitions without new rows stay as they are; without partitioning, all rows are replaced.
+        Partitions without new rows stay as they are. In an unpartitioned table all rows are replaced.
         """
-        self._reload()
-        incoming = self._incoming(data, merge_schema=merge_schema, case_sensitive=case_sensitive)
-        target = self._write_target(incoming.metadata, options)
-        mixed = not target.spec.is_unpartitioned and _has_other_specs(self._head(), target)
-        files = write_rows(target, incoming.batches)
+        target = self.commit_target
+        target.refresh()
+        rows = align_input(target, data, merge_schema=merge_schema, case_sensitive=case_sensitive)
+        destination = write_target(target, rows.metadata, options)
+        mixed = not destination.spec.is_unpartitioned and has_other_specs(target.head, destination)
+        files = write_rows(destination, rows.batches)
         if not files:
-            return self._commit_rows(incoming, files, None)
-        own = self._row_options(incoming, summary)
+            return commit_rows(target, rows, files, None)
+        snapshot_options = row_options(target, rows, summary)
         if not mixed:
-            return self._commit_rows(incoming, files, ReplacePartitions(files, **own))
-        # files of another partitioning hold rows of the same partitions, beside others
-        return self._replace(incoming, target, files, _in_partitions(files, target), None, own)
+            return commit_rows(target, rows, files, ReplacePartitions(files, **snapshot_options))
+        # files of an older spec may hold rows of these partitions beside rows of others: found by a filter
+        return replace_rows(
+            target, rows, destination, files, partition_filter(files, destination), None, snapshot_options
+        )
 
     def add_files(
         self,
@@ -184,199 +185,283 @@ class RowActions(FileActions):
         check_duplicates: bool = True,
         summary: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Add Parquet, ORC and Avro files that are there already, as they are; a folder stands for all files below it.
+        """Add existing Parquet, ORC and Avro files as they are; a folder stands for all files below it.
 
-        The columns must be the table's, by field id or by name. Each file is of one partition, which is told by
-        `partition` (`{"day": "2024-02-29"}`), by folders of a Hive table, by the footer, or by reading the columns.
-        Files that the table has already are refused; `check_duplicates=False` does not look for them.
+        The columns must be the table's, by field id or by name. Each file belongs to one partition. It is taken from
+        `partition` (`{"day": "2024-02-29"}`), from the folder names of a Hive table, from the footer, or by reading the
+        columns. Files that the table has already are refused; `check_duplicates=False` does not look for them.
 
-        The files belong to the table from then on: when it expires them, they are deleted.
+        The files belong to the table from then on: when they expire, they are deleted.
         """
         if not isinstance(locations, Iterable):
-            raise InvalidInput(f"locations are texts, found {locations!r:.80}")
-        given = [locations] if isinstance(locations, str) else list(locations)
-        target = self._write_target(self.metadata)
-        elsewhere = allow_files(self.storage, [location for location in given if isinstance(location, str)])
+            raise InvalidInput(f"locations must be text, found {locations!r:.80}")
+        target = self.commit_target
+        paths = [locations] if isinstance(locations, str) else list(locations)
+        destination = write_target(target, target.metadata)
+        elsewhere = allow_files(target.storage, [path for path in paths if isinstance(path, str)])
         imported = import_files(
-            target, data_files_at(target, given), partition=partition, allow_extra_columns=allow_extra_columns
+            destination, data_files_at(destination, paths), partition=partition, allow_extra_columns=allow_extra_columns
         )
         if not imported.files:
             return None
         changes: list[Change] = []
         if imported.name_mapping is not None:
-            changes.append(UpdateProperties({NAME_MAPPING_PROPERTY: format_name_mapping(imported.name_mapping)}))
-        if elsewhere and FILES_ELSEWHERE not in self.metadata.properties:
-            changes.append(UpdateProperties({FILES_ELSEWHERE: "true"}))
-        options = self._options(summary)
-        options["fresh"] = not check_duplicates
-        changes.append(MergeAppend(imported.files, **options))
-        return self._do_all(changes)
+            changes.append(UpdateProperties({NAME_MAPPING.name: format_name_mapping(imported.name_mapping)}))
+        if elsewhere and not FILES_ELSEWHERE.is_set(target.metadata.properties):
+            changes.append(UpdateProperties({FILES_ELSEWHERE.name: "true"}))
+        snapshot_options = target.options(summary)
+        snapshot_options["fresh"] = not check_duplicates
+        changes.append(MergeAppend(imported.files, **snapshot_options))
+        return target.commit(changes)
 
-    # what they share ---------------------------------------------------------------------------------------------
+    # row-level statements ----------------------------------------------------------------------------------------
 
-    def _made_from(self, data: Any) -> Expression | None:
-        """The filter of the rows that data is made from, if it is a scan of this table as it was last seen."""
-        if not isinstance(data, Scan) or data.snapshot is None or data.snapshot != self._head():
-            return None
-        return data.where
-
-    def _incoming(self, data: Any, *, merge_schema: bool, case_sensitive: bool) -> _Incoming:
-        """The data, brought to the table's columns: as this object has seen them, or else as they are now."""
-        metadata = self.metadata
-        reader = reader_of(data, metadata.schema, case_sensitive=case_sensitive)
-        try:
-            return self._fitted(metadata, reader, merge_schema, case_sensitive)
-        except InvalidSchema:
-            self._reload()
-            if self.metadata.current_schema_id == metadata.current_schema_id:
-                raise
-            return self._fitted(self.metadata, reader, merge_schema, case_sensitive)
-
-    def _fitted(
-        self, metadata: TableMetadata, reader: pa.RecordBatchReader, merge_schema: bool, case_sensitive: bool
-    ) -> _Incoming:
-        changes: tuple[Change, ...] = ()
-        if merge_schema:
-            metadata, changes = self._merged(metadata, reader.schema, case_sensitive)
-        fitting = Fitting(reader.schema, metadata.schema, case_sensitive=case_sensitive)
-        return _Incoming(metadata, fitting.all(reader), changes)
-
-    def _merged(
-        self, metadata: TableMetadata, incoming: pa.Schema, case_sensitive: bool
-    ) -> tuple[TableMetadata, tuple[Change, ...]]:
-        """The table's metadata with the columns that data brings, and the change that makes it so."""
-        update = schema_update_of(metadata, case_sensitive=case_sensitive)
-        version = metadata.format_version
-        merged_schema(update, incoming, metadata.schema, format_version=version, case_sensitive=case_sensitive)
-        change = UpdateSchema.from_update(update, metadata)
-        if change.schema.same_columns(metadata.schema):
-            return metadata, ()
-        now_ms = metadata.last_updated_ms
-        attempt = Attempt("", metadata, metadata, self.storage, self.environment, now_ms=now_ms)
-        return apply(metadata, change.updates(attempt), now_ms=now_ms), (change,)
-
-    def _write_target(self, metadata: TableMetadata, options: Mapping[str, Any] | None = None) -> WriteTarget:
-        """Where new files of the table go."""
-        if not isinstance(options, Mapping | None):
-            raise InvalidInput(f"options are a dictionary of write properties, found {options!r:.80}")
-        for name in options or {}:
-            if not isinstance(name, str) or not name.startswith("write."):
-                raise InvalidInput(
-                    f"{name!r:.80} is no write property", hint="options are such as {'write.format.default': 'orc'}"
-                )
-        overrides = {
-            name: str(value).lower() if isinstance(value, bool) else str(value)
-            for name, value in (options or {}).items()
-        }
-        return WriteTarget.of(metadata, self.storage, self.environment, overrides=overrides)
-
-    def _row_options(
+    def delete(
         self,
-        incoming: _Incoming,
-        summary: Mapping[str, str] | None,
-        isolation: Isolation | str = Isolation.SERIALIZABLE,
-    ) -> SnapshotOptions:
-        found = self._options(summary, isolation)
-        found["fresh"] = True
-        found["written_with"] = incoming.metadata.current_schema_id
-        if incoming.changes:  # the schema comes with the rows, and gets its id when it is committed
-            del found["written_with"]
-        return found
+        where: Expression | str,
+        *,
+        metadata_only: bool = False,
+        options: Mapping[str, Any] | None = None,
+        summary: Mapping[str, str] | None = None,
+    ) -> RowsChanged:
+        """Delete the rows for which a condition is true: `t.delete("id = 7")`.
 
-    def _commit_rows(self, incoming: _Incoming, files: Sequence[DataFile], change: Change | None) -> Snapshot | None:
-        changes = [*incoming.changes, *([] if change is None else [change])]
-        return self._do_all(changes, [file.file_path for file in files]) if changes else None
-
-    def _replace(
-        self,
-        incoming: _Incoming,
-        target: WriteTarget,
-        files: Sequence[DataFile],
-        where: Expression,
-        read: Expression | str | None,
-        options: SnapshotOptions,
-    ) -> Snapshot | None:
-        """Commit new files in the place of the rows that pass a bound filter."""
-        reads = BLIND if read is None else self._reads((), read)
-        copied: Sequence[DataFile] = ()
+        If metadata proves that whole files match, no row is read, and the rows that are deleted are those that match at
+        the commit. With `metadata_only` anything else is an error. Else a conflicting commit of others is an error;
+        with the property `write.conflict.retries` the statement is run again that many times.
+        """
+        if where is None:
+            raise InvalidExpression(
+                "a condition must be text or an expression, found None", hint="write 'true' to delete all rows"
+            )
+        target = self.commit_target
+        by_metadata = True if metadata_only else None
         try:
-            found = None if where == TRUE else self._concerned(target, where)
-            if found is None or found.by_metadata:
-                change = Overwrite(added=files, where=where, reads=reads, **options)
-            else:
-                reader = TaskReader(target.metadata, target.storage, registry=target.registry)
-                lineage = target.metadata.format_version > 2
-                columns = with_row_lineage(target.schema) if lineage else target.schema
-                staying = rows_that_stay(found.partly, where, reader, columns)
-                copied = write_rows(target, staying, row_lineage=lineage)
-                partly = [task.file for task in found.partly]
-                reads = replace(
-                    self._reads(partly, where if read is None else read),
-                    row_wise=read is None,
-                    schema_id=target.metadata.current_schema_id if read is None else self._published.current_schema_id,
-                )
-                change = Overwrite(added=(*files, *copied), removed=(*found.whole, *partly), reads=reads, **options)
-        except BaseException as error:
-            leave_nothing(error, discard(self.storage, [file.file_path for file in (*files, *copied)]))
-            raise
-        return self._commit_rows(incoming, (*files, *copied), change)
+            return run_statement(target, lambda base: delete(base, where, by_metadata=by_metadata), options, summary)
+        except OnlySomeRowsMatch as only_some:
+            if metadata_only:
+                raise only_some.error from None
+            # since the plan was made, a file was added of which only some rows match
+            return run_statement(target, lambda base: delete(base, where, by_metadata=False), options, summary)
 
-    def _concerned(self, target: WriteTarget, where: Expression) -> Concerned:
-        plan = plan_scan(
-            self._published, self.storage, snapshot=self._head(), schema=target.schema, where=where, all_deletes=True
+    def update(
+        self,
+        set: Mapping[str, Any],
+        where: Expression | str | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        summary: Mapping[str, str] | None = None,
+    ) -> RowsChanged:
+        """Set columns of the rows for which a condition is true: `t.update({"amount": "amount * 2"}, where="id = 7")`.
+
+        Values are SQL over the row as it was, or plain Python values. Text is SQL; `floe.lit("text")` is a string. A
+        field of a struct is named by its path. Without a condition all rows are updated.
+        """
+        return run_statement(self.commit_target, lambda base: update(base, set, where), options, summary)
+
+    def upsert(
+        self,
+        data: Any,
+        on: str | Sequence[str] | None = None,
+        *,
+        merge_schema: bool = False,
+        options: Mapping[str, Any] | None = None,
+        summary: Mapping[str, str] | None = None,
+    ) -> RowsChanged:
+        """Update the rows that exist, and insert the others: `t.upsert(data, on=["id"])`.
+
+        Rows are the same if they are equal in the columns `on`, by default the table's identifier fields; two rows of
+        the data with equal keys are an error. Columns that the data does not have keep their values, and rows that
+        would not change are left alone. Dictionaries must all name the same columns.
+        """
+        source = read_source(self.commit_target, data)
+        return run_statement(
+            self.commit_target,
+            lambda base: upsert(base, source, on),
+            options,
+            summary,
+            retry=source.made_from is None,
+            columns=source.table.schema if merge_schema else None,
         )
-        found = concerned_files(plan, where, TaskReader(target.metadata, target.storage, registry=target.registry))
-        if not found.by_metadata and self._rows_pending:
-            raise UnsupportedFeature(
-                f"some files may have only some rows that pass {to_text(where)}, and rows that were changed earlier in "
-                "this transaction cannot be looked at before its commit",
-                hint="commit first, or choose a filter that whole files pass",
+
+    def merge(
+        self,
+        data: Any,
+        on: str | Sequence[str],
+        *,
+        merge_schema: bool = False,
+        options: Mapping[str, Any] | None = None,
+        summary: Mapping[str, str] | None = None,
+    ) -> Merge:
+        """Start a MERGE of rows into the table; add clauses to it, then call `execute()`.
+
+        `on` is a condition over `t` (or `target`), the table, and `s` (or `source`), the data: `"t.id = s.id"`; a list
+        of names means that these columns are equal. Without `merge_schema`, clauses for all columns leave out those
+        that only the data has. If the data is a scan of this very table, changes of others to the rows that it read are
+        a conflict too.
+
+        >>> import floe
+        >>> lake = floe.connect("memory:")
+        >>> lake.create_namespace("db")
+        >>> t = lake.create_table("db.t", "id bigint, n int")
+        >>> _ = t.append([{"id": 1, "n": 1}, {"id": 2, "n": 2}, {"id": 3, "n": 3}])
+        >>> merge = t.merge([{"id": 1, "n": 10}, {"id": 2, "n": None}, {"id": 9, "n": 90}], on="t.id = s.id")
+        >>> merge = merge.when_matched_delete("s.n is null").when_matched_update({"n": "t.n + s.n"})
+        >>> merge.when_not_matched_insert_all().when_not_matched_by_source_update({"n": 0}).execute()
+        <RowsChanged: 1 deleted, 2 updated, 1 inserted>
+        >>> t.scan().to_arrow().sort_by("id").to_pylist()
+        [{'id': 1, 'n': 11}, {'id': 3, 'n': 0}, {'id': 9, 'n': 90}]
+        """
+        target = self.commit_target
+        source = read_source(target, data)
+        columns = source.table.schema if merge_schema else None
+        return Merge(
+            lambda clauses: run_statement(
+                target,
+                lambda base: merge(base, source, on, clauses),
+                options,
+                summary,
+                retry=source.made_from is None,
+                columns=columns,
             )
-        return found
+        )
+
+    # files -------------------------------------------------------------------------------------------------------
+
+    def append_files(
+        self,
+        files: Iterable[DataFile],
+        *,
+        fast: bool = False,
+        check_duplicates: bool = True,
+        summary: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
+        """Add data files.
+
+        `fast` writes one new manifest and never merges small ones: for many small commits. Files that the table has
+        already are refused, because their rows would be in it twice. Pass `check_duplicates=False` for files that were
+        just written under unique names: then no manifests are read for it.
+        """
+        options = self.commit_target.options(summary)
+        options["fresh"] = not check_duplicates
+        append = FastAppend if fast else MergeAppend
+        return self.commit_target.commit([append(_file_list(files), **options)])
+
+    def overwrite_files(
+        self,
+        added: Iterable[DataFile] = (),
+        *,
+        removed: Iterable[DataFile] = (),
+        where: Expression | str | None = None,
+        read: Expression | str | None = None,
+        isolation: Isolation | str = Isolation.SERIALIZABLE,
+        summary: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
+        """Remove files and add others in one commit.
+
+        `where` removes the files whose rows all match at the commit. `removed` are files that the table must still
+        have; their rows may have been copied to the new ones. `read` is a filter for the rows that the change depends
+        on: by default all, if files are removed by name.
+        """
+        removed_files = _file_list(removed)
+        reads = BLIND if not removed_files and read is None else reads_from(self.commit_target, removed_files, read)
+        options = self.commit_target.options(summary, isolation)
+        change = Overwrite(
+            added=_file_list(added), removed=removed_files, where=as_filter(where), reads=reads, **options
+        )
+        return self.commit_target.commit([change])
+
+    def replace_partitions(
+        self, files: Iterable[DataFile], *, only_new: bool = False, summary: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Replace the partitions that data files belong to by these files; `overwrite_partitions` takes rows.
+
+        In an unpartitioned table all files are replaced. With `only_new` the partitions must be empty.
+        """
+        options = self.commit_target.options(summary)
+        return self.commit_target.commit([ReplacePartitions(_file_list(files), only_new=only_new, **options)])
+
+    def delete_files(
+        self, files: Iterable[DataFile | str], *, summary: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Remove data files, given as objects or by location; the table must have each of them."""
+        removed = _file_list(files, DataFile | str)
+        change = DeleteFiles(
+            files=[file for file in removed if isinstance(file, DataFile)],
+            paths=[file for file in removed if isinstance(file, str)],
+            **self.commit_target.options(summary),
+        )
+        return self.commit_target.commit([change])
+
+    def row_delta(
+        self,
+        data: Iterable[DataFile] = (),
+        deletes: Iterable[DataFile] = (),
+        *,
+        removed: Iterable[DataFile] = (),
+        referenced: Iterable[str] = (),
+        read: Expression | str | None = None,
+        isolation: Isolation | str = Isolation.SERIALIZABLE,
+        summary: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
+        """Add data files together with position deletes, deletion vectors or equality deletes.
+
+        `removed` are delete files that the new ones replace. `referenced` are the data files that position deletes
+        point into, where the delete files do not name them. `read` is a filter for the rows that the change depends on:
+        by default all, and none for equality deletes alone.
+        """
+        removed_files, delete_files = _file_list(removed), _file_list(deletes)
+        blind = read is None and not removed_files and all(file.is_equality_delete_file for file in delete_files)
+        reads = BLIND if blind else reads_from(self.commit_target, where=read)
+        added = (*_file_list(data), *delete_files)
+        options = self.commit_target.options(summary, isolation)
+        change = RowDelta(added, removed=removed_files, referenced=referenced, reads=reads, **options)
+        return self.commit_target.commit([change])
+
+    def rewrite_files(
+        self,
+        removed: Iterable[DataFile],
+        added: Iterable[DataFile] = (),
+        *,
+        data_sequence_number: int | None = None,
+        sequence_numbers: Mapping[str, int] | None = None,
+        summary: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
+        """Replace files by others with the same rows, as compaction does.
+
+        New data files get the data sequence number of the snapshot that this object has loaded, unless
+        `data_sequence_number` is given; rewritten delete files get those of `sequence_numbers`, by path.
+        """
+        target = self.commit_target
+        removed_files = _file_list(removed)
+        head = target.head
+        if data_sequence_number is None and head is not None and target.metadata.format_version > 1:
+            data_sequence_number = head.sequence_number
+        reads = Reads(
+            None if head is None else head.snapshot_id,
+            files=frozenset(file.file_path for file in removed_files if file.is_data),
+        )
+        change = RewriteFiles(
+            reads=reads,
+            removed=removed_files,
+            added=_file_list(added),
+            data_sequence_number=data_sequence_number,
+            sequence_numbers=sequence_numbers,
+            **target.options(summary),
+        )
+        return target.commit([change])
+
+    def rewrite_manifests(self, *, summary: Mapping[str, str] | None = None) -> Snapshot | None:
+        """Rewrite manifests so that the files of a partition are listed together; scans then read fewer of them."""
+        return self.commit_target.commit([RewriteManifests(**self.commit_target.options(summary))])
 
 
-def _has_other_specs(head: Snapshot | None, target: WriteTarget) -> bool:
-    """Whether there are rows that were written with another partitioning."""
-    manifests = [] if head is None else manifests_of_snapshot(head, target.storage)
-    return any(
-        manifest.content == ManifestContent.DATA and manifest.partition_spec_id != target.spec.spec_id
-        for manifest in manifests
-    )
-
-
-def _in_partitions(files: Iterable[DataFile], target: WriteTarget) -> Expression:
-    """The bound filter of all rows in the partitions of some files."""
-    partitions = {repr(file.partition): file.partition for file in files}  # NaN is not equal to itself
-    return or_(*(_in_partition(partition, target) for partition in partitions.values()))
-
-
-def _in_partition(partition: tuple[Any, ...], target: WriteTarget) -> Expression:
-    tests = []
-    types = target.spec.partition_type(target.schema).fields
-    for field, value, typed in zip(target.spec.fields, partition, types, strict=True):
-        if isinstance(field.transform, Void):
-            continue
-        source = BoundReference(target.schema.entry(field.source_id))
-        identity = isinstance(field.transform, Identity)
-        term = source if identity else BoundTransform(field.transform, source, typed.type)
-        if value is None:
-            tests.append(BoundPredicate(Op.IS_NULL, term))
-        elif value != value:
-            tests.append(BoundPredicate(Op.IS_NAN, term))
-        else:
-            tests.append(BoundPredicate(Op.EQ, term, (value,)))
-    return and_(*tests)
-
-
-def _matching(batches: Iterator[pa.RecordBatch], where: Expression) -> Iterator[pa.RecordBatch]:
-    """The batches, if all of their rows pass a filter."""
-    for batch in batches:
-        strange = batch.num_rows - (pc.sum(filter_mask(where, batch)).as_py() or 0)
-        if strange:
-            example = batch.filter(pc.invert(filter_mask(where, batch))).slice(0, 1).to_pylist()[0]
-            raise InvalidValue(
-                f"{strange} of the new rows do not pass the filter {to_text(where)}, so that doing this again would "
-                f"add them again; one of them is {str(example)[:200]}",
-                hint="widen the filter, leave these rows out, or pass only_matching=False",
-            )
-        yield batch
+def _file_list(files: Iterable[F], kinds: type | UnionType = DataFile) -> tuple[F, ...]:
+    """The files as a tuple; a single file, or a string, which is iterable too, is refused."""
+    if isinstance(files, DataFile | str) or not isinstance(files, Iterable):
+        raise InvalidInput(f"expected a list of files, found {type(files).__name__}", hint="write it in brackets")
+    listed = tuple(files)
+    for file in listed:
+        if not isinstance(file, kinds):
+            raise InvalidInput(f"expected a DataFile, found {file!r:.80}")
+    return listed

@@ -12,28 +12,13 @@ from floe.catalog.identifiers import Identifier, format_identifier
 from floe.catalog.protocol import Catalog
 from floe.commit.pointer import Pointer, Proposal, TableState
 from floe.errors import CommitConflict, FloeError
-from floe.spec.metadata.apply import apply
 from floe.spec.metadata.creation import new_table_metadata
+from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import SetProperties
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, STRING, Field
 from floe.spec.views.view_metadata import SqlRepresentation, ViewHistoryEntry, ViewMetadata, ViewVersion
-
-__all__ = [
-    "SCHEMA",
-    "at_once",
-    "committed",
-    "committed_at_last",
-    "created",
-    "loaded",
-    "new_metadata",
-    "new_view",
-    "now_of",
-    "proposed",
-    "published",
-    "raises",
-]
 
 R = TypeVar("R")
 
@@ -90,7 +75,7 @@ def new_metadata(
     )
 
 
-def created(
+def create_table(
     catalog: Catalog, identifier: Identifier, properties: Mapping[str, str] | None = None, *, format_version: int = 2
 ) -> TableState:
     """Creates a table."""
@@ -139,7 +124,7 @@ def committed_at_last(pointer: Pointer, key: str) -> int:
     raise AssertionError(f"{_ROUNDS} attempts were not enough")
 
 
-def loaded(catalog: Catalog, identifier: Identifier) -> TableState:
+def load_table(catalog: Catalog, identifier: Identifier) -> TableState:
     """The newest state of a table that is there."""
     state = catalog.pointer(identifier).load()
     assert state is not None, f"{format_identifier(identifier)} is not there"
@@ -149,6 +134,7 @@ def loaded(catalog: Catalog, identifier: Identifier) -> TableState:
 def new_view(
     catalog: Catalog, identifier: Identifier, *, sql: str = "SELECT 1", uuid: str | None = None
 ) -> ViewMetadata:
+    """The metadata of a new view at its usual location."""
     environment = catalog.pointer(("any", "name")).environment
     now_ms = environment.clock.now_ms()
     version = ViewVersion(1, 0, now_ms, (SqlRepresentation(sql, "spark"),), identifier[:-1])

@@ -1,7 +1,13 @@
-"""The bench on which format models are tried: rows written and read through any of them, and samples of every type."""
+"""The bench on which format models are tried: rows written and read through any of them, and samples of every type.
+
+Files as engines write them that know nothing of tables: without field ids, in Parquet, ORC and Avro.
+
+Storages that show what a format model does with files: one counts what is read, one turns every byte.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,14 +15,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import count
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
 
+from floe.avro.container import open_container, write_container
 from floe.errors import FloeError
-from floe.formats.arrow_values import to_values
+from floe.formats.arrow_arrays import to_values
+from floe.formats.arrow_models import AvroAsArrow
 from floe.formats.builders import ReadBuilder, WriteBuilder, data_writer
-from floe.formats.model import Feature, FormatModel
+from floe.formats.model import Feature, FormatModel, WriteRequest
 from floe.formats.rows import rows_to_batch
 from floe.spec.manifests.entries import DataFile
 from floe.spec.schemas.schema import Schema
@@ -46,12 +56,65 @@ from floe.spec.types import (
     StructType,
     Type,
 )
+from floe.storage.file_objects import open_ranges
 from floe.storage.memory import MemoryStorage
-from floe.storage.protocol import Storage
-from floe.testing._formats_imported import WITHOUT_IDS, WriteWithoutIds
+from floe.storage.protocol import Data, FileWriter, Storage
+from floe.storage.wrappers import StorageWrapper
 
-__all__ = ["SAMPLES", "FormatBench", "columns", "refused"]
+# Files as engines write them that know nothing of tables: without field ids, in Parquet, ORC and Avro.
 
+WriteWithoutIds = Callable[[Storage, str, Schema, list[Any]], None]
+"""Writes some rows to a location, in the columns of a schema but without its ids."""
+
+_AVRO_IDS = frozenset({"field-id", "element-id", "key-id", "value-id"})
+
+
+def _bare(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(field.name, _bare(field.type)) for field in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_bare(type_.key_type), _bare(type_.item_type))
+    return pa.list_(_bare(type_.value_type)) if pa.types.is_list(type_) else type_
+
+
+def _bare_table(schema: Schema, rows: list[Any]) -> pa.Table:
+    batch = rows_to_batch(schema, rows)
+    return pa.Table.from_batches([batch]).cast(
+        pa.schema([pa.field(field.name, _bare(field.type)) for field in batch.schema])
+    )
+
+
+def _parquet(storage: Storage, location: str, schema: Schema, rows: list[Any]) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(_bare_table(schema, rows), sink)
+    storage.write(location, sink.getvalue().to_pybytes())
+
+
+def _orc(storage: Storage, location: str, schema: Schema, rows: list[Any]) -> None:
+    sink = pa.BufferOutputStream()
+    orc.write_table(_bare_table(schema, rows), sink)
+    storage.write(location, sink.getvalue().to_pybytes())
+
+
+def _avro(storage: Storage, location: str, schema: Schema, rows: list[Any]) -> None:
+    own = MemoryStorage()
+    with AvroAsArrow().write(WriteRequest(storage=own, location="memory:with-ids", schema=schema)) as file:
+        file.write(rows_to_batch(schema, rows))
+    container = open_container(own.read("memory:with-ids"))
+    bare = json.dumps(_without_ids(json.loads(container.schema_text)))
+    counts = [block.count for block in container.blocks]
+    blocks = zip(counts, container.decompressed(), strict=True)
+    storage.write(location, write_container({"avro.schema": bare.encode()}, blocks))
+
+
+def _without_ids(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {key: _without_ids(value) for key, value in schema.items() if key not in _AVRO_IDS}
+    return [_without_ids(item) for item in schema] if isinstance(schema, list) else schema
+
+
+WITHOUT_IDS: dict[str, WriteWithoutIds] = {"parquet": _parquet, "orc": _orc, "avro": _avro}
+"""How each format of Floe's own is written without ids."""
 Rows = list[Any]
 """Plain rows, dictionaries by column name."""
 
@@ -222,3 +285,70 @@ SAMPLES: dict[Type, Sequence[Any]] = {
     GeographyType(None, "vincenty"): (_POINT,),
 }
 """Values of every type, with those at the ends of its range."""
+
+# Storages that show what a format model does with files: one counts what is read, one turns every byte.
+
+_OTHER_WAY_ROUND = bytes(255 - n for n in range(256))
+
+
+class CountingStorage(StorageWrapper):
+    """Counts the bytes that are read."""
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__(storage)
+        self.bytes = 0
+
+    def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
+        """The whole file."""
+        data = super().read(location, max_bytes=max_bytes)
+        self.bytes += len(data)
+        return data
+
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """A part of the file."""
+        data = super().read_range(location, offset, length)
+        self.bytes += len(data)
+        return data
+
+    def open_read(self, location: str) -> BinaryIO:
+        """The file, read by ranges, hardly more than is asked for."""
+        return open_ranges(self, location, buffer_bytes=1024)
+
+
+class EncryptedStorage(StorageWrapper):
+    """Stores each byte the other way round: the least that can be called encryption."""
+
+    def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
+        """The whole file."""
+        return super().read(location, max_bytes=max_bytes).translate(_OTHER_WAY_ROUND)
+
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """A part of the file."""
+        return super().read_range(location, offset, length).translate(_OTHER_WAY_ROUND)
+
+    def open_read(self, location: str) -> BinaryIO:
+        """The file, read by ranges."""
+        return open_ranges(self, location)
+
+    def open_write(self, location: str, *, overwrite: bool = False) -> FileWriter:
+        """A stream for a new file."""
+        return _TurnedWriter(super().open_write(location, overwrite=overwrite))
+
+    def write(self, location: str, data: Data, *, overwrite: bool = False) -> None:
+        """A whole file."""
+        super().write(location, bytes(data).translate(_OTHER_WAY_ROUND), overwrite=overwrite)
+
+
+class _TurnedWriter(FileWriter):
+    def __init__(self, inner: FileWriter) -> None:
+        super().__init__(inner.location)
+        self._inner = inner
+
+    def _append(self, data: Data) -> None:
+        self._inner.write(bytes(data).translate(_OTHER_WAY_ROUND))
+
+    def _publish(self) -> None:
+        self._inner.close()
+
+    def _discard(self) -> None:
+        self._inner.abort()

@@ -23,20 +23,14 @@ from typing import Any
 from floe.errors import UnsupportedFeature
 from floe.formats.model import Feature, FormatModel
 from floe.formats.registry import default_registry
-from floe.testing._formats_bench import SAMPLES, FormatBench
-from floe.testing._formats_columns import ColumnPromises
-from floe.testing._formats_deletes import DeletePromises
-from floe.testing._formats_evolution import EvolutionPromises
-from floe.testing._formats_metrics import MetricsPromises
-from floe.testing._formats_reading import ReadingPromises
-from floe.testing._formats_types import TypePromises
-from floe.testing._formats_writing import WritingPromises
-
-__all__ = ["SAMPLES", "FormatBench", "FormatConformance", "feature_table"]
+from floe.testing.format_bench import FormatBench
+from floe.testing.format_reads import DeleteTests, EvolutionTests, ReadTests
+from floe.testing.format_types import MetadataColumnTests, TypeTests
+from floe.testing.format_writes import MetricsTests, WriteTests
 
 
 class FormatConformance(
-    TypePromises, EvolutionPromises, ColumnPromises, ReadingPromises, DeletePromises, MetricsPromises, WritingPromises
+    TypeTests, EvolutionTests, MetadataColumnTests, ReadTests, DeleteTests, MetricsTests, WriteTests
 ):
     """All promises of a format model, as test methods for pytest; see the module."""
 
@@ -58,7 +52,7 @@ _NEEDED: dict[str, Feature] = {
 def feature_table(make_benches: Iterable[Callable[[], FormatBench]]) -> str:
     """A table of features and models: `yes`, `no` and why where a model does not claim it, or what went wrong.
 
-    >>> from floe.formats.parquet.model import ParquetAsArrow
+    >>> from floe.formats.arrow_models import ParquetAsArrow
     >>> print(feature_table([lambda: FormatBench(ParquetAsArrow())])[:44])  # doctest: +SKIP
     | feature | parquet as arrow |
     |---|---|

@@ -27,8 +27,6 @@ from floe.errors import FileAlreadyExists, FileTooLarge, InvalidInput, NoSuchFil
 from floe.storage.locations import join
 from floe.storage.protocol import Storage
 
-__all__ = ["StorageConformance"]
-
 _NAMES = (
     "plain.parquet",
     "with space.parquet",

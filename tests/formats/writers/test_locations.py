@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
-from floe.formats.writers.locations import FileNames, Locations, file_location
-from floe.spec.partitioning.building import build_spec
+from floe.formats.writers.write_target import FileNames, Locations, file_location
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, STRING, TIMESTAMP, Field
 

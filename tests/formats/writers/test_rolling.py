@@ -72,7 +72,7 @@ def test_delete_files_have_a_size_of_their_own() -> None:
 @pytest.mark.parametrize("name", ["write.target-file-size-bytes", "write.delete.target-file-size-bytes"])
 def test_a_size_is_above_zero(name: str) -> None:
     target = target_of(SCHEMA, properties={name: "0"})
-    with pytest.raises(InvalidUpdate, match="must be above 0, found 0"):
+    with pytest.raises(InvalidUpdate, match=f"{name} must be a whole number of at least 1, found '0'"):
         _ = (target.file_bytes, target.delete_file_bytes)
 
 

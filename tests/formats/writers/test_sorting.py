@@ -1,18 +1,17 @@
-"""Rows sorted in columns: the order of `floe.spec.sorting`, which compares value by value."""
+"""Rows sorted in columns: the order of `floe.spec.sort_order`, which compares value by value."""
 
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.formats.arrow_types import arrow_schema
 from floe.formats.rows import rows_to_batch
-from floe.formats.writers.sorting import can_sort, sort_batch
+from floe.formats.writers.partition_split import can_sort, sort_batch
 from floe.spec.partitioning.transforms import UnknownTransform
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import UNSORTED, SortField, SortOrder, build_order, sort_key
+from floe.spec.sort_order import UNSORTED, SortField, SortOrder, build_order, sort_key
 from floe.spec.types import (
     BINARY,
     BOOLEAN,

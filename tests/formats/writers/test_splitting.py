@@ -7,15 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidInput, InvalidValue, UnsupportedFeature
 from floe.formats.arrow_types import arrow_schema
 from floe.formats.rows import rows_to_batch
-from floe.formats.writers.splitting import Splitter
-from floe.spec.partitioning.building import build_spec
+from floe.formats.writers.partition_split import Splitter
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, partition_value_fn
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.partitioning.transforms import UnknownTransform
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import (

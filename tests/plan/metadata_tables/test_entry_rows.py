@@ -8,12 +8,11 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from floe.avro.manifests import read_manifest
+from floe.avro.manifest_reader import read_manifest
 from floe.errors import CorruptFile
-from floe.plan.manifest_lists import manifests_of_snapshot
+from floe.plan.manifests import manifests_of_snapshot
 from floe.plan.metadata_tables import metadata_table
 from floe.spec.codecs.single_value import encode
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry

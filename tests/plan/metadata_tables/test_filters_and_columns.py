@@ -219,7 +219,7 @@ def test_metrics_are_not_decoded_when_not_asked_for(corpus_dir: Path, monkeypatc
     def refuse(*arguments: Any) -> Any:
         raise AssertionError("metrics were decoded")
 
-    monkeypatch.setattr("floe.plan.metadata_tables.entry_rows.flat_maps", refuse)
+    monkeypatch.setattr("floe.plan.metadata_tables.entries.flat_maps", refuse)
     assert read(table, "files", columns=["file_path", "record_count", "partition"]).num_rows
     with pytest.raises(AssertionError):
         read(table, "files", columns=["readable_metrics"])

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from floe.avro.container import SCHEMA, write_container
-from floe.avro.record_writing import writer
+from floe.avro.records import make_writer
 from floe.errors import CorruptFile, NoSuchFile
 from floe.formats.arrow_types import arrow_schema
 from floe.plan.metadata_tables import metadata_table
@@ -169,7 +169,7 @@ def orc_file(rows: list[dict[str, Any]] | None) -> bytes:
 
 def avro(rows: list[dict[str, Any]] | None) -> bytes:
     type_ = position_delete_schema(None if rows is None else OLD).as_struct()
-    write = writer(type_)
+    write = make_writer(type_)
     content = b""
     for n, (path, pos) in enumerate([("a", 1), ("a", 5), ("b", 0)]):
         row: list[Any] = [path, pos]
@@ -289,7 +289,7 @@ def test_deletion_vectors() -> None:
     ("changes", "message"),
     [
         ({"record_count": 4}, "3 positions, where 4 were announced"),
-        ({"content_size_in_bytes": 10**7}, "does not lie within its file"),
+        ({"content_size_in_bytes": 10**7}, "outside its file"),
         ({"content_offset": 5}, "."),
         ({"file_path": f"{FOLDER}/lost.puffin"}, "lost.puffin"),
     ],

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from floe.errors import CorruptFile, InvalidInput, InvalidMetadata, NoSuchSnapshot, UnsupportedFeature
-from floe.plan.manifest_lists import manifests_of_snapshot
+from floe.plan.manifests import manifests_of_snapshot
 from floe.plan.metadata_tables import NAMES, TIME_TRAVEL, metadata_table, schema_of
 from floe.spec.manifests.entries import DataFile, EntryStatus, FieldSummary, FileContent, ManifestEntry
-from floe.spec.metadata.logs import MetadataLogEntry, SnapshotLogEntry
 from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import MetadataLogEntry, SnapshotLogEntry
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY, IDENTITY, UnknownTransform
 from floe.spec.schemas.schema import Schema

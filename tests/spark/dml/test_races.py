@@ -13,8 +13,9 @@ from itertools import count, product
 import pytest
 from pyspark.errors import PySparkException
 
-from floe import Lake, Table
+from floe import Lake
 from floe.commit.change import Change
+from floe.commit.target import TableTarget
 from floe.errors import ConflictingChange
 from floe.spec.metadata.snapshots import Snapshot
 from helpers import row_model
@@ -70,17 +71,17 @@ class Races:
         self.count = 0
         session(f"CREATE NAMESPACE sq.{self.name}")
         self.meanwhile: Callable[[], None] | None = None
-        commit = Table._do_all
+        commit = TableTarget.commit
 
-        def racing(table: Table, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
+        def racing(target: TableTarget, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
             run, self.meanwhile = self.meanwhile, None
             if run is not None:
                 other = threading.Thread(target=run)
                 other.start()
                 other.join()
-            return commit(table, changes, files)
+            return commit(target, changes, files)
 
-        monkeypatch.setattr(Table, "_do_all", racing)
+        monkeypatch.setattr(TableTarget, "commit", racing)
 
     def new(self, pair: Pair) -> str:
         kind = (pair.mode, pair.isolation, pair.version)

@@ -12,8 +12,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from floe.formats.writers.equality_deletes import write_equality_deletes
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.delete_files import write_equality_deletes
+from floe.formats.writers.write_target import WriteTarget
 from helpers.spark import Spark
 from helpers.spark_statements import COW, MOR, Make
 

@@ -6,8 +6,8 @@ import pytest
 
 import floe
 from floe import Lake, Table, errors
-from floe.spark.extended_sql.parsing import parse
-from floe.table.terms import partition_terms, sort_terms
+from floe.spark.sql.alter_table import parse
+from floe.sql.printing import partition_terms, sort_terms
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from floe.spark.extended_sql.parsing import CreateTableLike, parse
+from floe.spark.sql.alter_table import CreateTableLike, parse
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import FloeError, InvalidMetadata, UnsupportedFeature
-from floe.spec.codecs.avro_reading import avro_file_fields, avro_to_type, parse_avro_schema
-from floe.spec.codecs.avro_schemas import type_to_avro
-from floe.spec.schemas.file_fields import has_ids
+from floe.spec.codecs.avro_schemas import avro_file_fields, avro_to_type, parse_avro_schema, type_to_avro
+from floe.spec.schemas.name_mapping import has_ids
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import (

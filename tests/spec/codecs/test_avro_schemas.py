@@ -9,14 +9,11 @@ from typing import Any
 
 import fastavro
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from floe.errors import InvalidSchema, InvalidType
-from floe.spec.codecs.avro_reading import avro_to_type
-from floe.spec.codecs.avro_schemas import FIELD_NAME, avro_name, type_to_avro
-from floe.spec.codecs.decimal_width import bytes_for_precision
+from floe.spec.codecs.avro_schemas import FIELD_NAME, avro_name, avro_to_type, type_to_avro
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import (
@@ -46,6 +43,7 @@ from floe.spec.types import (
     StructType,
     Type,
 )
+from floe.spec.values.exact_numbers import bytes_for_precision
 from helpers.avro_files import header, without_docs
 from helpers.corpus import table_names
 from helpers.value_strategies import PRIMITIVES

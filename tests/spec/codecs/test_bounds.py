@@ -1,12 +1,11 @@
 """Truncated bounds: never above a lower one, never below an upper one, and as short as asked."""
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from pyiceberg.utils import truncate as pyiceberg_truncate
 
 from floe.errors import InvalidInput
-from floe.spec.codecs.bounds import truncate_lower, truncate_upper
+from floe.spec.codecs.single_value import truncate_lower, truncate_upper
 from floe.spec.types import BINARY, LONG, STRING, FixedType
 from helpers.value_strategies import TEXT, primitive_types, typed_values
 

@@ -4,11 +4,10 @@ import cramjam
 import pyarrow as pa
 import pytest
 import zstandard
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import CorruptFile, FloeError
-from floe.spec.codecs.frames import compress_lz4, compress_zstd, decompress_lz4, decompress_zstd
+from floe.spec.codecs.puffin import compress_lz4, compress_zstd, decompress_lz4, decompress_zstd
 
 CODECS = {"lz4": (compress_lz4, decompress_lz4), "zstd": (compress_zstd, decompress_zstd)}
 CONTENT = b"puffin" * 1000

@@ -8,7 +8,7 @@ import fastavro
 import pytest
 
 from floe.errors import InvalidInput, UnsupportedFeature
-from floe.spec.codecs.avro_reading import avro_to_type
+from floe.spec.codecs.avro_schemas import avro_to_type
 from floe.spec.codecs.manifest_schemas import (
     DEFAULT_BLOCK_SIZE,
     manifest_entry_schema,

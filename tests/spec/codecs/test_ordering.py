@@ -7,8 +7,7 @@ from itertools import pairwise
 from uuid import UUID as Uuid
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidInput
 from floe.spec import types as t

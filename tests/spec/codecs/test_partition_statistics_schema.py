@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from floe.errors import UnsupportedFeature
-from floe.spec.codecs.partition_statistics_schema import partition_statistics_schema
+from floe.spec.codecs.manifest_schemas import partition_statistics_schema
 from floe.spec.partitioning.partition_spec import spec_from_json, unified_partition_type
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import DATE, INT, LONG, STRING, Field, StructType

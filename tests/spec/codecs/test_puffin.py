@@ -6,12 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pyiceberg.table.puffin import PuffinFile as PyIcebergPuffinFile
 
 from floe.errors import CorruptFile, FloeError, InvalidInput, UnsupportedFeature
-from floe.spec.codecs.frames import compress_lz4
 from floe.spec.codecs.puffin import (
     DELETION_VECTOR,
     FOOTER_TAIL_SIZE,
@@ -19,6 +17,7 @@ from floe.spec.codecs.puffin import (
     Blob,
     BlobMetadata,
     FooterPayload,
+    compress_lz4,
     footer_size,
     parse_footer,
     read_blob,

@@ -8,10 +8,8 @@ from uuid import UUID
 
 import fastavro
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pyiceberg import conversions as pyiceberg_conversions
-from pyiceberg import types as pyiceberg_types
+from hypothesis import given, strategies as st
+from pyiceberg import conversions as pyiceberg_conversions, types as pyiceberg_types
 
 from floe.errors import CorruptFile, InvalidValue
 from floe.spec import types as t
@@ -25,8 +23,8 @@ from floe.spec.codecs.single_value import (
     encode,
     encode_bound,
     encode_geo_bound,
+    split_variant,
 )
-from floe.spec.codecs.variant_layout import split_variant
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import DecimalType, Field, FixedType, GeographyType, GeometryType, ListType, MapType, StructType
 from helpers.value_strategies import PRIMITIVES, decimals, primitive_types, typed_values

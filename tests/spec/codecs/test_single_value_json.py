@@ -6,10 +6,8 @@ from decimal import Decimal
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pyiceberg import conversions as pyiceberg_conversions
-from pyiceberg import types as pyiceberg_types
+from hypothesis import given, strategies as st
+from pyiceberg import conversions as pyiceberg_conversions, types as pyiceberg_types
 
 from floe.errors import InvalidValue
 from floe.spec import types as t

@@ -8,12 +8,10 @@ import struct
 import mmh3
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import CorruptFile, FloeError, UnsupportedFeature
-from floe.spec.codecs.murmur3_128 import hash_fixed_bytes, hash_var_bytes
-from floe.spec.codecs.theta_sketches import SEED, ThetaSketch, value_hashes_of
+from floe.spec.codecs.theta_sketches import SEED, ThetaSketch, hash_fixed_bytes, hash_var_bytes, value_hashes_of
 
 LONG_MAX = 2**63 - 1
 VALUES = st.lists(st.binary(min_size=1, max_size=12), max_size=40)

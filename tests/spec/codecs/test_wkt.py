@@ -5,8 +5,7 @@ import math
 import struct
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidValue
 from floe.spec.codecs.wkt import MAX_DEPTH, wkb_to_wkt, wkt_to_wkb

@@ -6,8 +6,7 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidExpression, NoSuchColumn
 from floe.spec.expressions.binding import bind, bind_predicate, bind_term

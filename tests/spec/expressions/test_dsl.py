@@ -11,17 +11,7 @@ import pytest
 from floe.errors import InvalidExpression, InvalidPartitionSpec
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import Column, col
-from floe.spec.expressions.nodes import (
-    FALSE,
-    TRUE,
-    And,
-    Not,
-    Op,
-    Or,
-    Predicate,
-    Reference,
-    TransformTerm,
-)
+from floe.spec.expressions.nodes import FALSE, TRUE, And, Not, Op, Or, Predicate, Reference, TransformTerm
 from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Truncate
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, Field

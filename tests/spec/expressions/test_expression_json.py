@@ -8,8 +8,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidExpression, NoSuchColumn, UnsupportedFeature
 from floe.spec.expressions.binding import bind
@@ -29,7 +28,6 @@ from floe.spec.expressions.nodes import (
     not_,
     or_,
 )
-from floe.spec.expressions.parser import parse_filter
 from floe.spec.partitioning.transforms import DAY, YEAR, Bucket, Truncate
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_from_json
@@ -51,6 +49,7 @@ from floe.spec.types import (
     FixedType,
     StructType,
 )
+from floe.sql.filters import parse_filter
 from helpers.corpus import expected, table_names
 from helpers.three_valued import passes
 

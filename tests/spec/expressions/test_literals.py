@@ -10,8 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from floe.errors import InvalidExpression
 from floe.spec.expressions.literals import COMPARABLE_KINDS, Place, calendar_count, locate, locate_for, plain
@@ -168,11 +167,11 @@ def test_text_without_a_zone_is_utc_for_points_in_time():
         (DATE, 19000, "does not say whether it counts"),
         (TIMESTAMP, 1_700_000_000.5, "does not say whether it counts"),
         (DATE, "yesterday", "not an ISO timestamp"),
-        (DATE, "2024-02-30", "no real date"),
+        (DATE, "2024-02-30", "valid date"),
         (DATE, time(1), "time"),
         (TIMESTAMP, "2024-01-01T00:00:00+02:00", "it has a zone, and the column has none"),
         (TIMESTAMP_NS, datetime(2024, 1, 1, tzinfo=UTC), "it has a zone, and the column has none"),
-        (TIME, "25:00:00", "no real time"),
+        (TIME, "25:00:00", "valid time"),
         (TIME, 5, "time of day"),
         (UUID, "xyz", "write a uuid as text"),
         (UUID, b"short", "write a uuid as text"),

@@ -9,8 +9,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidExpression
 from floe.spec.expressions.dsl import col
@@ -28,8 +27,8 @@ from floe.spec.expressions.nodes import (
     not_,
     or_,
 )
-from floe.spec.expressions.parser import parse_filter
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Truncate
+from floe.sql.filters import parse_filter
 
 a, b = col("a"), col("b")
 

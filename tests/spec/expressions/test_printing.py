@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import col
@@ -27,10 +26,9 @@ from floe.spec.expressions.nodes import (
     not_,
     or_,
 )
-from floe.spec.expressions.parser import parse_filter
 from floe.spec.expressions.printing import literal_to_text, name_to_text, term_to_text, to_text
-from floe.spec.expressions.rewrite import simplify
-from floe.spec.expressions.sanitising import sanitised
+from floe.spec.expressions.sanitization import sanitised
+from floe.spec.expressions.simplification import simplify
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Truncate, UnknownTransform
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import (
@@ -53,6 +51,7 @@ from floe.spec.types import (
     FixedType,
     StructType,
 )
+from floe.sql.filters import parse_filter
 
 a, b = col("a"), col("b")
 PARIS = timezone(timedelta(hours=1))

@@ -5,8 +5,7 @@ from decimal import Decimal
 from functools import reduce
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidExpression
 from floe.spec.expressions.binding import bind
@@ -26,7 +25,7 @@ from floe.spec.expressions.nodes import (
     not_,
     or_,
 )
-from floe.spec.expressions.rewrite import check_depth, field_ids, leaves, rebuild, simplify, without_not
+from floe.spec.expressions.simplification import check_depth, field_ids, leaves, rebuild, simplify, without_not
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import BINARY, BOOLEAN, DATE, DOUBLE, INT, STRING, UUID, DecimalType, Field, FixedType
 from helpers.three_valued import passes, truth

@@ -5,8 +5,7 @@ from decimal import Decimal
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidExpression
 from floe.spec import types as t
@@ -24,7 +23,7 @@ from floe.spec.expressions.nodes import (
     Op,
     Or,
 )
-from floe.spec.expressions.rows import compile_row_filter, compile_tuple_filter, evaluate, value_test
+from floe.spec.expressions.row_evaluation import compile_row_filter, compile_tuple_filter, evaluate, value_test
 from floe.spec.partitioning.transforms import DAY, Bucket
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, ListType, StructType

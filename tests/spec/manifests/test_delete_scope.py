@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import CorruptFile
 from floe.spec.manifests.delete_scope import applies, deletes_for, partition_key, same_partition
-from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry, inherit
+from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry
 from helpers.avro_files import local, read_manifest, read_manifest_list
 from helpers.corpus import expected, table_names
+from helpers.manifest_rules import inherit
 
 UNPARTITIONED = {0}
 DATA = DataFile(FileContent.DATA, "a.parquet", "parquet", ("x",), 10, 1000, spec_id=1)

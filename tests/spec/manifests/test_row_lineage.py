@@ -7,12 +7,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import CorruptFile, InvalidUpdate
 from floe.spec.codecs.deletion_vectors import deserialize
-from floe.spec.manifests.checks import check_entry_to_write
 from floe.spec.manifests.delete_scope import deletes_for
 from floe.spec.manifests.entries import (
     DataFile,
@@ -21,17 +19,12 @@ from floe.spec.manifests.entries import (
     ManifestContent,
     ManifestEntry,
     ManifestFile,
-    inherit,
 )
-from floe.spec.manifests.row_lineage import (
-    assign_first_row_ids,
-    inherit_first_row_ids,
-    last_updated_sequence_number,
-    lineage_to_write,
-    row_id,
-)
+from floe.spec.manifests.manifest_checks import check_entry_to_write
+from floe.spec.manifests.row_lineage import assign_first_row_ids
 from helpers.avro_files import header, local, read_manifest, read_manifest_list
 from helpers.corpus import expected, table_names
+from helpers.manifest_rules import inherit, inherit_first_row_ids, last_updated_sequence_number, row_id
 
 ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
 
@@ -189,16 +182,6 @@ def test_last_updated_is_the_stored_one_or_the_data_sequence_number() -> None:
 def test_without_first_row_id_both_columns_are_null() -> None:
     assert row_id(3, None, 49) is None
     assert last_updated_sequence_number(3, None, 7) is None
-
-
-def test_moved_rows_keep_their_row_id() -> None:
-    assert lineage_to_write(5, 2, modified=False)[0] == 5
-    assert lineage_to_write(5, 2, modified=True)[0] == 5
-
-
-def test_modified_rows_leave_the_sequence_number_out_and_others_copy_it() -> None:
-    assert lineage_to_write(5, 2, modified=True) == (5, None)
-    assert lineage_to_write(5, 2, modified=False) == (5, 2)
 
 
 # Java's tables --------------------------------------------------------------------------------------------------

@@ -8,12 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidValue
-from floe.spec.manifests.entries import DataFile, EntryStatus, FieldSummary, FileContent, ManifestContent, ManifestEntry
-from floe.spec.manifests.summary import ManifestSummary, summarize_manifest, summarize_partitions
+from floe.spec.manifests.entries import (
+    DataFile,
+    EntryStatus,
+    FieldSummary,
+    FileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestSummary,
+    summarize_manifest,
+    summarize_partitions,
+)
 from floe.spec.partitioning.partition_spec import PartitionSpec, fields_from_json
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import DATE, DOUBLE, INT, STRING, UNKNOWN, Field, StructType

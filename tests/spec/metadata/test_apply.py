@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 
 from floe.errors import CommitConflict, InvalidUpdate, UnsupportedFeature
-from floe.spec.metadata.apply import apply
-from floe.spec.metadata.checks import check_for_writing
-from floe.spec.metadata.encryption import EncryptionKey
-from floe.spec.metadata.properties import RESERVED_PROPERTIES
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
+from floe.spec.metadata.metadata_builder import apply
+from floe.spec.metadata.metadata_checks import check_for_writing
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
+from floe.spec.metadata.table_metadata import EncryptionKey, PartitionStatisticsFile, StatisticsFile
 from floe.spec.metadata.table_metadata_json import serialize
 from floe.spec.metadata.updates import (
     LAST_ADDED,
@@ -43,8 +40,9 @@ from floe.spec.metadata.updates import (
 )
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, VOID, Bucket
+from floe.spec.properties import RESERVED_PROPERTIES
 from floe.spec.schemas.schema import MAX_TABLE_FIELD_ID, Schema
-from floe.spec.sorting import UNSORTED, SortField, SortOrder
+from floe.spec.sort_order import UNSORTED, SortField, SortOrder
 from floe.spec.types import DOUBLE, INT, LONG, STRING, TIMESTAMP_NS, Field
 from floe.spec.views.view_updates import SetCurrentViewVersion
 from helpers.metadata_samples import (

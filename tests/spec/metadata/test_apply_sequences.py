@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import TypeAdapter
 from pyiceberg.table.metadata import TableMetadataUtil
-from pyiceberg.table.update import TableUpdate as PyIcebergUpdate
-from pyiceberg.table.update import update_table_metadata
+from pyiceberg.table.update import TableUpdate as PyIcebergUpdate, update_table_metadata
 
 from floe.errors import FloeError
-from floe.spec.metadata.apply import apply
-from floe.spec.metadata.checks import check_for_writing
-from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
-from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.metadata_builder import apply
+from floe.spec.metadata.metadata_checks import check_for_writing
+from floe.spec.metadata.table_metadata import PartitionStatisticsFile, StatisticsFile, TableMetadata
 from floe.spec.metadata.table_metadata_json import metadata_to_json, parse, serialize
 from floe.spec.metadata.updates import (
     AddPartitionSpec,
@@ -43,12 +40,13 @@ from floe.spec.metadata.updates import (
     SetStatistics,
     TableUpdate,
     UpgradeFormatVersion,
+    updates_from_json,
+    updates_to_json,
 )
-from floe.spec.metadata.updates_json import updates_from_json, updates_to_json
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import IDENTITY, Bucket
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import SortField, SortOrder
+from floe.spec.sort_order import SortField, SortOrder
 from floe.spec.types import LONG, Field
 from helpers.corpus import metadata_files, table_names
 from helpers.metadata_samples import MINUTE_MS, START_MS, UUID, branch, commit, snapshot, table, tag

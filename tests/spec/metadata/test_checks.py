@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from floe.errors import InvalidMetadata, NoSuchTable
-from floe.spec.metadata.checks import (
+from floe.spec.json_reader import Limits
+from floe.spec.metadata.metadata_checks import (
     all_problems,
     check_for_reading,
     check_for_writing,
     reading_problems,
     writing_problems,
 )
-from floe.spec.metadata.json_reader import Limits
-from floe.spec.metadata.uuids import check_same_table
+from floe.spec.metadata.table_metadata import check_same_table
 from helpers.metadata_documents import (
     DOCUMENTS,
     NOW,

@@ -14,8 +14,8 @@ from pyiceberg.exceptions import ValidationError
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from floe.errors import InvalidMetadata, UnsupportedFeature
-from floe.spec.metadata.checks import all_problems
-from floe.spec.metadata.history import ancestors
+from floe.spec.metadata.ancestry import ancestors
+from floe.spec.metadata.metadata_checks import all_problems
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import metadata_to_json, parse, serialize
 from floe.spec.schemas.schema_json import schema_from_json
@@ -23,16 +23,16 @@ from helpers.corpus import expected, metadata_files, table_names
 
 INVALID = {
     # table: (JSON path, words of the message); the other invalid_* tables have healthy metadata and broken files
-    "invalid_deep_type": ("$.schemas", "nests deeper than"),
+    "invalid_deep_type": ("$.schemas", "nested deeper than"),
     "invalid_duplicate_ids": ("$.schemas[0].fields[1].id", "field id 1 is used twice"),
     "invalid_duplicate_names": ("$.schemas[0].fields[1].name", "two fields of one struct are named 'id'"),
     "invalid_format_version_99": ("$.format-version", "format version 99"),
     "invalid_format_version_text": ("$.format-version", "must be an integer, found a string"),
-    "invalid_gzip_truncated": ("$", "the gzip data is cut off"),
+    "invalid_gzip_truncated": ("$", "gzip data is truncated"),
     "invalid_metadata_array": ("$", "must be a JSON object, found a list"),
     "invalid_metadata_binary": ("$", "the text is not UTF-8"),
     "invalid_metadata_empty": ("$", "the file is empty"),
-    "invalid_metadata_truncated": ("$", "the JSON is cut off"),
+    "invalid_metadata_truncated": ("$", "JSON is truncated"),
     "invalid_number_float": ("$.last-column-id", "must be an integer, found a number with a fraction"),
     "invalid_number_overflow": ("$.current-snapshot-id", "does not fit a 64-bit integer"),
     "invalid_schema_id": ("$.current-schema-id", "there is no schema with id 77"),

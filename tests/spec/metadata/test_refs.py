@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from floe.errors import InvalidMetadata, NoSuchRef
-from floe.spec.metadata.records import record_from_json, record_to_json
-from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
+from floe.spec.json_records import record_from_json, record_to_json
+from floe.spec.metadata.snapshots import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import metadata_to_json
 from helpers.metadata_documents import history, read, v1_document, v2_document

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidUpdate, NoSuchSnapshot
-from floe.spec.metadata.checks import check_for_writing
-from floe.spec.metadata.history import ancestors
+from floe.spec.metadata.ancestry import ancestors
+from floe.spec.metadata.metadata_checks import check_for_writing
 from floe.spec.metadata.retention import Expiry, plan_expiry
 from floe.spec.metadata.updates import RemoveSnapshotRef, RemoveSnapshots
 from helpers.metadata_samples import START_MS, branch, changed, snapshot, table, tag

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from floe.errors import InvalidMetadata, NoSuchSnapshot
-from floe.spec.metadata.history import ancestors, is_ancestor_of, oldest_ancestor, snapshots_between
+from floe.spec.metadata.ancestry import ancestors, is_ancestor_of, oldest_ancestor, snapshots_between
 from floe.spec.metadata.snapshots import (
     OPERATIONS,
     Snapshot,

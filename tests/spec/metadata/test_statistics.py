@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from floe.errors import InvalidMetadata
-from floe.spec.metadata.encryption import EncryptionKey
-from floe.spec.metadata.records import record_from_json, record_to_json
-from floe.spec.metadata.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
+from floe.spec.json_records import record_from_json, record_to_json
+from floe.spec.metadata.table_metadata import BlobMetadata, EncryptionKey, PartitionStatisticsFile, StatisticsFile
 from floe.spec.metadata.table_metadata_json import metadata_to_json
 from helpers.metadata_documents import history, read, v1_document, v2_document, v3_document
 

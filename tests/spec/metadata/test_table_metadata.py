@@ -5,11 +5,10 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from floe.errors import InvalidMetadata, NoSuchSnapshot
-from floe.spec.metadata.logs import MetadataLogEntry, SnapshotLogEntry
-from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, TableMetadata
+from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, MetadataLogEntry, SnapshotLogEntry, TableMetadata
 from floe.spec.partitioning.partition_spec import UNPARTITIONED
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import UNSORTED
+from floe.spec.sort_order import UNSORTED
 from floe.spec.types import LONG, Field
 from helpers.metadata_documents import NOW, history, read, snapshot, v1_document, v2_document, v3_document
 

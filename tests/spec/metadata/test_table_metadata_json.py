@@ -9,21 +9,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidMetadata, UnsupportedFeature
+from floe.spec.json_records import EncodedList
 from floe.spec.metadata import table_metadata_json
-from floe.spec.metadata.apply import apply
-from floe.spec.metadata.records import ListJson
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot, snapshot_from_json
+from floe.spec.metadata.metadata_builder import apply
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef, snapshot_from_json
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import metadata_from_json, metadata_to_json, parse, serialize
 from floe.spec.metadata.updates import AddSnapshot, RemoveSnapshots, SetProperties, SetSnapshotRef, TableUpdate
 from floe.spec.partitioning.partition_spec import PARTITION_FIELD_ID_START
 from floe.spec.partitioning.transforms import IDENTITY
-from floe.spec.sorting import UNSORTED
+from floe.spec.sort_order import UNSORTED
 from helpers.metadata_documents import (
     DOCUMENTS,
     FIELDS,
@@ -476,7 +474,7 @@ def nested(levels: int) -> list[Any]:
 
 @pytest.mark.parametrize("value", [object(), nested(100_000), "\ud800"], ids=["no JSON", "deep", "no character"])
 def test_a_value_that_is_no_json_is_invalid_metadata(value: object) -> None:
-    with pytest.raises(InvalidMetadata, match=r"not JSON|nests too deep"):
+    with pytest.raises(InvalidMetadata, match=r"not JSON|nested too deep"):
         metadata_from_json(v2_document() | {"unknown": value})
 
 
@@ -502,7 +500,7 @@ LAYOUTS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 def encoded_anew(metadata: TableMetadata) -> dict[str, Any]:
     """The document of metadata of which nothing was read or written before."""
-    return metadata_to_json(replace(metadata, snapshots_json=ListJson(), snapshot_log_json=ListJson()))
+    return metadata_to_json(replace(metadata, snapshots_json=EncodedList(), snapshot_log_json=EncodedList()))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -549,11 +547,11 @@ def test_only_what_is_new_is_encoded() -> None:
         lists.append(items)
         return json.dumps(items, separators=(",", ":")).encode()
 
-    known, items = ListJson(), tuple(range(1000))
-    assert json.loads(bytes(known.of(items, encode))) == [*items]
-    assert json.loads(bytes(known.of((*items, -1), encode))) == [*items, -1]
-    assert json.loads(bytes(known.of((*items, -1), encode))) == [*items, -1]
-    assert json.loads(bytes(known.of(items[1:], encode))) == [*items[1:]]
+    known, items = EncodedList(), tuple(range(1000))
+    assert json.loads(bytes(known.encode(items, encode))) == [*items]
+    assert json.loads(bytes(known.encode((*items, -1), encode))) == [*items, -1]
+    assert json.loads(bytes(known.encode((*items, -1), encode))) == [*items, -1]
+    assert json.loads(bytes(known.encode(items[1:], encode))) == [*items[1:]]
     assert lists == [items, (-1,), items[1:]]
 
 

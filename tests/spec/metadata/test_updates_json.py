@@ -4,8 +4,7 @@ import copy
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 from pyiceberg.table.update import TableUpdate as PyIcebergUpdate
 
@@ -18,8 +17,11 @@ from floe.spec.metadata.updates import (
     SetProperties,
     SetSnapshotRef,
     SetStatistics,
+    update_from_json,
+    update_to_json,
+    updates_from_json,
+    updates_to_json,
 )
-from floe.spec.metadata.updates_json import update_from_json, update_to_json, updates_from_json, updates_to_json
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY, IDENTITY
 from helpers.update_samples import SAMPLES, STATISTICS, STATISTICS_JSON
@@ -133,7 +135,7 @@ def test_unknown_keys_of_stored_things_are_kept():
 
 
 def test_an_unknown_action_is_named():
-    with pytest.raises(UnsupportedFeature, match="the table update 'fly-away' is not known; known are assign-uuid"):
+    with pytest.raises(UnsupportedFeature, match=r"fly-away.*assign-uuid"):
         update_from_json({"action": "fly-away"})
 
 
@@ -247,7 +249,7 @@ def _places(node):
 
 
 def test_an_unknown_update_is_named_with_its_place():
-    with pytest.raises(UnsupportedFeature, match="'fly-away' is not known") as caught:
+    with pytest.raises(UnsupportedFeature, match="fly-away") as caught:
         updates_from_json([{"action": "set-location", "location": "s3://b/t"}, {"action": "fly-away"}])
     assert caught.value.context["path"] == "$[1]"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from floe.errors import InvalidUpdate, UnsupportedFeature
-from floe.spec.metadata.checks import check_for_writing
+from floe.spec.metadata.metadata_checks import check_for_writing
 from floe.spec.metadata.table_metadata_json import metadata_to_json, parse, serialize
-from floe.spec.metadata.upgrade import upgrade
+from floe.spec.metadata.update_handlers import upgrade
 from helpers.corpus import metadata_files
 from helpers.metadata_samples import OTHER_UUID, UUID, branch, commit, table
 

@@ -3,13 +3,11 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pyiceberg.table.update.spec import _PartitionNameGenerator
 
 from floe.errors import InvalidInput, InvalidPartitionSpec, NoSuchColumn, NotFound, UnsupportedFeature
 from floe.spec import types as t
-from floe.spec.partitioning.building import build_spec
 from floe.spec.partitioning.evolution import SpecUpdate, align_field_ids
 from floe.spec.partitioning.partition_spec import (
     UNPARTITIONED,
@@ -19,6 +17,7 @@ from floe.spec.partitioning.partition_spec import (
     spec_from_json,
     unified_partition_type,
 )
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, VOID, Bucket, Truncate, UnknownTransform
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_from_json

@@ -9,10 +9,10 @@ from decimal import Decimal, localcontext
 import mmh3
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidType
+from floe.spec.partitioning.columnar_transforms import hash_fixed_bytes, hash_longs, hash_var_bytes
 from floe.spec.partitioning.murmur3 import (
     hash_bytes,
     hash_decimal,
@@ -22,7 +22,6 @@ from floe.spec.partitioning.murmur3 import (
     hash_long,
     hash_value,
 )
-from floe.spec.partitioning.murmur3_columnar import hash_fixed_bytes, hash_longs, hash_var_bytes
 from floe.spec.types import (
     BINARY,
     BOOLEAN,

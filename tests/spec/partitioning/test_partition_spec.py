@@ -6,13 +6,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pyiceberg.partitioning import PartitionSpec as PySpec
 
 from floe.errors import InvalidMetadata, InvalidPartitionSpec, InvalidValue, NoSuchColumn, UnsupportedFeature
 from floe.spec import types as t
-from floe.spec.partitioning.building import build_spec
 from floe.spec.partitioning.partition_spec import (
     UNPARTITIONED,
     PartitionField,
@@ -27,6 +25,7 @@ from floe.spec.partitioning.partition_spec import (
     spec_to_json,
     unified_partition_type,
 )
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, Bucket, Truncate, UnknownTransform
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, GeometryType, ListType, MapType, StructType

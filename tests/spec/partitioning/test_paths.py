@@ -5,14 +5,13 @@ from decimal import Decimal
 from urllib.parse import unquote_plus
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidPartitionSpec, InvalidValue
 from floe.spec import types as t
-from floe.spec.partitioning.building import build_spec
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionField, PartitionSpec
 from floe.spec.partitioning.paths import escape, parse_partition_path, partition_from_path, partition_path
+from floe.spec.partitioning.terms import build_spec
 from floe.spec.partitioning.transforms import DAY, IDENTITY, VOID, UnknownTransform
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, FixedType

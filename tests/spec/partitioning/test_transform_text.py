@@ -3,11 +3,10 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidInput, InvalidPartitionSpec, InvalidSortOrder
-from floe.spec.partitioning.transform_text import PartitionTerm, SortTerm, parse_partition_term, parse_sort_term
+from floe.spec.partitioning.terms import PartitionTerm, SortTerm, parse_partition_term, parse_sort_term
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate
 
 

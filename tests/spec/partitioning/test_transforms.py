@@ -6,8 +6,7 @@ from datetime import date, timedelta
 from decimal import Decimal, localcontext
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from floe.errors import InvalidPartitionSpec, InvalidValue, UnsupportedFeature
 from floe.spec import types as t

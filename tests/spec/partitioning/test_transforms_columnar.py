@@ -5,13 +5,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidPartitionSpec, InvalidValue, UnsupportedFeature
 from floe.spec import types as t
+from floe.spec.partitioning.columnar_transforms import apply
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate, UnknownTransform
-from floe.spec.partitioning.transforms_columnar import apply
 from floe.spec.types import DecimalType, FixedType
 from floe.spec.values.exact_numbers import decimal_from_unscaled, unscaled_value
 from helpers.transforms import COMPUTED, allowed_id

@@ -8,20 +8,19 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import CorruptFile, InvalidExpression, InvalidValue
 from floe.spec import types as t
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, BoundTransform, Op
-from floe.spec.expressions.rows import compile_row_filter
+from floe.spec.expressions.row_evaluation import compile_row_filter
 from floe.spec.manifests.entries import FieldSummary
 from floe.spec.partitioning.transforms import Bucket, Truncate
-from floe.spec.pruning import columnar_manifests, columnar_metrics, manifest_filter, metrics_filter
-from floe.spec.pruning.columnar_metrics import ColumnStats, FileStats, stats_of_files
-from floe.spec.pruning.columnar_rows import Column, column_of, evaluate
+from floe.spec.pruning import manifest_filter, metrics_evaluation, metrics_filter
+from floe.spec.pruning.column_evaluation import Column, evaluate, make_column
 from floe.spec.pruning.key_columns import keys_from_bounds, trusted_bounds
+from floe.spec.pruning.metrics_evaluation import ColumnStats, FileStats, gather_stats
 from floe.spec.pruning.ranges import bounds_to_keys
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.schemas.schema import Schema
@@ -152,8 +151,8 @@ def test_wide_decimals(text, padding):
     known = len(data) <= 16
     for other, op in ((value, Op.NOT_EQ), (value, Op.LT), (value - 1, Op.LT_EQ), (value, Op.GT), (value + 1, Op.GT_EQ)):
         if abs(other) < 10**38:
-            assert columnar_metrics.might_match(BoundPredicate(op, column, (other,)), files)[0] != known
-    assert columnar_metrics.might_match(BoundPredicate(Op.EQ, column, (value,)), files)[0]
+            assert metrics_evaluation.files_might_match(BoundPredicate(op, column, (other,)), files)[0] != known
+    assert metrics_evaluation.files_might_match(BoundPredicate(Op.EQ, column, (value,)), files)[0]
 
 
 # metrics -----------------------------------------------------------------------------------------------------
@@ -168,11 +167,11 @@ def test_many_files_are_judged_as_one_by_one(data):
         data.draw(metrics_of(safe_rows(data.draw(rows(ids, max_size=4)), ids), ids))
         for _ in range(data.draw(st.integers(0, 4)))
     ]
-    stats = stats_of_files(files, expression)
-    assert columnar_metrics.might_match(expression, stats).tolist() == [
+    stats = gather_stats(files, expression)
+    assert metrics_evaluation.files_might_match(expression, stats).tolist() == [
         metrics_filter.might_match(expression, file) for file in files
     ]
-    assert columnar_metrics.must_match(expression, stats).tolist() == [
+    assert metrics_evaluation.files_must_match(expression, stats).tolist() == [
         metrics_filter.must_match(expression, file) for file in files
     ]
 
@@ -192,10 +191,10 @@ def test_hostile_metrics_are_judged_as_one_by_one(data):
         )
         for _ in range(data.draw(st.integers(1, 4)))
     ]
-    stats = stats_of_files(files, leaf)
+    stats = gather_stats(files, leaf)
     for many, one in (
-        (columnar_metrics.might_match, metrics_filter.might_match),
-        (columnar_metrics.must_match, metrics_filter.must_match),
+        (metrics_evaluation.files_might_match, metrics_filter.might_match),
+        (metrics_evaluation.files_must_match, metrics_filter.must_match),
     ):
         assert many(leaf, stats).tolist() == [one(leaf, file) for file in files]
 
@@ -208,34 +207,38 @@ def _map(i, value):
 def test_every_test_of_many_files_is_judged_as_one_by_one(field_id):
     reference = BoundReference(SCHEMA.entry(field_id))
     files = [metrics for _, metrics in files_of_two(field_id)]
-    stats = stats_of_files(files, BoundPredicate(Op.IS_NULL, reference))
+    stats = gather_stats(files, BoundPredicate(Op.IS_NULL, reference))
     for term in (reference, *transform_terms(reference)[::3]):
         for leaf in every_predicate(term):
             might, must = metrics_filter.compile_might_match(leaf), metrics_filter.compile_must_match(leaf)
-            assert columnar_metrics.might_match(leaf, stats).tolist() == [might(file) for file in files], str(leaf)
-            assert columnar_metrics.must_match(leaf, stats).tolist() == [must(file) for file in files], str(leaf)
+            assert metrics_evaluation.files_might_match(leaf, stats).tolist() == [might(file) for file in files], str(
+                leaf
+            )
+            assert metrics_evaluation.files_must_match(leaf, stats).tolist() == [must(file) for file in files], str(
+                leaf
+            )
 
 
 def test_columns_without_metrics_are_unknown():
     a = BoundReference(Schema((Field(1, "a", t.INT),)).entry(1))
     files = FileStats(np.array([3, 0, -1]))
-    assert columnar_metrics.might_match(BoundPredicate(Op.EQ, a, (1,)), files).tolist() == [True, False, True]
-    assert columnar_metrics.must_match(BoundPredicate(Op.EQ, a, (1,)), files).tolist() == [False, True, False]
+    assert metrics_evaluation.files_might_match(BoundPredicate(Op.EQ, a, (1,)), files).tolist() == [True, False, True]
+    assert metrics_evaluation.files_must_match(BoundPredicate(Op.EQ, a, (1,)), files).tolist() == [False, True, False]
 
 
 def test_all_nan_without_counts_of_nulls():
     x = BoundReference(Schema((Field(1, "x", t.DOUBLE),)).entry(1))
     two = np.array([2, 2])
     files = FileStats(two, {1: ColumnStats(value_count=two, nan_count=np.array([2, 1]))})
-    assert columnar_metrics.might_match(BoundPredicate(Op.LT, x, (1.0,)), files).tolist() == [False, True]
-    assert columnar_metrics.must_match(BoundPredicate(Op.IS_NAN, x), files).tolist() == [True, False]
+    assert metrics_evaluation.files_might_match(BoundPredicate(Op.LT, x, (1.0,)), files).tolist() == [False, True]
+    assert metrics_evaluation.files_must_match(BoundPredicate(Op.IS_NAN, x), files).tolist() == [True, False]
 
 
 def test_float_bits_that_signal_are_read_without_a_warning():
     x = BoundReference(Schema((Field(1, "x", t.FLOAT),)).entry(1))
     bounds = VarBytes.of([b"\x01\x00\x80\x7f", encode(t.FLOAT, 1.0)])
     files = FileStats(np.array([1, 1]), {1: ColumnStats(nan_count=np.array([0, 0]), lower=bounds, upper=bounds)})
-    assert columnar_metrics.might_match(BoundPredicate(Op.LT, x, (0.0,)), files).tolist() == [True, False]
+    assert metrics_evaluation.files_might_match(BoundPredicate(Op.LT, x, (0.0,)), files).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("literal", [-(2**70), -(2**63) - 1, 2**63, 2**70])
@@ -246,11 +249,11 @@ def test_literals_beyond_64_bits(literal):
     files = FileStats(np.array([1, 1]), {1: ColumnStats(lower=ends, upper=ends)})
     above = literal > 0
     for op, expected in ((Op.LT, above), (Op.LT_EQ, above), (Op.GT, not above), (Op.GT_EQ, not above), (Op.EQ, False)):
-        assert columnar_metrics.might_match(BoundPredicate(op, a, (literal,)), files).tolist() == [expected] * 2
+        assert metrics_evaluation.files_might_match(BoundPredicate(op, a, (literal,)), files).tolist() == [expected] * 2
     either = BoundPredicate(Op.IN, a, tuple(sorted((literal, 2**63 - 1))))
-    assert columnar_metrics.might_match(either, files).tolist() == [False, True]
+    assert metrics_evaluation.files_might_match(either, files).tolist() == [False, True]
     neither = BoundPredicate(Op.NOT_IN, a, either.literals)
-    assert columnar_metrics.might_match(neither, files).tolist() == [True, False]
+    assert metrics_evaluation.files_might_match(neither, files).tolist() == [True, False]
 
 
 def test_many_literals_are_not_given_up():
@@ -260,7 +263,11 @@ def test_many_literals_are_not_given_up():
     lower = VarBytes.of([b"key-00001", b"key-00001", b"key-01999"])
     upper = VarBytes.of([b"key-00001~", b"key-00002", b"z"])
     files = FileStats(np.array([1, 1, 1]), {1: ColumnStats(lower=lower, upper=upper)})
-    assert columnar_metrics.might_match(BoundPredicate(Op.IN, s, literals), files).tolist() == [False, True, False]
+    assert metrics_evaluation.files_might_match(BoundPredicate(Op.IN, s, literals), files).tolist() == [
+        False,
+        True,
+        False,
+    ]
 
 
 # manifests ---------------------------------------------------------------------------------------------------
@@ -285,10 +292,10 @@ def test_many_manifests_are_judged_as_one_by_one(data):
         summaries = tuple(summary(f.type) if f.id in used else plain for f in partition.fields)
         kept = data.draw(st.sampled_from([summaries, summaries, summaries[:3], None]))
         manifests.append(SimpleNamespace(partitions=kept))
-    columns = columnar_manifests.summaries_of_manifests(manifests, partition)
+    columns = metrics_evaluation.gather_summaries(manifests, partition)
     for many, one in (
-        (columnar_manifests.might_match, manifest_filter.might_match),
-        (columnar_manifests.must_match, manifest_filter.must_match),
+        (metrics_evaluation.manifests_might_match, manifest_filter.might_match),
+        (metrics_evaluation.manifests_must_match, manifest_filter.must_match),
     ):
         assert many(expression, columns, len(manifests)).tolist() == [one(expression, m, partition) for m in manifests]
 
@@ -302,7 +309,7 @@ def test_columns_of_values_are_filtered_as_rows_are(data):
     expression = data.draw(filters(predicates(references(FLAT), transformed=True)))
     ids = field_ids(expression)
     found = safe_rows(data.draw(rows(ids, max_size=5)), ids)
-    columns = {i: column_of(TYPES[i - 1], [value_in(row, i) for row in found]) for i in ids}
+    columns = {i: make_column(TYPES[i - 1], [value_in(row, i) for row in found]) for i in ids}
     passes = compile_row_filter(expression)
     assert evaluate(expression, columns, len(found)).tolist() == [passes(row) for row in found]
 
@@ -310,7 +317,7 @@ def test_columns_of_values_are_filtered_as_rows_are(data):
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 def test_columns_hold_every_type(type_):
     values = [None, *pool(type_)]
-    column = column_of(type_, values)
+    column = make_column(type_, values)
     reference = BoundReference(Schema((Field(1, "v", type_),)).entry(1))
     for literal in (v for v in pool(type_) if v == v):
         found = evaluate(BoundPredicate(Op.EQ, reference, (literal,)), {1: column}, len(values))
@@ -351,14 +358,14 @@ def test_buckets_of_fixed_and_uuid_columns():
         reference = BoundReference(Schema((Field(1, "v", type_),)).entry(1))
         bucket = Bucket(16).apply(type_, values[0])
         term = BoundTransform(Bucket(16), reference, t.INT)
-        found = evaluate(BoundPredicate(Op.EQ, term, (bucket,)), {1: column_of(type_, values)}, 2)
+        found = evaluate(BoundPredicate(Op.EQ, term, (bucket,)), {1: make_column(type_, values)}, 2)
         assert found.tolist() == [True, False]
 
 
 @given(st.lists(nullable_values(t.DOUBLE), max_size=8))
 def test_floats_by_their_own_rules(values):
     x = BoundReference(Schema((Field(1, "x", t.DOUBLE),)).entry(1))
-    column = {1: column_of(t.DOUBLE, values)}
+    column = {1: make_column(t.DOUBLE, values)}
     above = evaluate(BoundPredicate(Op.GT, x, (math.inf,)), column, len(values)).tolist()
     assert above == [v is not None and math.isnan(v) for v in values]
     zero = evaluate(BoundPredicate(Op.IN, x, (0.0, 1.5)), column, len(values)).tolist()
@@ -368,4 +375,4 @@ def test_floats_by_their_own_rules(values):
 def test_constants():
     assert evaluate(TRUE, {}, 3).tolist() == [True] * 3
     assert evaluate(FALSE, {}, 3).tolist() == [False] * 3
-    assert columnar_manifests.might_match(FALSE, {}, 2).tolist() == [False, False]
+    assert metrics_evaluation.manifests_might_match(FALSE, {}, 2).tolist() == [False, False]

@@ -19,14 +19,14 @@ import pytest
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.expression_json import expression_from_json
 from floe.spec.expressions.nodes import Expression
-from floe.spec.expressions.rewrite import field_ids
-from floe.spec.expressions.rows import compile_row_filter, compile_tuple_filter
+from floe.spec.expressions.row_evaluation import compile_row_filter, compile_tuple_filter
+from floe.spec.expressions.simplification import field_ids
 from floe.spec.manifests.entries import DataFile, EntryStatus, ManifestContent, ManifestFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import parse
-from floe.spec.pruning import columnar_manifests, columnar_metrics, manifest_filter, metrics_filter
-from floe.spec.pruning.columnar_rows import column_of, evaluate
-from floe.spec.pruning.projection import inclusive, partition_schema
+from floe.spec.pruning import manifest_filter, metrics_evaluation, metrics_filter
+from floe.spec.pruning.column_evaluation import evaluate, make_column
+from floe.spec.pruning.projection import inclusive_projection, partition_schema
 from floe.spec.pruning.residuals import compile_residual
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import StructType
@@ -84,7 +84,7 @@ def select(table: Table, bound: Expression) -> dict[str, Expression]:
     might = metrics_filter.compile_might_match(bound)
     for manifest in table.manifests:
         spec = table.metadata.spec_by_id(manifest.partition_spec_id)
-        projected, partition = inclusive(bound, spec, schema), partition_schema(spec, schema)
+        projected, partition = inclusive_projection(bound, spec, schema), partition_schema(spec, schema)
         keep, left = compile_tuple_filter(projected, partition), compile_residual(bound, spec, schema)
         if manifest_filter.might_match(projected, manifest, partition):
             for path, file, values in table.files[manifest.manifest_path]:
@@ -98,19 +98,19 @@ def select_by_columns(table: Table, bound: Expression) -> set[str]:
     schema, chosen = table.metadata.schema, set()
     for spec_id in {m.partition_spec_id for m in table.manifests}:
         spec = table.metadata.spec_by_id(spec_id)
-        projected, partition = inclusive(bound, spec, schema), partition_schema(spec, schema)
+        projected, partition = inclusive_projection(bound, spec, schema), partition_schema(spec, schema)
         manifests = [m for m in table.manifests if m.partition_spec_id == spec_id]
-        summaries = columnar_manifests.summaries_of_manifests(manifests, partition)
-        kept = columnar_manifests.might_match(projected, summaries, len(manifests))
+        summaries = metrics_evaluation.gather_summaries(manifests, partition)
+        kept = metrics_evaluation.manifests_might_match(projected, summaries, len(manifests))
         files = [f for m, keep in zip(manifests, kept, strict=True) if keep for f in table.files[m.manifest_path]]
         columns = {
-            field.id: column_of(field.type, [values[n] for _, _, values in files])
+            field.id: make_column(field.type, [values[n] for _, _, values in files])
             for n, field in enumerate(partition.fields)
             if field.id in field_ids(projected)
         }
         in_partition = evaluate(projected, columns, len(files))
-        stats = columnar_metrics.stats_of_files([file for _, file, _ in files], bound)
-        selected = in_partition & columnar_metrics.might_match(bound, stats)
+        stats = metrics_evaluation.gather_stats([file for _, file, _ in files], bound)
+        selected = in_partition & metrics_evaluation.files_might_match(bound, stats)
         chosen |= {path for (path, _, _), keep in zip(files, selected, strict=True) if keep}
     return chosen
 

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidExpression
 from floe.spec import types as t
@@ -14,13 +13,12 @@ from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, Op
-from floe.spec.expressions.rows import compile_tuple_filter
-from floe.spec.manifests.entries import FieldSummary
-from floe.spec.manifests.summary import summarize_partitions
+from floe.spec.expressions.row_evaluation import compile_tuple_filter
+from floe.spec.manifests.entries import FieldSummary, summarize_partitions
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY
 from floe.spec.pruning.manifest_filter import has_live_files, might_match, must_match, summary_facts
-from floe.spec.pruning.projection import inclusive, partition_schema
+from floe.spec.pruning.projection import inclusive_projection, partition_schema
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, StructType
 from helpers.filter_strategies import (
@@ -128,7 +126,7 @@ def test_bounds_are_in_the_result_type_of_the_transform():
     days = manifest(FieldSummary(False, None, encode(t.DATE, 19723), encode(t.DATE, 19724)))
     for text, kept in (("2023-12-31", False), ("2024-01-01", True), ("2024-01-02", True), ("2024-01-03", False)):
         whole_day = bind((col("ts") >= f"{text}T00:00:00") & (col("ts") <= f"{text}T23:59:59.999999"), schema)
-        assert might_match(inclusive(whole_day, by, schema), days, partition) is kept
+        assert might_match(inclusive_projection(whole_day, by, schema), days, partition) is kept
 
 
 def test_bounds_written_before_a_promotion():

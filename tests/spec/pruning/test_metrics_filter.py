@@ -6,15 +6,14 @@ from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.spec import types as t
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, BoundTransform, Op
-from floe.spec.expressions.rows import compile_row_filter
+from floe.spec.expressions.row_evaluation import compile_row_filter
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.transforms import VOID, Truncate, UnknownTransform
 from floe.spec.pruning.metrics_filter import (

@@ -5,15 +5,14 @@ import math
 from decimal import Decimal
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from floe.errors import InvalidValue
 from floe.spec import types as t
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, Op
-from floe.spec.expressions.rows import compile_row_filter, compile_tuple_filter
+from floe.spec.expressions.row_evaluation import compile_row_filter, compile_tuple_filter
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import (
     DAY,
@@ -27,7 +26,7 @@ from floe.spec.partitioning.transforms import (
     Truncate,
     UnknownTransform,
 )
-from floe.spec.pruning.projection import inclusive, partition_schema, strict
+from floe.spec.pruning.projection import inclusive_projection, partition_schema, strict_projection
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, StructType
 from helpers.filter_strategies import (
@@ -57,7 +56,7 @@ def projected(expression, type_, *transforms):
     schema = Schema((Field(1, "v", type_),))
     bound = bind(expression, schema)
     by = spec(*transforms)
-    return str(inclusive(bound, by, schema)), str(strict(bound, by, schema))
+    return str(inclusive_projection(bound, by, schema)), str(strict_projection(bound, by, schema))
 
 
 V = col("v")
@@ -170,7 +169,10 @@ def test_starts_with_and_not_starts_with_by_the_length_of_the_prefix():
 
     def both(op, prefix):
         bound = BoundPredicate(op, v, (prefix,))
-        results = inclusive(bound, spec(Truncate(3)), names), strict(bound, spec(Truncate(3)), names)
+        results = (
+            inclusive_projection(bound, spec(Truncate(3)), names),
+            strict_projection(bound, spec(Truncate(3)), names),
+        )
         return [(r.op, r.literals) if isinstance(r, BoundPredicate) else r for r in results]
 
     shorter, equal = (Op.STARTS_WITH, ("ab",)), (Op.EQ, ("abc",))
@@ -187,7 +189,7 @@ def test_truncated_binary_by_bytes():
     assert "p0 = " in projected(V == b"\xff\xff\xff\xff", t.BINARY, Truncate(2))[0]
     schema = Schema((Field(1, "v", t.BINARY),))
     bound = bind(V == b"\xc3\xa9\xc3", schema)
-    assert inclusive(bound, spec(Truncate(2)), schema).literals == (b"\xc3\xa9",)
+    assert inclusive_projection(bound, spec(Truncate(2)), schema).literals == (b"\xc3\xa9",)
 
 
 @pytest.mark.parametrize(
@@ -207,11 +209,11 @@ def test_times_project_to_their_unit(transform, at, before, type_):
         (Op.GT_EQ, ((Op.GT_EQ, at), (Op.GT, before))),
     ):
         bound = BoundPredicate(op, v, (midnight,))
-        found = inclusive(bound, spec(transform), schema), strict(bound, spec(transform), schema)
+        found = inclusive_projection(bound, spec(transform), schema), strict_projection(bound, spec(transform), schema)
         assert tuple((p.op, p.literal) for p in found) == wanted
     equal = BoundPredicate(Op.EQ, v, (midnight,))
-    assert inclusive(equal, spec(transform), schema).literals == (at,)
-    assert strict(equal, spec(transform), schema) == FALSE
+    assert inclusive_projection(equal, spec(transform), schema).literals == (at,)
+    assert strict_projection(equal, spec(transform), schema) == FALSE
 
 
 def test_the_example_of_the_spec():
@@ -263,19 +265,19 @@ def test_fields_of_several_columns_are_not_used():
     schema = Schema((Field(1, "a", t.INT), Field(2, "b", t.INT)))
     both = PartitionSpec((PartitionField((1, 2), 1000, "ab", UnknownTransform("zorder")),))
     bound = bind(col("a") == 1, schema)
-    assert inclusive(bound, both, schema) == TRUE
-    assert strict(bound, both, schema) == FALSE
+    assert inclusive_projection(bound, both, schema) == TRUE
+    assert strict_projection(bound, both, schema) == FALSE
 
 
 def test_columns_without_a_partition_field_tell_nothing():
     schema = Schema((Field(1, "v", t.INT), Field(2, "w", t.INT)))
     bound = bind((col("v") == 1) & (col("w") == 2), schema)
-    assert str(inclusive(bound, spec(IDENTITY), schema)) == "p0 = 1"
-    assert strict(bound, spec(IDENTITY), schema) == FALSE
+    assert str(inclusive_projection(bound, spec(IDENTITY), schema)) == "p0 = 1"
+    assert strict_projection(bound, spec(IDENTITY), schema) == FALSE
     either = bind((col("v") == 1) | (col("w") == 2), schema)
-    assert inclusive(either, spec(IDENTITY), schema) == TRUE
-    assert str(strict(either, spec(IDENTITY), schema)) == "p0 = 1"
-    assert inclusive(bound, UNPARTITIONED, schema) == TRUE
+    assert inclusive_projection(either, spec(IDENTITY), schema) == TRUE
+    assert str(strict_projection(either, spec(IDENTITY), schema)) == "p0 = 1"
+    assert inclusive_projection(bound, UNPARTITIONED, schema) == TRUE
 
 
 def test_several_fields_of_one_column_are_all_used():
@@ -301,11 +303,13 @@ def test_a_transformed_term_is_not_transformed_again():
     """Partition values were transformed twice (apache/iceberg-python#3758)."""
     schema = Schema((Field(1, "v", t.LONG),))
     bound = bind(V.bucket(16) == 3, schema)
-    keep = compile_tuple_filter(inclusive(bound, spec(Bucket(16)), schema), partition_schema(spec(Bucket(16)), schema))
+    keep = compile_tuple_filter(
+        inclusive_projection(bound, spec(Bucket(16)), schema), partition_schema(spec(Bucket(16)), schema)
+    )
     assert [keep((n,)) for n in range(5)] == [False, False, False, True, False]
     days = Schema((Field(1, "v", t.TIMESTAMP),))
     one_day = bind(V == "2024-01-01T12:00:00", days)
-    keep = compile_tuple_filter(inclusive(one_day, spec(DAY), days), partition_schema(spec(DAY), days))
+    keep = compile_tuple_filter(inclusive_projection(one_day, spec(DAY), days), partition_schema(spec(DAY), days))
     assert keep((19723,))
     assert not keep((0,))  # what day(19723) as a timestamp would be
 
@@ -318,7 +322,9 @@ def test_another_transform_of_the_column_tells_of_nulls_alone():
 def test_any_transform_of_an_identity_field_is_exact():
     schema = Schema((Field(1, "v", t.DATE),))
     bound = bind(V.month() == "2024-01", schema)
-    keep = compile_tuple_filter(inclusive(bound, spec(IDENTITY), schema), partition_schema(spec(IDENTITY), schema))
+    keep = compile_tuple_filter(
+        inclusive_projection(bound, spec(IDENTITY), schema), partition_schema(spec(IDENTITY), schema)
+    )
     assert [keep((day,)) for day in (19722, 19723, 19753, 19754, None)] == [False, True, True, False, False]
 
 
@@ -338,10 +344,10 @@ def test_the_lowest_integers_are_found_where_other_writers_put_them():
     by, tuples = spec(Truncate(10)), partition_schema(spec(Truncate(10)), schema)
     for expression in (V < 0, V <= -(2**31), V == -(2**31), V < -(2**31) + 1, V != 3, V.is_in([-(2**31), 5])):
         bound = bind(expression, schema)
-        assert compile_tuple_filter(inclusive(bound, by, schema), tuples)((2147483646,))
+        assert compile_tuple_filter(inclusive_projection(bound, by, schema), tuples)((2147483646,))
     for expression in (V > 0, V >= -(2**31) + 12, V > -(2**31) + 9):
         bound = bind(expression, schema)
-        assert not compile_tuple_filter(strict(bound, by, schema), tuples)((2147483646,))
+        assert not compile_tuple_filter(strict_projection(bound, by, schema), tuples)((2147483646,))
     assert "OR" not in projected(V < 0, t.INT, Truncate(16))[0]  # 16 divides the lowest
 
 
@@ -356,10 +362,10 @@ def test_the_lowest_integers_of_a_column_that_is_a_long_by_now():
         V.truncate(10) == -2147483650,
         V.truncate(10) != 2147483646,
     ):
-        assert compile_tuple_filter(inclusive(bind(expression, schema), by, schema), tuples)(was_int)
-    assert compile_tuple_filter(inclusive(bind(V < 0, schema), by, schema), tuples)(was_long)
+        assert compile_tuple_filter(inclusive_projection(bind(expression, schema), by, schema), tuples)(was_int)
+    assert compile_tuple_filter(inclusive_projection(bind(V < 0, schema), by, schema), tuples)(was_long)
     for expression in (V > 0, V != -(2**31), V.truncate(10) != -2147483650):
-        assert not compile_tuple_filter(strict(bind(expression, schema), by, schema), tuples)(was_int)
+        assert not compile_tuple_filter(strict_projection(bind(expression, schema), by, schema), tuples)(was_int)
 
 
 @pytest.mark.parametrize(
@@ -376,21 +382,21 @@ def test_literals_of_projections_are_values_of_the_type_also_at_its_end(type_, l
 def test_hours_beyond_32_bits_are_not_projected():
     schema = Schema((Field(1, "v", t.TIMESTAMP),))
     bound = BoundPredicate(Op.GT, BoundReference(schema.entry(1)), (2**63 - 1,))
-    assert str(inclusive(bound, spec(HOUR), schema)) == "p0 IS NOT NULL"
-    assert strict(bound, spec(HOUR), schema) == FALSE
+    assert str(inclusive_projection(bound, spec(HOUR), schema)) == "p0 IS NOT NULL"
+    assert strict_projection(bound, spec(HOUR), schema) == FALSE
 
 
 def test_a_transform_that_does_not_take_the_type_tells_nothing():
     schema = Schema((Field(1, "v", t.DOUBLE),))
     bound = bind(V == 1.0, schema)
-    assert inclusive(bound, spec(Bucket(4)), schema) == TRUE
-    assert strict(bound, spec(Bucket(4)), schema) == FALSE
+    assert inclusive_projection(bound, spec(Bucket(4)), schema) == TRUE
+    assert strict_projection(bound, spec(Bucket(4)), schema) == FALSE
 
 
 def test_fields_of_structs_are_sources_too():
     schema = Schema((Field(1, "s", StructType((Field(2, "x", t.INT),))),))
     by = PartitionSpec((PartitionField((2,), 1000, "s.x", IDENTITY),))
-    assert str(inclusive(bind(col("s.x") > 3, schema), by, schema)).endswith("> 3")
+    assert str(inclusive_projection(bind(col("s.x") > 3, schema), by, schema)).endswith("> 3")
 
 
 def test_partition_schema_has_the_ids_and_result_types_of_the_fields():
@@ -451,8 +457,8 @@ def test_every_test_through_every_transform_is_sound(source):
             for transform in own:
                 by = spec(transform, source=source)
                 tuples = partition_schema(by, SCHEMA)
-                might = compile_tuple_filter(inclusive(leaf, by, SCHEMA), tuples)
-                must = compile_tuple_filter(strict(leaf, by, SCHEMA), tuples)
+                might = compile_tuple_filter(inclusive_projection(leaf, by, SCHEMA), tuples)
+                must = compile_tuple_filter(strict_projection(leaf, by, SCHEMA), tuples)
                 for value, places in stored_places(transform, type_):
                     try:
                         passed = passes({name: value})
@@ -485,8 +491,8 @@ def test_projections_are_sound(data):
     by = data.draw(specs(ids))
     old_writer = data.draw(st.booleans())
     tuples = partition_schema(by, SCHEMA)
-    might = compile_tuple_filter(inclusive(expression, by, SCHEMA), tuples)
-    must = compile_tuple_filter(strict(expression, by, SCHEMA), tuples)
+    might = compile_tuple_filter(inclusive_projection(expression, by, SCHEMA), tuples)
+    must = compile_tuple_filter(strict_projection(expression, by, SCHEMA), tuples)
     passes = compile_row_filter(expression)
     for row in data.draw(rows(ids, min_size=1, max_size=4)):
         try:
@@ -514,8 +520,8 @@ def test_identity_projections_are_exact(source):
     by = spec(IDENTITY, source=source)
     tuples = partition_schema(by, SCHEMA)
     for leaf in every_predicate(reference):
-        might = compile_tuple_filter(inclusive(leaf, by, SCHEMA), tuples)
-        must = compile_tuple_filter(strict(leaf, by, SCHEMA), tuples)
+        might = compile_tuple_filter(inclusive_projection(leaf, by, SCHEMA), tuples)
+        must = compile_tuple_filter(strict_projection(leaf, by, SCHEMA), tuples)
         passes = compile_row_filter(leaf)
         for value in (None, *pool(reference.type)):
             assert might((value,)) is must((value,)) is passes({reference.entry.name: value})
@@ -524,7 +530,7 @@ def test_identity_projections_are_exact(source):
 def test_nan_and_signed_zero_partitions():
     schema = Schema((Field(1, "v", t.DOUBLE),))
     tuples = partition_schema(spec(IDENTITY), schema)
-    above = compile_tuple_filter(inclusive(bind(V > 1.0, schema), spec(IDENTITY), schema), tuples)
+    above = compile_tuple_filter(inclusive_projection(bind(V > 1.0, schema), spec(IDENTITY), schema), tuples)
     assert above((math.nan,))
-    zero = compile_tuple_filter(strict(bind(V == 0.0, schema), spec(IDENTITY), schema), tuples)
+    zero = compile_tuple_filter(strict_projection(bind(V == 0.0, schema), spec(IDENTITY), schema), tuples)
     assert zero((-0.0,))

@@ -16,8 +16,7 @@ from uuid import UUID
 import pyiceberg.expressions as pe
 import pytest
 from pyiceberg import types as pt
-from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator, _StrictMetricsEvaluator
-from pyiceberg.expressions.visitors import bind as pyiceberg_bind
+from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator, _StrictMetricsEvaluator, bind as pyiceberg_bind
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema as PyIcebergSchema
 from pyiceberg.transforms import parse_transform as pyiceberg_transform
@@ -25,11 +24,11 @@ from pyiceberg.transforms import parse_transform as pyiceberg_transform
 from floe.errors import InvalidValue
 from floe.spec import types as t
 from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Op
-from floe.spec.expressions.rows import compile_tuple_filter, value_test
+from floe.spec.expressions.row_evaluation import compile_tuple_filter, value_test
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Truncate
 from floe.spec.pruning.metrics_filter import compile_might_match, compile_must_match, might_match, must_match
-from floe.spec.pruning.projection import inclusive, partition_schema, strict
+from floe.spec.pruning.projection import inclusive_projection, partition_schema, strict_projection
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, FixedType
 from helpers.filter_strategies import SCHEMA, TYPES, every_predicate, files_of_two, pool, value_in
@@ -121,8 +120,8 @@ def test_projections_are_as_narrow_as_pyicebergs(field_id):
             bound = pyiceberg_bind(their_schema, pyiceberg_filter(leaf), True)
             if not isinstance(bound, pe.BoundPredicate):
                 continue  # folded
-            might = compile_tuple_filter(inclusive(leaf, by, SCHEMA), tuples)
-            must = compile_tuple_filter(strict(leaf, by, SCHEMA), tuples)
+            might = compile_tuple_filter(inclusive_projection(leaf, by, SCHEMA), tuples)
+            must = compile_tuple_filter(strict_projection(leaf, by, SCHEMA), tuples)
             widened = allowed_for_others(transform, type_, leaf)
             their_might, their_must = their_transform.project("p", bound), their_transform.strict_project("p", bound)
             for place in places:

@@ -1,13 +1,12 @@
 """Parts of a schema by name and id (spec: Column Projection)."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pyiceberg.schema import prune_columns
 
 from floe.errors import InvalidSchema, NoSuchColumn
 from floe.spec import types as t
-from floe.spec.schemas.column_projection import project, prune, select
+from floe.spec.schemas.column_projection import project, select
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import Field, ListType, MapType, StructType
@@ -183,29 +182,6 @@ def test_project_by_ids():
     ]
     assert project(SCHEMA, {2}).fields == (SCHEMA.field("st"),)
     assert project(SCHEMA, {999}).fields == ()
-
-
-def test_prune_by_ids():
-    pruned = prune(SCHEMA, {1, 3, 8, 17, 14, 15})
-    assert shape(pruned) == [
-        (2, "st", [(4, "b")]),
-        (6, "l", [(7, "element", [(9, "q")])]),
-        (10, "m", [(11, "key", [(12, "k"), (13, "k2")]), (16, "value", [(18, "w")])]),
-        (19, "note"),
-    ]
-    assert prune(SCHEMA, {2, 7, 11, 19}).fields == (SCHEMA.field("id"),)
-    assert prune(SCHEMA, {17, 18}).find(10) is None
-    assert prune(SCHEMA, ()) == SCHEMA
-    assert prune(SCHEMA, {1}).identifier_field_ids == ()
-
-
-def test_prune_keeps_map_keys_whole():
-    assert prune(SCHEMA, {12}) == SCHEMA
-
-
-def test_prune_keeps_structs_that_were_empty():
-    schema = Schema((Field(1, "e", StructType()), Field(2, "a", t.INT)))
-    assert prune(schema, {2}).fields == schema.fields[:1]
 
 
 @settings(max_examples=50)

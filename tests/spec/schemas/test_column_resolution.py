@@ -3,23 +3,30 @@
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import CorruptFile
 from floe.spec import types as t
 from floe.spec.partitioning.partition_spec import PartitionField
 from floe.spec.partitioning.transforms import DAY, IDENTITY, VOID, Bucket
+from floe.spec.properties import NAME_MAPPING
 from floe.spec.schemas import metadata_columns as mc
-from floe.spec.schemas.column_projection import project, select
-from floe.spec.schemas.column_resolution import FromFile, FromReader, SameForAll, identity_values, resolve_columns
-from floe.spec.schemas.file_fields import FileField, without_ids
+from floe.spec.schemas.column_projection import (
+    ConstantColumn,
+    FromFile,
+    FromReader,
+    identity_values,
+    project,
+    resolve_columns,
+    select,
+)
 from floe.spec.schemas.name_mapping import (
-    NAME_MAPPING_PROPERTY,
+    FileField,
     MappedField,
     NameMapping,
     mapping_from_schema,
     parse_name_mapping,
+    without_ids,
 )
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_from_json
@@ -56,7 +63,7 @@ def test_columns_are_selected_by_id_whatever_their_name_and_order():
     assert resolve(measurement, name, a, file=file) == (
         FromFile(measurement, file[2], 2),
         FromFile(name, file[1], 1),
-        SameForAll(a, None, "null"),
+        ConstantColumn(a, None, "null"),
     )
 
 
@@ -80,7 +87,7 @@ OLD_A = leaf("old_a", t.STRING)
 
 def test_missing_id_1_the_identity_partition_value_comes_first():
     source = resolve_one(A, OLD_A, name_mapping=MAPPING, partition_values={1: "partition"})
-    assert source == SameForAll(A, "partition", "partition value")
+    assert source == ConstantColumn(A, "partition", "partition value")
 
 
 def test_missing_id_2_the_name_mapping_comes_second():
@@ -90,13 +97,15 @@ def test_missing_id_2_the_name_mapping_comes_second():
 
 
 def test_missing_id_3_the_initial_default_comes_third():
-    assert resolve_one(A, leaf("other", t.STRING), name_mapping=MAPPING) == SameForAll(A, "default", "initial default")
-    assert resolve_one(A, OLD_A) == SameForAll(A, "default", "initial default")
+    assert resolve_one(A, leaf("other", t.STRING), name_mapping=MAPPING) == ConstantColumn(
+        A, "default", "initial default"
+    )
+    assert resolve_one(A, OLD_A) == ConstantColumn(A, "default", "initial default")
 
 
 def test_missing_id_4_null_comes_last():
     plain = Field(1, "a", t.STRING)
-    assert resolve_one(plain) == SameForAll(plain, None, "null")
+    assert resolve_one(plain) == ConstantColumn(plain, None, "null")
 
 
 def test_a_required_field_with_none_of_these_is_an_error():
@@ -121,7 +130,7 @@ def test_partition_values_count_only_when_the_id_is_missing_in_the_file():
 
 
 def test_a_null_partition_value_is_a_value():
-    assert resolve_one(A, partition_values={1: None}) == SameForAll(A, None, "partition value")
+    assert resolve_one(A, partition_values={1: None}) == ConstantColumn(A, None, "partition value")
     with pytest.raises(CorruptFile, match="only null for the required field 'a'"):
         resolve_one(Field(1, "a", t.STRING, required=True), partition_values={1: None})
 
@@ -129,7 +138,7 @@ def test_a_null_partition_value_is_a_value():
 def test_partition_values_reach_into_structs():
     field = Field(2, "st", StructType((Field(1, "a", t.STRING), Field(3, "b", t.INT))))
     source = resolve_one(field, struct("st", leaf("b", t.INT, 3), field_id=2), partition_values={1: "p"})
-    assert [type(c) for c in source.children] == [SameForAll, FromFile]
+    assert [type(c) for c in source.children] == [ConstantColumn, FromFile]
     assert source.children[0].value == "p"
 
 
@@ -163,7 +172,7 @@ def point(default):
 
 
 def test_point_default_null_and_missing_gives_null():
-    assert resolve_one(point(None)) == SameForAll(point(None), None, "null")
+    assert resolve_one(point(None)) == ConstantColumn(point(None), None, "null")
 
 
 def test_point_default_null_and_x_present_gives_y_its_default():
@@ -209,7 +218,7 @@ def test_elements_keys_and_values_at_any_depth():
     (row,) = items.children
     assert row.position == 0
     assert row.children[0].conversion == "promote"
-    assert row.children[1] == SameForAll(inner.fields[1], 7, "initial default")
+    assert row.children[1] == ConstantColumn(inner.fields[1], 7, "initial default")
 
 
 def test_elements_are_found_by_place_when_they_have_no_id():
@@ -283,7 +292,7 @@ def test_unknown_is_never_read():
 
 def test_what_was_unknown_reads_as_null_under_its_new_type():
     for type_ in (t.INT, StructType((Field(2, "x", t.INT),))):
-        assert resolve_one(Field(1, "a", type_), leaf("a", t.UNKNOWN, 1)) == SameForAll(
+        assert resolve_one(Field(1, "a", type_), leaf("a", t.UNKNOWN, 1)) == ConstantColumn(
             Field(1, "a", type_), None, "null"
         )
         assert resolve_one(Field(1, "a", type_)).value is None
@@ -294,14 +303,14 @@ def test_what_was_unknown_reads_as_null_under_its_new_type():
 
 def test_metadata_columns_are_made_by_the_reader():
     assert resolve_one(mc.FILE) == FromReader(mc.FILE)
-    assert str(resolve_one(mc.POS)) == "_pos: made by the reader"
+    assert str(resolve_one(mc.POS)) == "_pos: produced by the reader"
 
 
 def test_row_lineage_columns_may_be_stored():
     stored = leaf("_row_id", t.LONG, mc.ROW_ID.id)
     source = resolve_one(mc.ROW_ID, stored)
     assert source == FromReader(mc.ROW_ID, FromFile(mc.ROW_ID, stored, 0))
-    assert str(source) == "_row_id: made by the reader where the file has null"
+    assert str(source) == "_row_id: produced by the reader where the file has null"
 
 
 def test_the_columns_of_position_delete_files_are_stored():
@@ -353,7 +362,7 @@ def test_rows_of_the_corpus_come_out_right(corpus_dir, name):
     answers = expected(corpus_dir, name)
     metadata = read_metadata(corpus_dir / name / answers["metadata"])
     schema = next(schema_from_json(s) for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"])
-    mapping = metadata["properties"].get(NAME_MAPPING_PROPERTY)
+    mapping = metadata["properties"].get(NAME_MAPPING.name)
     mapping = None if mapping is None else parse_name_mapping(mapping)
     partition_fields = metadata["partition-specs"][0]["fields"]
     checked = 0

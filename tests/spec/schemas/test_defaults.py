@@ -53,9 +53,9 @@ def test_struct_defaults_are_null_or_empty():
 
 
 def test_defaults_must_be_values_of_the_type():
-    with pytest.raises(InvalidSchema, match=r"the write-default of 'st\.a' is no int"):
+    with pytest.raises(InvalidSchema, match=r"the write-default of 'st\.a' is not"):
         check(Field(1, "st", StructType((Field(2, "a", t.INT, write_default="1"),))))
-    with pytest.raises(InvalidSchema, match="the initial-default of 'a' is no int"):
+    with pytest.raises(InvalidSchema, match="the initial-default of 'a' is not"):
         check(Field(1, "a", t.INT, initial_default=2**31))
     check(Field(1, "a", ListType(2, t.INT), initial_default=[1, None]))
 

@@ -13,7 +13,7 @@ from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY, IDENTITY, VOID, Bucket
 from floe.spec.schemas.evolution import SchemaUpdate
 from floe.spec.schemas.schema import MAX_TABLE_FIELD_ID, Schema
-from floe.spec.sorting import SortField, SortOrder
+from floe.spec.sort_order import SortField, SortOrder
 from floe.spec.types import DecimalType, Field, GeometryType, ListType, MapType, StructType
 
 SCHEMA = Schema(
@@ -94,7 +94,7 @@ def test_an_unknown_name_tells_which_there_are():
 
 
 def test_a_name_that_an_earlier_step_changed():
-    with pytest.raises(NoSuchColumn, match="has named 'text' the column 'data'"):
+    with pytest.raises(NoSuchColumn, match=r"'data'.*'text'"):
         update().rename_column("data", "text").set_doc("data", "x")
 
 
@@ -103,7 +103,7 @@ def test_case_may_be_ignored():
     changed = change.rename_column("DATA", "text").set_doc("ST.A", "d").add_column("St.new", "int", after="A").apply()
     assert names(changed)[1] == "text"
     assert [f.name for f in changed.field("st").type.fields] == ["a", "new", "b"]
-    with pytest.raises(InvalidSchema, match="would mean both"):
+    with pytest.raises(InvalidSchema, match="both"):
         update(case_sensitive=False).add_column("ID", "int").apply()
     assert names(update().add_column("ID", "int").apply())[-1] == "ID"
     assert names(update(case_sensitive=False).rename_column("id", "ID").apply())[0] == "ID"
@@ -189,9 +189,9 @@ def test_add_into_a_column_added_before():
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("data.x", "'data' is no struct, but string"),
-        ("tags.x", r"'tags\.element' is no struct, but int"),
-        ("m.key.x", "the keys of a map are fixed"),
+        ("data.x", "'data'.* not a struct"),
+        ("tags.x", r"'tags\.element'.* not a struct"),
+        ("m.key.x", "map keys"),
     ],
 )
 def test_add_where_there_is_no_struct(name, why):
@@ -200,7 +200,7 @@ def test_add_where_there_is_no_struct(name, why):
 
 
 def test_add_into_a_missing_struct_hints_at_names_with_dots():
-    with pytest.raises(NoSuchColumn, match=r"contains a dot is given as a path: \('a\.b',\)"):
+    with pytest.raises(NoSuchColumn, match=r"contains a dot as a path: \('a\.b',\)"):
         update().add_column("a.b", "int")
     changed = update().add_column(("a.b",), "int").apply()
     assert changed.field(("a.b",)).id == 19
@@ -216,7 +216,7 @@ def test_add_under_a_name_in_use():
 
 def test_add_a_name_that_dots_make_ambiguous():
     """Java cannot read a schema in which two fields have one full name."""
-    with pytest.raises(InvalidSchema, match=r"would mean both \('st', 'a'\) and \('st\.a',\)"):
+    with pytest.raises(InvalidSchema, match=r"both \('st', 'a'\) and \('st\.a',\)"):
         update().add_column(("st.a",), "int").apply()
 
 
@@ -412,8 +412,9 @@ def test_a_dropped_column_cannot_be_changed():
         lambda c: c.set_default("data", "x"),
         lambda c: c.add_column("n", "int", after="data"),
     ):
-        with pytest.raises(NoSuchColumn, match="an earlier step of this update has dropped the column 'data'"):
+        with pytest.raises(NoSuchColumn, match="earlier step") as refusal:
             step(update(version=3).drop_column("data"))
+        assert refusal.value.context["column"] == "data"
     with pytest.raises(NoSuchColumn):
         update().drop_column("st").add_column("st.x", "int")
 
@@ -542,7 +543,7 @@ def test_move_next_to_an_added_column():
 def test_fields_move_within_their_struct_only():
     """Spec: grouping fields into a nested struct is not allowed, nor moving them to the parent struct."""
     for name, reference in (("data", "st.a"), ("st.a", ("data",)), ("st.a", "points.x")):
-        with pytest.raises(IncompatibleChange, match="a field cannot leave its struct, nor join another"):
+        with pytest.raises(IncompatibleChange, match="another struct"):
             update().move_column(name, before=reference)
     with pytest.raises(IncompatibleChange, match=r"'st\.a' is not in the top level"):
         update().add_column("n", "int", after="st.a")
@@ -621,13 +622,13 @@ def test_promote_at_any_depth():
     ("name", "target", "why"),
     [
         ("points.x", "int", "values may not fit the narrower type"),
-        ("data", "binary", "no promotion leads there"),
+        ("data", "binary", "no such promotion"),
         ("amount", "decimal(9,3)", "the scale of a decimal never changes"),
         ("amount", "decimal(8,2)", "the precision of a decimal can only grow"),
         ("day", "timestamp", "needs format version 3"),
         ("day", "timestamptz", "a date has no time zone"),
-        ("st", "int", "do not turn into each other"),
-        ("m.key.k", "long", "the keys of a map are fixed"),
+        ("st", "int", "primitive"),
+        ("m.key.k", "long", "map keys"),
     ],
 )
 def test_promotions_that_are_not_allowed(name, target, why):
@@ -637,7 +638,7 @@ def test_promotions_that_are_not_allowed(name, target, why):
 
 def test_primitives_do_not_become_structs():
     for name in ("id", "tags.element"):
-        with pytest.raises(IncompatibleChange, match="do not turn into each other"):
+        with pytest.raises(IncompatibleChange, match="primitive"):
             update(version=3).promote(name, StructType((Field(0, "x", t.INT),)))
 
 
@@ -663,9 +664,7 @@ def test_promote_unknown_to_any_type_in_v3():
 def test_promotion_looks_at_all_partition_specs():
     old = PartitionSpec((PartitionField((18,), 1000, "day_bucket", Bucket(4)),), 0)
     new = PartitionSpec((PartitionField((18,), 1001, "day_day", DAY),), 1)
-    with pytest.raises(
-        IncompatibleChange, match=r"a partition field with transform bucket\[4\] would get other values"
-    ):
+    with pytest.raises(IncompatibleChange, match=r"partition field with transform bucket\[4\]"):
         update(version=3, partition_specs=[old, new], current_spec=new).promote("day", "timestamp")
     update(version=3, partition_specs=[new], current_spec=new).promote("day", "timestamp").apply()
     ids = PartitionSpec((PartitionField((1,), 1000, "id_bucket", Bucket(4)),))
@@ -700,7 +699,7 @@ def test_promotion_looks_at_the_sort_order():
     ],
 )
 def test_map_keys_are_frozen(step):
-    with pytest.raises(IncompatibleChange, match="the keys of a map are fixed"):
+    with pytest.raises(IncompatibleChange, match="map keys"):
         step(update(version=3, allow_incompatible=True))
 
 
@@ -751,7 +750,7 @@ def test_identifiers_follow_renames():
 def test_an_identifier_is_not_dropped():
     for name in ("id", "st.x", "st"):
         with pytest.raises(
-            IncompatibleChange, match=r"which is an identifier field or holds one .*set_identifier_fields"
+            IncompatibleChange, match=r"which is an identifier field or contains one .*set_identifier_fields"
         ):
             update(IDENTIFIED).drop_column(name).apply()
 

@@ -1,23 +1,25 @@
 """Random schema changes: what always holds, and PyIceberg making the same schema of the same changes."""
 
 import contextlib
+import itertools
 from dataclasses import replace
 from types import SimpleNamespace
 
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+import pytest
+from hypothesis import assume, given, settings, strategies as st
 from pyiceberg.table.update.schema import UpdateSchema
 
 from floe.errors import FloeError
 from floe.spec import types as t
-from floe.spec.schemas.column_resolution import FromFile, resolve_columns
-from floe.spec.schemas.compatibility import check_evolution
+from floe.spec.schemas.column_projection import FromFile, resolve_columns
 from floe.spec.schemas.evolution import SchemaUpdate
-from floe.spec.schemas.file_fields import FileField
+from floe.spec.schemas.name_mapping import FileField
 from floe.spec.schemas.promotion import can_promote
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
 from floe.spec.types import DecimalType, StructType
+from helpers.corpus import metadata_files, read_metadata, table_names
+from helpers.schema_rules import check_evolution
 from helpers.schema_strategies import LEAVES_V3, NAMES, schemas, to_pyiceberg, types
 
 WIDER = {"int": t.LONG, "float": t.DOUBLE, "decimal": DecimalType(20, 2), "date": t.TIMESTAMP}
@@ -267,3 +269,13 @@ def test_pyiceberg_makes_the_same_union(schema, other):
         assert any(entry.field.required for entry in added)
     else:
         assert theirs is None
+
+
+@pytest.mark.parametrize("name", table_names("evo_", without=("evo_partition",)))
+def test_every_evolution_of_the_corpus_is_allowed(corpus_dir, name):
+    """Java made them, one after the other."""
+    metadata = read_metadata(metadata_files(corpus_dir, name)[-1])
+    last = 0
+    for before, after in itertools.pairwise(map(schema_from_json, metadata["schemas"])):
+        last = max(last, before.highest_field_id)
+        check_evolution(before, after, format_version=metadata["format-version"], last_column_id=last)

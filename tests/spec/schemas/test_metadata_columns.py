@@ -11,9 +11,27 @@ from floe.spec.types import Field, StructType
 PARTITION = StructType((Field(1000, "day", t.DATE), Field(1001, "bucket", t.INT)))
 
 
+RESERVED = {
+    2147483646: "_file",
+    2147483645: "_pos",
+    2147483644: "_deleted",
+    2147483643: "_spec_id",
+    2147483642: "_partition",
+    2147483546: "file_path",
+    2147483545: "pos",
+    2147483544: "row",
+    2147483543: "_change_type",
+    2147483542: "_change_ordinal",
+    2147483541: "_commit_snapshot_id",
+    2147483540: "_row_id",
+    2147483539: "_last_updated_sequence_number",
+}
+READER_COLUMNS = [name for name in RESERVED.values() if name.startswith("_")]
+
+
 def test_ids_above_max_value_minus_200_are_for_metadata_columns():
     assert MAX_TABLE_FIELD_ID == 2**31 - 1 - 200
-    assert all(MAX_TABLE_FIELD_ID < i < 2**31 for i in mc.RESERVED_NAMES)
+    assert all(MAX_TABLE_FIELD_ID < i < 2**31 for i in RESERVED)
 
 
 def test_file_is_2147483646():
@@ -85,27 +103,12 @@ def test_last_updated_sequence_number_is_2147483539():
 
 
 def test_every_reserved_id_has_its_name():
-    assert dict(mc.RESERVED_NAMES) == {
-        2147483646: "_file",
-        2147483645: "_pos",
-        2147483644: "_deleted",
-        2147483643: "_spec_id",
-        2147483642: "_partition",
-        2147483546: "file_path",
-        2147483545: "pos",
-        2147483544: "row",
-        2147483543: "_change_type",
-        2147483542: "_change_ordinal",
-        2147483541: "_commit_snapshot_id",
-        2147483540: "_row_id",
-        2147483539: "_last_updated_sequence_number",
-    }
+    columns = [mc.metadata_column(name, partition_type=PARTITION) for name in READER_COLUMNS]
+    columns += [mc.DELETE_FILE_PATH, mc.DELETE_POS, mc.delete_row(StructType())]
+    assert {column.id: column.name for column in columns} == RESERVED
 
 
-MADE_BY_READERS = [name for name in mc.RESERVED_NAMES.values() if name.startswith("_")]
-
-
-@pytest.mark.parametrize("name", MADE_BY_READERS)
+@pytest.mark.parametrize("name", READER_COLUMNS)
 def test_metadata_columns_are_known_by_name_and_id(name):
     column = mc.metadata_column(name, partition_type=PARTITION)
     assert column.name == name

@@ -4,24 +4,25 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 
 from floe.errors import CorruptFile, InvalidMetadata, InvalidSchema
 from floe.spec import types as t
-from floe.spec.schemas.file_fields import FileField, has_ids, without_ids
+from floe.spec.properties import NAME_MAPPING
 from floe.spec.schemas.name_mapping import (
-    NAME_MAPPING_PROPERTY,
+    FileField,
     MappedField,
     NameMapping,
     apply_mapping,
     format_name_mapping,
+    has_ids,
     mapping_from_json,
     mapping_from_schema,
     mapping_to_json,
     parse_name_mapping,
     update_mapping,
+    without_ids,
 )
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, ListType, MapType, StructType
@@ -162,7 +163,7 @@ IMPORTED = table_names("imp_")
 @pytest.mark.parametrize("name", IMPORTED)
 def test_mappings_of_the_corpus_round_trip(corpus_dir, name):
     metadata = read_metadata(corpus_dir / name / expected(corpus_dir, name)["metadata"])
-    text = metadata["properties"][NAME_MAPPING_PROPERTY]
+    text = metadata["properties"][NAME_MAPPING.name]
     mapping = parse_name_mapping(text)
     assert mapping_to_json(mapping) == json.loads(text)
 

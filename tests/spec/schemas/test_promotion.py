@@ -3,25 +3,14 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pyiceberg.exceptions import ResolveError
 from pyiceberg.schema import promote as pyiceberg_promote
 
 from floe.errors import IncompatibleChange, InvalidValue
 from floe.spec import types as t
 from floe.spec.partitioning.partition_spec import PartitionField
-from floe.spec.partitioning.transforms import (
-    DAY,
-    HOUR,
-    IDENTITY,
-    MONTH,
-    VOID,
-    YEAR,
-    Bucket,
-    Truncate,
-    UnknownTransform,
-)
+from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate, UnknownTransform
 from floe.spec.schemas.promotion import can_promote, check_promotion, promote_value
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, FixedType, GeographyType, GeometryType, ListType, MapType, StructType
@@ -111,7 +100,7 @@ def test_primitives_do_not_become_structs_nor_structs_primitives():
     """Spec: map<string, int> and map<string, struct<int>> do not turn into each other."""
     struct = StructType((Field(1, "a", t.INT),))
     for source, target in ((t.INT, struct), (struct, t.INT)):
-        with pytest.raises(IncompatibleChange, match="a struct, list or map and a single value do not turn"):
+        with pytest.raises(IncompatibleChange, match=r"m\.value.*primitive"):
             check_promotion(source, target, 3, column="m.value")
 
 
@@ -119,17 +108,16 @@ def test_nested_types_do_not_turn_into_each_other():
     for source in NESTED:
         for target in NESTED:
             if source != target:
-                with pytest.raises(IncompatibleChange, match="nested types do not turn into each other"):
+                with pytest.raises(IncompatibleChange, match="nested type"):
                     check_promotion(source, target, 3, column="a")
 
 
 def test_other_changes_of_type_are_refused_with_what_to_do():
     with pytest.raises(IncompatibleChange) as caught:
         check_promotion(t.INT, t.STRING, 3, column="st.a")
-    assert str(caught.value) == (
-        "cannot change 'st.a' from int to string: no promotion leads there (column: st.a); "
-        "add a column of the new type and drop the old one"
-    )
+    assert "'st.a' from int to string" in caught.value.message
+    assert caught.value.context == {"column": "st.a"}
+    assert "add a column of the new type" in caught.value.hint
 
 
 # values ------------------------------------------------------------------------------------------------------------
@@ -181,7 +169,7 @@ DATE_TARGETS = pytest.mark.parametrize("target", [t.TIMESTAMP, t.TIMESTAMP_NS], 
 @DATE_TARGETS
 @pytest.mark.parametrize("transform", [Bucket(16), IDENTITY], ids=str)
 def test_promotion_is_forbidden_where_a_partition_transform_would_change_value(transform, target):
-    with pytest.raises(IncompatibleChange, match=r"a partition field with transform .* would get other values"):
+    with pytest.raises(IncompatibleChange, match="partition field with transform"):
         check(t.DATE, target, transform)
 
 

@@ -10,8 +10,8 @@ from pyiceberg.schema import assign_fresh_schema_ids
 
 from floe.errors import InvalidSchema, NoSuchColumn
 from floe.spec import types as t
-from floe.spec.schemas.schema import MAX_TABLE_FIELD_ID, Schema, assign_fresh_ids, assign_fresh_type_ids
-from floe.spec.schemas.schema_json import MAX_TYPE_DEPTH, schema_from_json, schema_to_json
+from floe.spec.schemas.schema import MAX_TABLE_FIELD_ID, MAX_TYPE_DEPTH, Schema, assign_fresh_ids, assign_fresh_type_ids
+from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
 from floe.spec.types import Field, GeographyType, GeometryType, ListType, MapType, StructType
 from helpers.corpus import metadata_files, read_metadata, table_names
 from helpers.schema_strategies import LEAVES_V3, schemas, to_pyiceberg

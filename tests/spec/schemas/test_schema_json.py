@@ -6,19 +6,12 @@ import uuid
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidMetadata
 from floe.spec import types as t
-from floe.spec.schemas.schema import Schema
-from floe.spec.schemas.schema_json import (
-    MAX_TYPE_DEPTH,
-    schema_from_json,
-    schema_to_json,
-    type_from_json,
-    type_to_json,
-)
+from floe.spec.schemas.schema import MAX_TYPE_DEPTH, Schema
+from floe.spec.schemas.schema_json import schema_from_json, schema_to_json, type_from_json, type_to_json
 from floe.spec.types import Field, ListType, MapType, StructType
 from helpers.corpus import expected, metadata_files, read_metadata, table_names
 from helpers.schema_strategies import LEAVES_V3, schemas, to_pyiceberg

@@ -91,7 +91,7 @@ def test_dates_are_widened_in_v3_only():
 
 def test_widening_looks_at_the_partition_specs():
     spec = PartitionSpec((PartitionField((1,), 1000, "p", Bucket(4)),))
-    with pytest.raises(IncompatibleChange, match="would get other values"):
+    with pytest.raises(IncompatibleChange, match="partition field with transform"):
         union([Field(1, "d", t.DATE)], [Field(1, "d", t.TIMESTAMP)], version=3, partition_specs=[spec])
 
 
@@ -160,7 +160,7 @@ def test_without_case_a_name_must_mean_one_column():
     assert list(
         union_changes(Schema(tuple(ours)), Schema((Field(1, "A", t.LONG),)), format_version=2, case_sensitive=False)
     ) == [Promote(2, t.LONG)]
-    with pytest.raises(InvalidSchema, match="'st' may mean 'ST' or 'St'"):
+    with pytest.raises(InvalidSchema, match="'ST' or 'St'"):
         list(
             union_changes(
                 Schema((Field(1, "ST", t.INT), Field(2, "St", t.INT))),
@@ -169,7 +169,7 @@ def test_without_case_a_name_must_mean_one_column():
                 case_sensitive=False,
             )
         )
-    with pytest.raises(InvalidSchema, match="two fields of the other schema mean 'a'"):
+    with pytest.raises(InvalidSchema, match=r"two fields of the other schema .*'a'"):
         union([A], [Field(1, "a", t.INT), Field(2, "A", t.INT)], case_sensitive=False)
 
 
@@ -196,11 +196,11 @@ def test_map_keys_stay_as_they_are():
         return [Field(1, "m", MapType(2, type_, 3, t.INT))]
 
     assert union(keyed(t.LONG), keyed(t.INT)).field("m.key").type == t.LONG
-    with pytest.raises(IncompatibleChange, match="the keys of a map are fixed"):
+    with pytest.raises(IncompatibleChange, match="map keys"):
         union(keyed(t.INT), keyed(t.LONG))
     struct = StructType((Field(5, "x", t.INT),))
     wider = StructType((Field(5, "x", t.INT), Field(6, "y", t.INT)))
-    with pytest.raises(IncompatibleChange, match="the keys of a map are fixed"):
+    with pytest.raises(IncompatibleChange, match="map keys"):
         union(keyed(struct), keyed(wider))
     assert union(keyed(wider), keyed(struct)).field("m.key").type == wider
 

@@ -3,8 +3,7 @@
 from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidValue
 from floe.spec.values.civil_time import (

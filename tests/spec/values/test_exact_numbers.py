@@ -7,13 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.spec.values.exact_numbers import (
     decimal_from_unscaled,
-    float32_named,
-    float_named,
+    float32_of_double,
+    float_of_decimal,
     nearest_float32,
     shortest_float32,
     unscaled_value,
@@ -59,26 +58,26 @@ def test_nearest_float32_agrees_with_numpy(value):
 @given(st.floats(width=32, allow_nan=False))
 def test_shortest_float32_names_the_float_as_numpy_prints_it(value):
     assert shortest_float32(value) == float(str(np.float32(value)))
-    assert float32_named(shortest_float32(value)) == value
+    assert float32_of_double(shortest_float32(value)) == value
 
 
 def test_a_double_that_names_no_float32():
-    assert float32_named(0.1) == float(np.float32(0.1))
-    assert float32_named(0.10000000149011612) == float(np.float32(0.1))  # the float32 itself
-    assert float32_named(0.100000001) is None
-    assert float32_named(1e300) is None
-    assert float32_named(16777217.0) is None
-    assert float32_named(math.inf) == math.inf
+    assert float32_of_double(0.1) == float(np.float32(0.1))
+    assert float32_of_double(0.10000000149011612) == float(np.float32(0.1))  # the float32 itself
+    assert float32_of_double(0.100000001) is None
+    assert float32_of_double(1e300) is None
+    assert float32_of_double(16777217.0) is None
+    assert float32_of_double(math.inf) == math.inf
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_decimal_names_a_double_by_its_shortest_text_or_its_exact_value(value):
-    assert float_named(Decimal(repr(value))) == value
-    assert float_named(Decimal(value)) == value
+    assert float_of_decimal(Decimal(repr(value))) == value
+    assert float_of_decimal(Decimal(value)) == value
 
 
 @pytest.mark.parametrize(
     "text", ["0.10000000000000001", "1E+400", "1E-400", "9007199254740993", "NaN", "sNaN", "Infinity"]
 )
 def test_decimals_that_name_no_double(text):
-    assert float_named(Decimal(text)) is None
+    assert float_of_decimal(Decimal(text)) is None

@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pyiceberg.view.metadata import ViewMetadata as PyIcebergView
 
 from floe.errors import FloeError, InvalidMetadata, NotFound, UnsupportedFeature
-from floe.spec.metadata.json_reader import Limits
+from floe.spec.json_reader import Limits
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DATE, INT, Field
 from floe.spec.views.view_metadata import (
@@ -21,8 +20,11 @@ from floe.spec.views.view_metadata import (
     ViewHistoryEntry,
     ViewMetadata,
     ViewVersion,
+    parse_view,
+    serialize_view,
+    view_from_json,
+    view_to_json,
 )
-from floe.spec.views.view_metadata_json import parse_view, serialize_view, view_from_json, view_to_json
 from helpers.corpus import expected, metadata_files, read_metadata, table_names
 
 # Appendix A of the view spec, after the view was replaced.

@@ -5,8 +5,7 @@ from dataclasses import fields, replace
 from typing import get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from floe.errors import InvalidMetadata, InvalidUpdate, RequirementFailed, UnsupportedFeature
 from floe.spec.metadata.updates import (
@@ -20,8 +19,7 @@ from floe.spec.metadata.updates import (
 )
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import INT, LONG, Field
-from floe.spec.views.view_metadata import SqlRepresentation, ViewVersion, check_view
-from floe.spec.views.view_metadata_json import parse_view, serialize_view
+from floe.spec.views.view_metadata import SqlRepresentation, ViewVersion, check_view, parse_view, serialize_view
 from floe.spec.views.view_updates import (
     AddViewVersion,
     AssertViewUuid,
@@ -263,7 +261,7 @@ def test_view_requirement_json():
     document = {"type": "assert-view-uuid", "uuid": UUID}
     assert view_requirement_from_json(document) == AssertViewUuid(UUID)
     assert view_requirement_to_json(AssertViewUuid(UUID)) == document
-    with pytest.raises(UnsupportedFeature, match="'assert-create' is not known"):
+    with pytest.raises(UnsupportedFeature, match="assert-create"):
         view_requirement_from_json({"type": "assert-create"})
     with pytest.raises(InvalidMetadata, match=r"\$\.uuid: is missing"):
         view_requirement_from_json({"type": "assert-view-uuid"})
@@ -326,7 +324,7 @@ def test_view_update_json_both_ways(document, update):
 
 def test_view_update_json_mistakes():
     assert view_updates_from_json([document for document, _ in SAMPLES]) == tuple(update for _, update in SAMPLES)
-    with pytest.raises(UnsupportedFeature, match="the view update 'add-snapshot' is not known"):
+    with pytest.raises(UnsupportedFeature, match="add-snapshot"):
         view_update_from_json({"action": "add-snapshot"})
     broken = json.loads(json.dumps(SAMPLES[6][0]))
     del broken["view-version"]["representations"][0]["dialect"]

@@ -13,15 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.arrow.values.compiling import Compiled, Rows, Scope, column
-from floe.arrow.values.nodes import Name
+from floe.arrow.values.compiled import Compiled, Rows
+from floe.arrow.values.compiler import Scope, column
 from floe.errors import InvalidExpression, InvalidInput, InvalidValue, NoSuchColumn
+from floe.formats.arrow_arrays import constant_array, struct_array
 from floe.formats.arrow_types import arrow_type
-from floe.formats.arrow_values import constant_array, struct_array
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, StructType
-
-__all__ = ["Columns", "inserted_columns", "updated_columns"]
+from floe.sql.values import Name
 
 Columns = Sequence[Compiled]
 """A value for each column of a table."""

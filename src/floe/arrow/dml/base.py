@@ -1,4 +1,9 @@
-"""What a statement is made on: the state of a table, how it wants its rows changed, and what comes of it."""
+"""What a statement is made on: the state of a table, how it wants its rows changed, and what comes of it.
+
+What becomes of the rows of a file: which are deleted, which are changed, by position.
+
+A statement that reads rows does not go together with rows that its own transaction has changed before it.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +16,29 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from floe.arrow.reading.tasks import TaskReader
-from floe.arrow.values.compiling import Scope
-from floe.commit.change import Change
-from floe.commit.footprint import Isolation, Reads
+from floe.arrow.reading.task_reader import TaskReader
+from floe.arrow.values.compiler import Scope
+from floe.commit.change import Change, Isolation, Reads
 from floe.commit.operations.snapshot_change import SnapshotOptions
-from floe.errors import FloeError, InvalidUpdate
+from floe.commit.target import CommitTarget
+from floe.errors import FloeError, UnsupportedFeature
 from floe.formats.position_deletes import read_position_deletes
 from floe.formats.writers.rolling import discard, leave_nothing
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.write_target import WriteTarget
 from floe.plan.scan import plan_scan
 from floe.plan.scan_plan import ScanPlan
+from floe.plan.tasks import FileTask
 from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.properties import ISOLATION_LEVELS, WRITE_MODES
 from floe.spec.schemas.metadata_columns import with_row_lineage
 from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
-
-__all__ = ["SOURCE", "TARGET", "Base", "Counts", "LookedAt", "Made", "Mode", "deleted_on_error", "file_paths"]
 
 TARGET, SOURCE = "t", "s"
 """The names that statements have for the table and for the source of a MERGE."""
@@ -74,7 +80,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class StatementResult:
     """What a statement comes to: a change to commit, if there is any, and the files that were written for it."""
 
     change: Change | None
@@ -85,7 +91,7 @@ class Made:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class LookedAt:
+class ReadSet:
     """The rows of the table that a statement rests on."""
 
     filter: Expression
@@ -111,6 +117,31 @@ class Base:
     schema_id: int | None = None
     rows_pending: bool = False
     """Whether rows were changed before in the same transaction, which nobody can read yet."""
+
+    @classmethod
+    def of(
+        cls,
+        target: CommitTarget,
+        *,
+        metadata: TableMetadata | None = None,
+        overrides: Mapping[str, str] | None = None,
+        summary: Mapping[str, str] | None = None,
+    ) -> Base:
+        """The base of a statement that is committed to a target.
+
+        `metadata` is that of the target, unless the commit changes it too; `overrides` are write properties that
+        replace the table's.
+        """
+        metadata = target.metadata if metadata is None else metadata
+        published = target.published.schemas_by_id.get(metadata.current_schema_id)
+        return cls(
+            metadata,
+            target.head,
+            WriteTarget.of(metadata, target.storage, target.environment, overrides=overrides or {}),
+            target.options(summary),
+            schema_id=metadata.current_schema_id if published == metadata.schema else None,
+            rows_pending=target.rows_pending,
+        )
 
     @property
     def schema(self) -> Schema:
@@ -150,25 +181,15 @@ class Base:
 
     def mode(self, statement: str) -> Mode:
         """How the table wants a kind of statement done (`write.delete.mode` and so on)."""
-        found = self._property(f"write.{statement}.mode", Mode, Mode.COPY_ON_WRITE)
+        found = Mode(WRITE_MODES[statement].read(self.target.properties))
         return found if self.metadata.format_version > 1 else Mode.COPY_ON_WRITE
 
     def isolation(self, statement: str) -> Isolation:
         """How strictly a kind of statement is kept apart from others (`write.delete.isolation-level` and so on)."""
         kind = "merge" if statement == "upsert" else statement
-        return self._property(f"write.{kind}.isolation-level", Isolation, Isolation.SERIALIZABLE)
+        return Isolation(ISOLATION_LEVELS[kind].read(self.target.properties))
 
-    def _property(self, name: str, kind: type[E], default: E) -> E:
-        text = self.target.properties.get(name)
-        if text is None:
-            return default
-        try:
-            return kind(text.strip().lower())
-        except ValueError:
-            known = " or ".join(str(one.value) for one in kind)
-            raise InvalidUpdate(f"{text[:80]!r} is no value of {name}", hint=f"use {known}", property=name) from None
-
-    def reads(self, looked: LookedAt, files: Iterable[str] = ()) -> Reads:
+    def reads(self, looked: ReadSet, files: Iterable[str] = ()) -> Reads:
         """What a change rests on: the rows that were looked at, and the files whose rows it copied."""
         return Reads(
             None if self.head is None else self.head.snapshot_id,
@@ -217,3 +238,71 @@ def deleted_on_error(storage: Storage, written: Sequence[DataFile]) -> Iterator[
 def file_paths(files: Sequence[DataFile]) -> list[str]:
     """Where some files are."""
     return [file.file_path for file in files]
+
+
+# What becomes of the rows of a file: which are deleted, which are changed, by position.
+
+Positions = NDArray[np.int64]
+"""Positions of rows in a file, or places in some rows."""
+
+NOWHERE: Positions = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Touched:
+    """A file with rows that a statement deletes or changes; positions ascend."""
+
+    task: FileTask
+    deleted: Positions = field(default_factory=lambda: NOWHERE)
+    updated: Positions = field(default_factory=lambda: NOWHERE)
+    clause: Positions = field(default_factory=lambda: NOWHERE)
+    """For each changed row, the number of the clause that changes it."""
+
+    source: Positions = field(default_factory=lambda: NOWHERE)
+    """For each changed row, the row of the source that it is changed by; -1 for none."""
+
+    whole: bool = False
+    """Whether all rows go, as metadata tells; no position is known then."""
+
+    @property
+    def path(self) -> str:
+        """Where the file is."""
+        return self.task.file.file_path
+
+    @property
+    def positions(self) -> BitMap64:
+        """The rows that are not live in the file afterwards."""
+        return bitmap(self.deleted) | bitmap(self.updated)
+
+
+def bitmap(positions: Positions) -> BitMap64:
+    """Positions as a set.
+
+    >>> list(bitmap(np.array([3, 5])))
+    [3, 5]
+    """
+    return BitMap64(positions.astype(np.uint64))
+
+
+def located(wanted: Positions, among: Positions) -> Positions:
+    """Where each of some values stands among ascending ones; -1 for those that do not.
+
+    >>> located(np.array([5, 4]), np.array([3, 5])).tolist()
+    [1, -1]
+    """
+    if not len(among):
+        return np.full(len(wanted), -1)
+    places = np.minimum(np.searchsorted(among, wanted), len(among) - 1)
+    return np.where(among[places] == wanted, places, -1)
+
+
+# A statement that reads rows does not go together with rows that its own transaction has changed before it.
+
+
+def refuse_pending_rows(base: Base) -> None:
+    """Raise if rows were changed earlier in the same transaction: they cannot be read before its commit."""
+    if base.rows_pending:
+        raise UnsupportedFeature(
+            "rows that were changed earlier in this transaction cannot be read before its commit",
+            hint="commit first, and run the statement after it",
+        )

@@ -3,12 +3,23 @@
 Clauses are asked in order, and the first whose condition is true applies. A row of the table that several rows of the
 source would change is an error; to be deleted by several is none. The table is read file by file, only the files that
 may hold matching rows, and of these first the columns that conditions need.
+
+The ON condition of a MERGE, taken apart: equal keys to look up, conditions on one side alone, and the rest.
+
+`t.id = s.id and t.day = s.day and s.valid and t.day >= '2024-01-01' and t.a < s.b` has two keys; a source row must be
+valid, and a table row of that time, to match at all; and pairs with equal keys are asked for the rest. What the keys of
+the source are, and the conditions on the table, say which files have to be read.
+
+Upsert: rows that are there by their keys are brought up to date, the others are added.
+
+Rows that would not change are left alone, so that doing it again does nothing. Keys are compared so that null equals
+null, for the same reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -16,27 +27,36 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from floe.arrow.changing.assignments import Columns, inserted_columns, updated_columns
-from floe.arrow.changing.base import SOURCE, TARGET, Base, Counts, LookedAt, Made, Mode
-from floe.arrow.changing.copy_on_write import copy_on_write
-from floe.arrow.changing.deciding import columns_for, positions_of
-from floe.arrow.changing.matching import Matching, take_apart
-from floe.arrow.changing.merge_on_read import merge_on_read
-from floe.arrow.changing.pending import refuse_pending_rows
-from floe.arrow.changing.source import Source
-from floe.arrow.changing.touched import Positions, Touched, bitmap
-from floe.arrow.values.compiling import Compiled, Rows, Scope
+from floe.arrow.dml.assignments import Columns, inserted_columns, updated_columns
+from floe.arrow.dml.base import (
+    SOURCE,
+    TARGET,
+    Base,
+    Counts,
+    Mode,
+    Positions,
+    ReadSet,
+    StatementResult,
+    Touched,
+    bitmap,
+    refuse_pending_rows,
+)
+from floe.arrow.dml.merge_matching import KeyIndex, Matching, Source, take_apart
+from floe.arrow.dml.row_matching import columns_for, positions_of
+from floe.arrow.dml.row_output import copy_on_write, merge_on_read
+from floe.arrow.values.compiled import Compiled, Mask, Rows
+from floe.arrow.values.compiler import Scope
 from floe.arrow.values.filters import filter_of
-from floe.arrow.values.nodes import Node
-from floe.arrow.values.rows import Mask
-from floe.errors import ConflictingChange, InvalidInput
+from floe.errors import ConflictingChange, InvalidInput, InvalidSchema
 from floe.plan.tasks import FileTask
 from floe.spec.expressions.nodes import TRUE, Expression, or_
 from floe.spec.schemas.schema import Schema
+from floe.sql.values import Call, Name, Node
 
-__all__ = ["Clause", "Match", "Then", "merge"]
+# The ON condition of a MERGE, taken apart: equal keys to look up, conditions on one side alone, and the rest.
 
-STATEMENT = "merge"
+
+MERGE = "merge"
 
 _ROWS_AT_ONCE = 262_144
 _KEEP = -1
@@ -81,7 +101,7 @@ _SEES = {Match.MATCHED: (TARGET, SOURCE), Match.NOT_MATCHED: (SOURCE,), Match.NO
 """The relations that values and conditions of a clause may name."""
 
 
-def merge(base: Base, source: Source, on: Any, clauses: Sequence[Clause], *, statement: str = STATEMENT) -> Made:
+def merge(base: Base, source: Source, on: Any, clauses: Sequence[Clause], *, statement: str = MERGE) -> StatementResult:
     """The change that a MERGE makes."""
     refuse_pending_rows(base)
     if not clauses:
@@ -165,7 +185,7 @@ class _Merge:
         self.looked_at: dict[str, BitMap64] = {}
         """By file, the rows of the table that were looked at."""
 
-    def made(self, statement: str) -> Made:
+    def made(self, statement: str) -> StatementResult:
         where = self._filter()
         plan = self.base.plan(where)
         self.matching.check_size(plan.record_count)
@@ -177,8 +197,8 @@ class _Merge:
         chosen = self._chosen_inserts()
         counts = Counts(counts.deleted, counts.updated, inserted=sum(len(rows) for rows, _ in chosen))
         if not files and not counts.inserted:
-            return Made(None, counts)
-        make = copy_on_write if self.base.mode(STATEMENT) is Mode.COPY_ON_WRITE else merge_on_read
+            return StatementResult(None, counts)
+        make = copy_on_write if self.base.mode(MERGE) is Mode.COPY_ON_WRITE else merge_on_read
         return make(
             self.base,
             statement,
@@ -189,12 +209,12 @@ class _Merge:
             inserted=self._inserted(chosen),
         )
 
-    def _looked(self, where: Expression) -> LookedAt:
+    def _looked(self, where: Expression) -> ReadSet:
         """The rows that the outcome rests on: those of the table, and those that the source was made from."""
         made_from = self.source.made_from
         if made_from is None:
-            return LookedAt(where, together=True, positions=self.looked_at)
-        return LookedAt(or_(where, made_from), together=True)
+            return ReadSet(where, together=True, positions=self.looked_at)
+        return ReadSet(or_(where, made_from), together=True)
 
     def _filter(self) -> Expression:
         """Which rows of the table have to be looked at: those that may match, and those that are changed if not."""
@@ -336,3 +356,83 @@ class _Merge:
                 part = rows[begin : begin + _ROWS_AT_ONCE]
                 given = Rows(len(part), {SOURCE: self.source.take(part)})
                 yield pa.RecordBatch.from_arrays([column.array(given) for column in step.columns], names)
+
+
+# Upsert: rows that are there by their keys are brought up to date, the others are added.
+
+
+def upsert(base: Base, source: Source, on: str | Sequence[str] | None = None) -> StatementResult:
+    """The change that an upsert makes; without columns to match by, those of the table's identifier fields."""
+    keys = _keys(base.schema, on)
+    if not len(source):
+        return StatementResult(None)
+    _check_columns(base.schema, source, keys)
+    index = KeyIndex([_column(source, key) for key in keys], [True] * len(keys))
+    if index.has_duplicates:
+        row = source.table.slice(index.first_duplicate(), 1).to_pylist()[0]
+        shown = ", ".join(f"{key} = {_value(row, key)!r}" for key in keys)
+        raise InvalidInput(
+            f"two rows of the data have the same key: {shown}", hint="leave one of them, or match by more columns"
+        )
+    others = [field.name for field in source.schema.fields if field.name not in keys]
+    clauses = [Clause(Match.NOT_MATCHED, Then.INSERT)]
+    if others:
+        differs = Call(-1, "differs", tuple(side for name in others for side in _sides((name,))))
+        clauses.insert(
+            0, Clause(Match.MATCHED, Then.UPDATE, {name: Name(-1, (SOURCE, name)) for name in others}, differs)
+        )
+    equal = Call(-1, "and", tuple(Call(-1, "<=>", _sides(tuple(key.split(".")))) for key in keys))
+    made = merge(base, source, equal, clauses, statement="upsert")
+    changed = made.counts.updated + made.counts.inserted
+    return replace(made, counts=replace(made.counts, unchanged=max(len(source) - changed, 0)))
+
+
+def _sides(path: tuple[str, ...]) -> tuple[Node, Node]:
+    return Name(-1, ("t", *path)), Name(-1, (SOURCE, *path))
+
+
+def _keys(schema: Schema, on: str | Sequence[str] | None) -> list[str]:
+    if on is None:
+        if not schema.identifier_names:
+            raise InvalidInput(
+                "an upsert needs columns to match by, and the table has no identifier fields",
+                hint='write on=["id"], or set identifier fields with evolve().set_identifier_fields("id")',
+            )
+        return list(schema.identifier_names)
+    keys = [on] if isinstance(on, str) else list(on)
+    if not keys or len(set(keys)) < len(keys):
+        raise InvalidInput(f"an upsert needs columns to match by, each once; found {keys!r:.80}")
+    for key in keys:
+        type_ = schema.field(key).type
+        if type_.is_nested or type_.kind in ("variant", "geometry", "geography", "unknown"):
+            raise InvalidInput(f"values of type {type_} cannot be keys", column=key)
+    return keys
+
+
+def _check_columns(schema: Schema, source: Source, keys: Sequence[str]) -> None:
+    for key in keys:
+        if not source.schema.has(key):
+            raise InvalidSchema("the data has no such key column", column=key)
+    known = [field.name for field in schema.fields]
+    for field in source.schema.fields:
+        if field.name not in known:
+            raise InvalidSchema(
+                "the data has a column that the table has not",
+                hint=f"leave it out, or pass merge_schema=True to add it; columns are {', '.join(known[:20])}",
+                column=field.name,
+            )
+
+
+def _column(source: Source, key: str) -> Any:
+    first, *rest = source.schema.resolve(key).path
+    array = source.whole.column(first)
+    for name in rest:
+        array = array.field(name)
+    return array
+
+
+def _value(row: dict[str, Any], key: str) -> Any:
+    found: Any = row
+    for part in key.split("."):
+        found = None if found is None else found[part]
+    return found

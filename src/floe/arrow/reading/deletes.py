@@ -2,41 +2,102 @@
 
 The delete files of a data file that compare the same columns make one set of keys. Columns are found by id among all
 schemas of the table: those that were dropped or widened since still delete what they deleted.
+
+Which positions of a data file are deleted: vectors and delete files, each read once for all that it is for.
+
+What several readers need, read by the first of them and kept for the others as long as there is room.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import threading
+from array import array
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyroaring import BitMap64
 
 from floe.arrow.reading.extra_columns import column_at, with_columns
-from floe.arrow.reading.read_once import ReadOnce
 from floe.errors import CorruptFile, FloeError, UnsupportedFeature
-from floe.formats.arrow_conversion import converter
+from floe.formats.arrow_conversion import make_converter
 from floe.formats.arrow_types import arrow_type
+from floe.formats.position_deletes import read_deletion_vector, read_position_deletes
 from floe.formats.registry import Registry
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.schemas.column_resolution import FromFile
-from floe.spec.schemas.file_fields import FileField
-from floe.spec.schemas.name_mapping import NameMapping
+from floe.spec.schemas.column_projection import FromFile
+from floe.spec.schemas.name_mapping import FileField, NameMapping
 from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import Field, StructType, Type
 from floe.storage.protocol import Storage
 
-__all__ = ["EqualityDeletes", "KeyColumns", "KeySet", "key_columns"]
+# What several readers need, read by the first of them and kept for the others as long as there is room.
+
+Value = TypeVar("Value")
+
+
+class ReadOnce(Generic[Value]):
+    """Values by key: each is made once, while others who ask wait for it; what was not asked for longest goes first.
+
+    >>> kept = ReadOnce(budget=10, weigh=len)
+    >>> [kept.get(key, lambda: made) for key, made in ((1, "long text"), (1, "never made"), (2, "more"), (1, "again"))]
+    ['long text', 'long text', 'more', 'again']
+    """
+
+    def __init__(self, *, budget: int, weigh: Callable[[Value], int]) -> None:
+        self._budget = budget
+        self._weigh = weigh
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, Future[Value]] = OrderedDict()
+        self._weights: dict[Hashable, int] = {}
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value of a key, made now if nobody did."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                promised: Future[Value] = Future()
+                self._kept[key] = promised
+            else:
+                self._kept.move_to_end(key)
+        if found is not None:
+            return found.result()
+        try:
+            value = make()
+        except BaseException as error:
+            with self._lock:
+                del self._kept[key]
+            promised.set_exception(error)
+            raise
+        promised.set_result(value)
+        with self._lock:
+            self._weights[key] = self._weigh(value)
+            self._make_room()
+        return value
+
+    def _make_room(self) -> None:
+        """Let go of the oldest until the rest fits; what is being made stays."""
+        total = sum(self._weights.values())
+        for key in list(self._kept):
+            if total <= self._budget:
+                return
+            if key in self._weights:
+                total -= self._weights.pop(key)
+                del self._kept[key]
+
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
-_BUDGET = 128 * 2**20
+_KEYS_BUDGET = 128 * 2**20
 """How many bytes of keys are kept in memory, about, for the other data files that they are for."""
 
 _INCOMPARABLE = {"variant", "geometry", "geography"}
@@ -98,7 +159,7 @@ def _widened(array: pa.Array, from_: Type, to: Field) -> pa.Array:
     if from_ == to.type or array.type == arrow_type(to.type):
         return array
     source = FromFile(to, FileField(to.name, from_.kind, from_, to.id), 0, "promote")
-    return converter(source, array.type)(array)
+    return make_converter(source, array.type)(array)
 
 
 class KeySet:
@@ -186,7 +247,7 @@ class EqualityDeletes:
         formats: Registry,
         *,
         name_mapping: NameMapping | None = None,
-        budget: int = _BUDGET,
+        budget: int = _KEYS_BUDGET,
     ) -> None:
         self._metadata = metadata
         self._storage = storage
@@ -250,3 +311,107 @@ class EqualityDeletes:
         except CorruptFile as error:
             if "has no column" in error.message:
                 raise CorruptFile(f"equality deletes on field {key}, and the file has no such column") from None
+
+
+# Which positions of a data file are deleted: vectors and delete files, each read once for all that it is for.
+
+_ByPath: TypeAlias = Mapping[str, BitMap64]
+
+_POSITIONS_BUDGET = 64 * 2**20
+"""How many bytes of delete files are kept in memory, about, for the other data files that they are for."""
+
+_BYTES_PER_POSITION = 3
+_BYTES_PER_PATH = 500
+
+
+class PositionDeletes:
+    """Reads the position deletes of data files; may be used from several threads."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        formats: Registry,
+        *,
+        properties: Mapping[str, str] | None = None,
+        budget: int = _POSITIONS_BUDGET,
+    ) -> None:
+        self._storage = storage
+        self._formats = formats
+        self._properties = properties
+        self._files: ReadOnce[_ByPath] = ReadOnce(budget=budget, weigh=_weight)
+
+    def of(self, file: DataFile, deletes: Iterable[DataFile]) -> BitMap64:
+        """The positions of a data file that some deletes delete; others than position deletes are passed over.
+
+        What is given may be shared, so it must not be changed. A position beyond the file is CorruptFile: then the
+        deletes are not meant for this file, and rows that somebody deleted would come back.
+        """
+        found = BitMap64()
+        shared = True
+        for delete in deletes:
+            if delete.is_equality_delete_file:
+                continue
+            one = self._positions(file, delete)
+            if not one:
+                continue
+            if not found:
+                found, shared = one, True
+            elif shared:
+                found, shared = found | one, False
+            else:
+                found |= one
+        return found
+
+    def _positions(self, file: DataFile, delete: DataFile) -> BitMap64:
+        rows = file.record_count if file.record_count >= 0 else None
+        if delete.is_deletion_vector:
+            if delete.referenced_data_file != file.file_path:
+                raise CorruptFile(
+                    f"a deletion vector for {delete.referenced_data_file} was to be applied to another file",
+                    file=file.file_path,
+                )
+            return read_deletion_vector(self._storage, delete, row_count=rows)
+        by_path = self._files.get((delete.file_path, delete.content_offset), lambda: self._read(delete))
+        found = by_path.get(file.file_path, _NOTHING)
+        if found and rows is not None and found.max() >= rows:
+            raise CorruptFile(
+                f"a delete file deletes row {found.max()} of a file of {rows} rows",
+                file=delete.file_path,
+                **{"data file": file.file_path},
+            )
+        return found
+
+    def _read(self, delete: DataFile) -> _ByPath:
+        try:
+            return _by_path(read_position_deletes(self._formats, self._storage, delete, properties=self._properties))
+        except FloeError as error:
+            raise error.with_context(file=delete.file_path) from None
+
+
+_NOTHING = BitMap64()
+
+
+def _by_path(batches: Iterable[pa.RecordBatch]) -> _ByPath:
+    """The positions in each data file; rows are sorted by file in most delete files, and so come in few runs."""
+    found: dict[str, BitMap64] = {}
+    for batch in batches:
+        paths = batch.column(0).dictionary_encode()
+        codes, positions = np.asarray(paths.indices), np.asarray(batch.column(1))
+        if positions.min() < 0:
+            raise CorruptFile(f"a deleted row has the position {positions.min()}")
+        if (np.diff(codes) < 0).any():
+            order = np.argsort(codes, kind="stable")
+            codes, positions = codes[order], positions[order]
+        starts = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
+        for start, end in zip(starts, [*starts[1:], len(codes)], strict=True):
+            path = paths.dictionary[int(codes[start])].as_py()
+            found.setdefault(path, BitMap64()).update(_bitmap(positions[start:end]))
+    return found
+
+
+def _bitmap(positions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> BitMap64:
+    return BitMap64(array("Q", positions.tobytes()))
+
+
+def _weight(by_path: _ByPath) -> int:
+    return sum(_BYTES_PER_PATH + _BYTES_PER_POSITION * len(one) for one in by_path.values())

@@ -22,16 +22,14 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.formats.arrow_conversion import converter
+from floe.formats.arrow_arrays import constant_array
+from floe.formats.arrow_conversion import make_converter
 from floe.formats.arrow_types import arrow_schema
-from floe.formats.arrow_values import constant_array
 from floe.formats.file_columns import file_fields, find_columns
 from floe.formats.projection import rows_without_columns
-from floe.spec.schemas.column_resolution import ColumnSource, FromFile, FromReader
+from floe.spec.schemas.column_projection import ColumnSource, FromFile, FromReader
 from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import Field, StructType
-
-__all__ = ["column_at", "narrowing", "with_columns"]
 
 
 def with_columns(schema: Schema, added: Iterable[SchemaField]) -> Schema:
@@ -121,5 +119,5 @@ def _maker(source: ColumnSource, stored: pa.Schema) -> Callable[[pa.RecordBatch]
         type_ = source.field.type
         return lambda batch: constant_array(type_, None, batch.num_rows)
     place = source.position
-    convert = converter(source, stored.field(place).type)
+    convert = make_converter(source, stored.field(place).type)
     return lambda batch: convert(batch.column(place))

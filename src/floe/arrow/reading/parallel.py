@@ -14,8 +14,6 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-__all__ = ["Finished", "read_in_parallel"]
-
 Item = TypeVar("Item")
 
 _LEAST_WEIGHT = 2**16

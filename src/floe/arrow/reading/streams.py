@@ -1,26 +1,32 @@
-"""A plan read as a stream of batches: several files at once, in order, and only so much of them in memory."""
+"""A plan read as a stream of batches: several files at once, in order, and only so much of them in memory.
+
+A stream of batches as a user holds it: an iterator that can be closed, and that every Arrow library takes.
+
+Rows counted: by metadata where it tells, by the deletes of a file where they do, by reading where it has to be.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from types import TracebackType
+from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
 from floe.arrow.reading.parallel import Finished, read_in_parallel
-from floe.arrow.reading.tasks import TaskReader
+from floe.arrow.reading.task_reader import TaskReader
 from floe.errors import InvalidInput
 from floe.formats.model import DEFAULT_BATCH_SIZE
+from floe.formats.projection import rows_without_columns
 from floe.formats.registry import Registry
+from floe.plan.counts import count_rows
 from floe.plan.scan_plan import ScanPlan
-from floe.plan.splits import split_task
-from floe.plan.tasks import FileTask
+from floe.plan.tasks import FileTask, split_task
+from floe.spec.expressions.nodes import TRUE
 from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
-
-__all__ = ["WAITING_BYTES", "OnProgress", "Progress", "Tally", "default_workers", "read_plan", "stream_tasks"]
 
 _MAX_WORKERS = 8
 WAITING_BYTES = 32 * 2**20
@@ -196,3 +202,104 @@ def _joined(parts: Iterable[FileTask]) -> Iterator[FileTask]:
             held = part
     if held is not None:
         yield held
+
+
+# A stream of batches as a user holds it: an iterator that can be closed, and that every Arrow library takes.
+
+
+class BatchStream:
+    """Record batches, read while they are taken; each can be taken once.
+
+    Close it, or use it in a `with` block, to stop before the end: threads and files are let go of then.
+
+    >>> stream = BatchStream(pa.schema([("n", pa.int64())]), iter([pa.record_batch({"n": [1, 2]})]))
+    >>> stream.schema.names, [batch.num_rows for batch in stream]
+    (['n'], [2])
+    """
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        self.schema = schema
+        """The Arrow schema of all batches."""
+
+        self._batches = batches
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def read_all(self) -> pa.Table:
+        """Everything that has not been taken yet, as one table."""
+        with self:
+            return pa.Table.from_batches(list(self._batches), self.schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The same as a pyarrow reader."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The stream for any library that knows Arrow's C stream interface."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def close(self) -> None:
+        """Read no more; closing twice does nothing."""
+        if hasattr(self._batches, "close"):
+            self._batches.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<BatchStream: {', '.join(self.schema.names) or 'no columns'}>"
+
+
+# Rows counted: by metadata where it tells, by the deletes of a file where they do, by reading where it has to be.
+
+_NO_COLUMNS = Schema(())
+
+
+def count_plan(
+    plan: ScanPlan, storage: Storage, *, workers: int | None = None, progress: OnProgress | None = None
+) -> int:
+    """How many rows a plan has, once deletes and the filter are applied.
+
+    >>> import floe
+    >>> lake = floe.connect("memory:")
+    >>> lake.create_namespace("db")
+    >>> t = lake.create_table("db.t", "id bigint")
+    >>> count_plan(t.scan().plan(), t.storage)
+    0
+    """
+    known = count_rows(plan)
+    if known.is_complete:
+        return known.count
+    tasks = list(known.tasks())
+    reader = TaskReader(plan.metadata, storage)
+    counted = stream_tasks(
+        tasks,
+        lambda task: _rows(reader, task),
+        total_files=len(tasks),
+        total_bytes=sum(task.length for task in tasks),
+        workers=workers,
+        progress=progress,
+        ordered=False,
+    )
+    return known.count + sum(int(batch.num_rows) for batch in counted)
+
+
+def _rows(reader: TaskReader, task: FileTask) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, with nothing in them; positions that are deleted tell how many are left, if that is all."""
+    file = task.file
+    by_position = not any(delete.is_equality_delete_file for delete in task.deletes)
+    if by_position and task.residual == TRUE and file.record_count >= 0 and task.is_whole:
+        left = file.record_count - len(reader.deleted_positions(task))
+        if left:
+            yield rows_without_columns(left)
+        return
+    yield from reader.batches(task, _NO_COLUMNS)

@@ -15,9 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from floe.arrow.reading.equality_deletes import EqualityDeletes, KeyColumns, KeySet
+from floe.arrow.reading.deletes import EqualityDeletes, KeyColumns, KeySet, PositionDeletes
 from floe.arrow.reading.extra_columns import narrowing, with_columns
-from floe.arrow.reading.position_deletes import PositionDeletes
 from floe.errors import FloeError, InvalidMetadata
 from floe.formats.model import DEFAULT_BATCH_SIZE
 from floe.formats.projection import rows_without_columns
@@ -26,14 +25,13 @@ from floe.plan.tasks import FileTask
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.schemas.column_resolution import identity_values
+from floe.spec.properties import NAME_MAPPING
+from floe.spec.schemas.column_projection import identity_values
 from floe.spec.schemas.metadata_columns import DELETED, FILE, PARTITION_ID, POS, SPEC_ID
-from floe.spec.schemas.name_mapping import NAME_MAPPING_PROPERTY, NameMapping, parse_name_mapping
+from floe.spec.schemas.name_mapping import NameMapping, parse_name_mapping
 from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import Type
 from floe.storage.protocol import Storage
-
-__all__ = ["TaskReader"]
 
 Mask = NDArray[np.bool_]
 
@@ -76,13 +74,13 @@ class TaskReader:
 
     @cached_property
     def _name_mapping(self) -> NameMapping | None:
-        text = self._metadata.properties.get(NAME_MAPPING_PROPERTY)
+        text = NAME_MAPPING.read(self._metadata.properties)
         if text is None:
             return None
         try:
             return parse_name_mapping(text)
         except FloeError as error:
-            raise InvalidMetadata(f"the table's property {NAME_MAPPING_PROPERTY}: {error.message}") from None
+            raise InvalidMetadata(f"the table's property {NAME_MAPPING}: {error.message}") from None
 
     @cached_property
     def _keys(self) -> EqualityDeletes:

@@ -25,13 +25,11 @@ import pyarrow.compute as pc
 
 from floe.arrow.values.coercion import TIMESTAMPS
 from floe.errors import FloeError, InvalidInput, InvalidValue
+from floe.formats.arrow_arrays import constant_array, struct_array, to_array, to_values
 from floe.formats.arrow_types import arrow_type
-from floe.formats.arrow_values import constant_array, struct_array, to_array, to_values
 from floe.spec.types import DecimalType, Field, FixedType, ListType, MapType, StructType, Type
 from floe.spec.values import convert
 from floe.spec.values.civil_time import date_to_text, time_to_text, timestamp_to_text
-
-__all__ = ["cast_array", "for_each_value", "rescaled"]
 
 _EXACT = Context(prec=120, rounding=ROUND_HALF_UP)
 _Cast = Callable[[pa.Array, Type, Type], pa.Array]

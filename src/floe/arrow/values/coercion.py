@@ -27,21 +27,6 @@ from floe.spec.types import (
     Type,
 )
 
-__all__ = [
-    "FLOATS",
-    "MOMENTS",
-    "NUMBERS",
-    "TIMESTAMPS",
-    "WHOLE",
-    "bounded_decimal",
-    "can_cast",
-    "can_store",
-    "common_type",
-    "common_type_of",
-    "decimal_of",
-    "is_same_shape",
-]
-
 WHOLE = ("int", "long")
 FLOATS = ("float", "double")
 NUMBERS = (*WHOLE, *FLOATS, "decimal")

@@ -1,4 +1,7 @@
-"""What a compiled value is, the rows that it is asked for, and the place in the text where a function was called."""
+"""What a compiled value is, the rows that it is asked for, and the place in the text where a function was called.
+
+A function with the number of arguments that it takes, and helpers to declare many that are alike.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from floe.arrow.values.casting import cast_array
+from floe.arrow.values.casts import cast_array
 from floe.arrow.values.coercion import can_cast
-from floe.arrow.values.nodes import Literal, Node
 from floe.errors import FloeError, InvalidExpression
-from floe.formats.arrow_values import to_values
+from floe.formats.arrow_arrays import to_values
 from floe.spec.types import Type
-
-__all__ = ["Column", "Compiled", "Function", "Mask", "Rows", "Site", "literal_of", "masked"]
+from floe.sql.values import Literal, Node
 
 Column = tuple[str, tuple[str, ...]]
 """A relation of the statement, and the path to a column or field of it."""
@@ -177,3 +178,36 @@ Function = Callable[[Site, Sequence[Compiled]], Compiled]
 def literal_of(value: Compiled) -> Literal | None:
     """The literal that a value was written as, if it was."""
     return value.node if isinstance(value.node, Literal) and value.is_constant and not value.inputs else None
+
+
+# A function with the number of arguments that it takes, and helpers to declare many that are alike.
+
+ANY = 1_000_000
+"""As many arguments as one likes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A function, and the least and largest number of its arguments."""
+
+    make: Function
+    least: int
+    most: int
+
+
+def known(make: Function, least: int, most: int | None = None) -> Known:
+    """A function of so many arguments."""
+    return Known(make, least, least if most is None else most)
+
+
+def plain(result: Type, kernel: Callable[..., pa.Array], *types: Type, optional: int = 0) -> Known:
+    """A function whose arguments are cast to fixed types, and whose kernel does the rest.
+
+    The last `optional` arguments may be left out, and the kernel has defaults for them.
+    """
+
+    def make(site: Site, values: Sequence[Compiled]) -> Compiled:
+        given = [site.cast(value, type_) for value, type_ in zip(values, types, strict=False)]
+        return site.eager(result, given, kernel)
+
+    return Known(make, len(types) - optional, len(types))

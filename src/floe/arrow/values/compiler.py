@@ -26,20 +26,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.arrow.values.casting import cast_array
+from floe.arrow.values.casts import cast_array
 from floe.arrow.values.coercion import can_store
+from floe.arrow.values.compiled import Compiled, Rows, Site
 from floe.arrow.values.functions import FUNCTIONS
-from floe.arrow.values.functions.structures import member
-from floe.arrow.values.given import as_node, text_of
-from floe.arrow.values.nodes import Call, Cast, Literal, Member, Name, Node
-from floe.arrow.values.parsing import MAX_DEPTH
-from floe.arrow.values.rows import Compiled, Rows, Site
+from floe.arrow.values.functions.nested import member
+from floe.arrow.values.user_values import as_node, text_of
 from floe.errors import InvalidExpression, InvalidValue
-from floe.formats.arrow_values import constant_array
+from floe.formats.arrow_arrays import constant_array
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import BOOLEAN, Field, StructType, Type
-
-__all__ = ["Compiled", "Rows", "Scope", "column"]
+from floe.sql.values import MAX_DEPTH, Call, Cast, Literal, Member, Name, Node
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ The filter never misses a row for which the condition is true: what has no form 
 the condition has one, `exact` says so. A comparison is taken over only where the column itself is compared, in its own
 type, with a value that is the same for all rows; `ts >= current_date() - 7` is one.
 
->>> from floe.arrow.values.compiling import Scope
+>>> from floe.arrow.values.compiler import Scope
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import Field, INT, STRING
 >>> scope = Scope({"t": Schema((Field(1, "a", INT), Field(2, "s", STRING)))})
@@ -19,15 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from floe.arrow.values.coercion import MOMENTS
-from floe.arrow.values.nodes import Call, Name
-from floe.arrow.values.rows import Compiled
+from floe.arrow.values.compiled import Compiled
 from floe.errors import FloeError
 from floe.spec.expressions.literals import COMPARABLE_KINDS
 from floe.spec.expressions.nodes import FALSE, TRUE, Expression, Op, Predicate, Reference, and_, not_, or_
 from floe.spec.types import Type
 from floe.spec.values import to_text
-
-__all__ = ["Filter", "column_of", "conjuncts", "filter_of", "literal_for"]
+from floe.sql.values import Call, Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ _COMPARISONS = {"=": Op.EQ, "<>": Op.NOT_EQ, "<": Op.LT, "<=": Op.LT_EQ, ">": Op
 def conjuncts(condition: Compiled) -> list[Compiled]:
     """The conditions that must all be true.
 
-    >>> from floe.arrow.values.compiling import Scope
+    >>> from floe.arrow.values.compiler import Scope
     >>> from floe.spec.schemas.schema import Schema
     >>> len(conjuncts(Scope({"t": Schema(())}).condition("1 = 1 and (2 = 2 and 3 = 3)")))
     3

@@ -19,12 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from floe.arrow.values.nodes import Literal, Name, Node
-from floe.arrow.values.parsing import parse_value
-from floe.arrow.values.type_names import decimal_for
 from floe.errors import InvalidExpression
+from floe.formats.arrow_arrays import to_values
 from floe.formats.arrow_types import type_from_arrow
-from floe.formats.arrow_values import to_values
 from floe.spec.expressions.dsl import Column
 from floe.spec.expressions.nodes import Expression, Reference
 from floe.spec.expressions.printing import to_text
@@ -44,8 +41,8 @@ from floe.spec.types import (
     Type,
 )
 from floe.spec.values import convert
-
-__all__ = ["Lit", "as_node", "lit", "text_of"]
+from floe.sql.type_names import decimal_for
+from floe.sql.values import Literal, Name, Node, parse_value
 
 
 @dataclass(frozen=True, slots=True)

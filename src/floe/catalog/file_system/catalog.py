@@ -32,11 +32,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from floe.catalog.file_system.file_system_pointer import FileSystemPointer, VersionState
-from floe.catalog.file_system.folders import NAMESPACE_FILE, FolderKind, NamespaceFolders, check_file_names
-from floe.catalog.file_system.store_check import StoreCheck
+from floe.catalog.file_system.namespaces import NAMESPACE_FILE, FolderKind, NamespaceFolders, check_file_names
+from floe.catalog.file_system.pointer import FileSystemPointer, StoreCheck, VersionState
 from floe.catalog.file_system.versions import direct_files
-from floe.catalog.file_system.views_in_files import ViewFolder, view_version
+from floe.catalog.file_system.views import ViewFolder, view_version
 from floe.catalog.identifiers import Identifier, Namespace, check_identifier, format_identifier
 from floe.catalog.metadata_files import read_metadata
 from floe.catalog.protocol import Capability
@@ -55,18 +54,15 @@ from floe.errors import (
     UnsupportedFeature,
     ViewAlreadyExists,
 )
+from floe.spec.json_reader import Limits
 from floe.spec.metadata.file_names import parse_metadata_file_name
-from floe.spec.metadata.json_reader import Limits
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import serialize
-from floe.spec.views.view_metadata import ViewMetadata
-from floe.spec.views.view_metadata_json import serialize_view
+from floe.spec.views.view_metadata import ViewMetadata, serialize_view
 from floe.storage.environment import Environment
 from floe.storage.locations import is_below, join, parse, same_file
-from floe.storage.opening import open_storage
 from floe.storage.protocol import Storage
-
-__all__ = ["FileSystemCatalog"]
+from floe.storage.schemes import open_storage
 
 _DROPPED: Final = "dropped-"
 _DROP_ATTEMPTS: Final = 20

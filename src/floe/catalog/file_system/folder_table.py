@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from floe.catalog.file_system.file_system_pointer import FileSystemPointer
+from floe.catalog.file_system.pointer import FileSystemPointer
 from floe.catalog.file_system.versions import direct_files
 from floe.catalog.metadata_files import read_metadata
 from floe.commit.pointer import Outcome, Pointer, Proposal, TableState
 from floe.commit.roots import owned_folders
 from floe.errors import InvalidInput, NoSuchFile, NoSuchTable, UnsupportedFeature
+from floe.spec.json_reader import Limits
 from floe.spec.metadata.file_names import parse_metadata_file_name
-from floe.spec.metadata.json_reader import Limits
 from floe.spec.metadata.requirements import TableRequirement
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import TableUpdate
@@ -29,8 +29,6 @@ from floe.storage.access import allow_declared
 from floe.storage.environment import Environment
 from floe.storage.locations import join, parse
 from floe.storage.protocol import Storage
-
-__all__ = ["MetadataFilePointer", "pointer_at"]
 
 _SUFFIXES = (".metadata.json", ".metadata.json.gz", ".json", ".json.gz")
 _SHOWN = 5

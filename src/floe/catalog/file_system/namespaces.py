@@ -22,9 +22,8 @@ from typing import Final
 import msgspec
 
 from floe.catalog.file_system.versions import VersionFolder, direct_files
-from floe.catalog.file_system.views_in_files import view_version
+from floe.catalog.file_system.views import repeated, view_version
 from floe.catalog.identifiers import Namespace, check_namespace, check_namespace_properties, format_identifier
-from floe.catalog.repeating import repeated
 from floe.errors import (
     InvalidMetadata,
     InvalidName,
@@ -35,12 +34,10 @@ from floe.errors import (
     StorageError,
     UnsupportedFeature,
 )
-from floe.spec.json_keys import check_unique_keys
+from floe.spec.json_reader import check_unique_keys
 from floe.spec.metadata.file_names import parse_metadata_file_name
 from floe.storage.locations import join
 from floe.storage.protocol import Storage
-
-__all__ = ["NAMESPACE_FILE", "FolderKind", "NamespaceFolders", "check_file_names"]
 
 NAMESPACE_FILE: Final = ".floe-namespace.json"
 _LARGEST: Final = 1024 * 1024

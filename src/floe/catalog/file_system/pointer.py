@@ -33,17 +33,18 @@ again, which decides the matter, for it cannot happen twice.
 What cannot be excluded from here: Java's own writers rename onto the new version after looking that it is not there,
 which on a local disk replaces a file that was created in between. And a writer that is killed in the moment between its
 creation and its second look leaves its file in a place where rule 3 would have taken it back.
+
+The check, once for each store, that it creates files exclusively: what commits to file-system tables rest on.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from floe.catalog.file_system.store_check import StoreCheck
 from floe.catalog.file_system.versions import Version, VersionFolder, same_content, stat_if_there
 from floe.catalog.metadata_files import (
-    METADATA_PATH,
     compressed,
     is_compressed,
     parse_metadata,
@@ -63,18 +64,46 @@ from floe.errors import (
     TableAlreadyExists,
     UnsupportedFeature,
 )
+from floe.spec.json_reader import Limits
 from floe.spec.metadata.file_names import parse_metadata_file_name
-from floe.spec.metadata.json_reader import Limits
 from floe.spec.metadata.requirements import TableRequirement
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import serialize
 from floe.spec.metadata.updates import TableUpdate
+from floe.spec.properties import METADATA_PATH
 from floe.storage.access import allow_declared
-from floe.storage.environment import Environment
-from floe.storage.locations import join, same_file
-from floe.storage.protocol import Storage
+from floe.storage.environment import Environment, Ids
+from floe.storage.locations import join, parse, same_file
+from floe.storage.protocol import Storage, verify_exclusive_creation
 
-__all__ = ["FileSystemPointer", "VersionState"]
+# The check, once for each store, that it creates files exclusively: what commits to file-system tables rest on.
+
+_KNOWN = frozenset({"file", "memory"})
+"""Schemes whose storages are our own and need no trial."""
+
+
+class StoreCheck:
+    """Called before a commit; the first time, a store that somebody else runs is put to a trial.
+
+    >>> from floe.storage.environment import SystemIds
+    >>> from floe.storage.memory import MemoryStorage
+    >>> storage = MemoryStorage()
+    >>> check = StoreCheck(storage, "s3://bucket/wh", SystemIds())
+    >>> check()
+    """
+
+    def __init__(self, storage: Storage, folder: str, ids: Ids) -> None:
+        self._storage, self._folder, self._ids = storage, folder, ids
+        self._passed = storage.creates_exclusively and parse(folder).scheme in _KNOWN
+        self._lock = threading.Lock()
+
+    def __call__(self) -> None:
+        """Raises `UnsupportedFeature` if writers could overwrite each other's commits here."""
+        with self._lock:
+            if not self._passed:
+                verify_exclusive_creation(self._storage, self._folder, ids=self._ids)
+                self._passed = True
+
 
 _READ_ATTEMPTS = 5
 _HEAD_BYTES = 4096
@@ -164,7 +193,7 @@ class FileSystemPointer:
         """Chooses the file of the next version; nothing is written before the swap."""
         self._check_store()
         is_compressed(metadata)  # a codec that does not exist would stop the commit after this one
-        if METADATA_PATH in metadata.properties:
+        if METADATA_PATH.is_set(metadata.properties):
             raise UnsupportedFeature(
                 "the metadata of a file-system table cannot be elsewhere than in its folder",
                 hint=f"leave out {METADATA_PATH}",

@@ -18,15 +18,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from floe.errors import FileTooLarge, NoSuchFile
-from floe.spec.metadata.file_names import (
-    file_system_metadata_file_name,
-    parse_metadata_file_name,
-    parse_version_hint,
-)
+from floe.spec.metadata.file_names import file_system_metadata_file_name, parse_metadata_file_name, parse_version_hint
 from floe.storage.locations import join, parse
 from floe.storage.protocol import FileInfo, Storage
-
-__all__ = ["VERSION_HINT", "Version", "VersionFolder", "direct_files", "same_content", "stat_if_there"]
 
 VERSION_HINT: Final = "version-hint.text"
 _LONGEST_HINT: Final = 64

@@ -2,17 +2,18 @@
 
 Java's file-system catalog has no views; to it the folder of a view looks like an empty namespace, never like a table.
 A view is small, so all its versions stay until it is dropped, and the folder is simply listed.
+
+Calls that may happen twice: sent again when their answer is lost, so that the outcome is known in the end.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 from floe.catalog.file_system.versions import Version, direct_files
-from floe.catalog.repeating import repeated
 from floe.errors import (
     CommitConflict,
     CommitStateUnknown,
@@ -22,13 +23,40 @@ from floe.errors import (
     OutcomeUnknown,
     StorageError,
 )
-from floe.spec.metadata.json_reader import Limits
-from floe.spec.views.view_metadata import ViewMetadata
-from floe.spec.views.view_metadata_json import parse_view, serialize_view
+from floe.spec.json_reader import Limits
+from floe.spec.views.view_metadata import ViewMetadata, parse_view, serialize_view
 from floe.storage.locations import join
 from floe.storage.protocol import Storage
 
-__all__ = ["ViewFolder", "view_version"]
+# Calls that may happen twice: sent again when their answer is lost, so that the outcome is known in the end.
+
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 3
+
+
+def repeated(action: Callable[[], T], what: str, **context: str) -> T:
+    """What a call gives that does the same however often it happens; `CommitStateUnknown` if no answer ever comes.
+
+    >>> def lost():
+    ...     raise OutcomeUnknown("the answer was lost")
+    >>> repeated(lost, "the namespace's properties", namespace="db")
+    Traceback (most recent call last):
+    floe.errors.CommitStateUnknown: the namespace's properties may have been changed or not: the storage did not answer
+    (namespace: db); look before doing it again
+    """
+    lost: OutcomeUnknown | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            return action()
+        except OutcomeUnknown as error:
+            lost = error
+    raise CommitStateUnknown(
+        f"{what} may have been changed or not: the storage did not answer",
+        hint="look before doing it again",
+        **context,
+    ) from lost
+
 
 _NAME: Final = re.compile(r"v([1-9][0-9]{0,8})\.view\.json")
 _LARGEST: Final = 64 * 1024 * 1024

@@ -10,10 +10,23 @@ share tables when they use the same database and the same name. `connect_sql` op
 >>> catalog
 SqlCatalog('lake', 'sqlite:///:memory:')
 >>> catalog.close()
+
+The options of a SQL catalog, in Floe's spelling and in those of Java's JdbcCatalog and PyIceberg's SqlCatalog.
+
+| option | meaning |
+|---|---|
+| `catalog_name` | the name under which the rows stand; default: the `name` that is given, or else the only one there |
+| `schema_version` | `v0` or `v1`: the tables to make, and with `v1` to change an older database to it |
+| `init_catalog_tables` | `false`: never make the tables |
+| `user`, `password` | for PostgreSQL, if they are not in the URI |
+| `timeout` | seconds after which a statement or a wait ends (30) |
+| `busy_timeout` | for SQLite: seconds to wait for other writers (30) |
+| `pool_size` | for PostgreSQL: how many connections are used at once (4) |
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -24,13 +37,14 @@ from floe.catalog.metadata_files import read_metadata
 from floe.catalog.protocol import Capability
 from floe.catalog.purge import plan_purge
 from floe.catalog.sql.database import Database, Session
-from floe.catalog.sql.namespaces import check_properties
-from floe.catalog.sql.options import database_of, has_tables_made, schema_version, shown_options
-from floe.catalog.sql.records import Kind, joined_namespace
-from floe.catalog.sql.sql_pointer import SqlPointer, SqlSharedSwap
-from floe.catalog.sql.sql_schema import SchemaVersion, SqlSchema
-from floe.catalog.sql.sql_views import SqlViews
+from floe.catalog.sql.pointer import SqlPointer, SqlSharedSwap
+from floe.catalog.sql.postgres import PostgresDatabase
+from floe.catalog.sql.records import Kind, check_properties, joined_namespace
+from floe.catalog.sql.schema import SchemaVersion, SqlSchema
+from floe.catalog.sql.sqlite import SqliteDatabase
 from floe.catalog.sql.store import CatalogName, SqlStore
+from floe.catalog.sql.uri import SqliteUri, parse_sql_uri
+from floe.catalog.sql.views import SqlViews
 from floe.commit.pointer import Outcome, TableState
 from floe.errors import (
     AlreadyExists,
@@ -43,10 +57,110 @@ from floe.errors import (
 from floe.spec.views.view_metadata import ViewMetadata
 from floe.storage.environment import Environment
 from floe.storage.locations import join
-from floe.storage.opening import open_storage
 from floe.storage.protocol import Storage
+from floe.storage.schemes import open_storage
 
-__all__ = ["DEFAULT_NAME", "SqlCatalog", "connect_sql"]
+# The options of a SQL catalog, in Floe's spelling and in those of Java's JdbcCatalog and PyIceberg's SqlCatalog.
+
+_SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "catalog_name": ("catalog_name",),
+    "schema_version": ("schema_version", "jdbc.schema-version"),
+    "init_catalog_tables": ("init_catalog_tables", "jdbc.init-catalog-tables"),
+    "user": ("user", "jdbc.user"),
+    "password": ("password", "jdbc.password"),
+    "timeout": ("timeout",),
+    "busy_timeout": ("busy_timeout",),
+    "pool_size": ("pool_size", "clients"),
+}
+SQL_OPTIONS: Final = frozenset(spelling for spellings in _SPELLINGS.values() for spelling in spellings)
+"""Every option, in every spelling."""
+
+_PUBLIC: Final = SQL_OPTIONS - {"password", "jdbc.password"}
+_DEFAULT_SECONDS: Final = 30.0
+_DEFAULT_POOL: Final = 4
+_LONGEST_SECONDS: Final = 86_400.0
+
+
+def database_of(uri: str, options: Mapping[str, str]) -> Database:
+    """The database that a URI and options name; it is not connected to yet.
+
+    >>> database_of("sqlite:///lake.db", {"busy_timeout": "soon"})
+    Traceback (most recent call last):
+    floe.errors.InvalidSettings: busy_timeout must be a number of seconds from 0 to 86400, found 'soon'
+    """
+    unknown = sorted(set(options) - SQL_OPTIONS)
+    if unknown:
+        raise InvalidSettings(f"a SQL catalog has no option {', '.join(unknown)}")
+    parsed = parse_sql_uri(uri)
+    if isinstance(parsed, SqliteUri):
+        asked = _option(options, "busy_timeout") or parsed.busy_timeout
+        return SqliteDatabase(parsed.path, busy_timeout=_seconds("busy_timeout", asked, _DEFAULT_SECONDS))
+    given = {name: value for name in ("user", "password") if (value := _option(options, name)) is not None}
+    return PostgresDatabase(
+        {**parsed.parameters, **given},
+        description=str(parsed),
+        timeout=_seconds("timeout", _option(options, "timeout"), _DEFAULT_SECONDS),
+        pool_size=_pool_size(_option(options, "pool_size")),
+    )
+
+
+def schema_version(options: Mapping[str, str]) -> SchemaVersion | None:
+    """The version of the catalog's tables that is asked for, if one is.
+
+    >>> schema_version({"jdbc.schema-version": "V1"})
+    <SchemaVersion.V1: 'v1'>
+    """
+    asked = _option(options, "schema_version")
+    return None if asked is None else SchemaVersion.parse(asked)
+
+
+def has_tables_made(options: Mapping[str, str]) -> bool:
+    """Whether missing tables are made.
+
+    >>> has_tables_made({}), has_tables_made({"jdbc.init-catalog-tables": "false"})
+    (True, False)
+    """
+    asked = (_option(options, "init_catalog_tables") or "true").lower()
+    if asked not in ("true", "false"):
+        raise InvalidSettings(f"init_catalog_tables must be true or false, found {asked!r}")
+    return asked == "true"
+
+
+def shown_options(uri: str, options: Mapping[str, str], warehouse: str | None) -> dict[str, str]:
+    """The options as they may be printed: only those known not to be secret have their values.
+
+    >>> shown_options("postgresql://me:pass@host/db", {"password": "x", "timeout": "5"}, None)
+    {'uri': 'postgresql://me@host/db', 'password': '***', 'timeout': '5'}
+    """
+    shown = {"uri": str(parse_sql_uri(uri))}
+    if warehouse is not None:
+        shown["warehouse"] = re.sub(r"//[^/]*@", "//", warehouse)
+    return {**shown, **{name: value if name in _PUBLIC else "***" for name, value in options.items()}}
+
+
+def _option(options: Mapping[str, str], name: str) -> str | None:
+    """The value of an option, in whichever spelling it is given."""
+    for spelling in _SPELLINGS[name]:
+        if options.get(spelling) is not None:
+            return str(options[spelling])
+    return None
+
+
+def _seconds(name: str, asked: str | None, default: float) -> float:
+    if asked is None:
+        return default
+    if not re.fullmatch(r"\d{1,6}(\.\d+)?", asked) or float(asked) > _LONGEST_SECONDS:
+        raise InvalidSettings(f"{name} must be a number of seconds from 0 to {_LONGEST_SECONDS:g}, found {asked!r}")
+    return float(asked)
+
+
+def _pool_size(asked: str | None) -> int:
+    if asked is None:
+        return _DEFAULT_POOL
+    if not re.fullmatch(r"\d{1,3}", asked) or int(asked) == 0:
+        raise InvalidSettings(f"pool_size must be a number from 1 to 999, found {asked!r}")
+    return int(asked)
+
 
 DEFAULT_NAME: Final = "default"
 """The name of a catalog that is given none, and so its `catalog_name`; PyIceberg's default too."""
@@ -69,7 +183,7 @@ def connect_sql(
     Its rows stand under the option `catalog_name`, or else its name; with `finds_name`, under the only name that the
     database has, if there is just one.
 
-    `floe.catalog.sql.uri` says which URIs there are, `floe.catalog.sql.options` which options. Without a storage, the
+    `floe.catalog.sql.uri` says which URIs there are, `floe.catalog.sql.catalog` which options. Without a storage, the
     one of the warehouse is opened.
 
     >>> connect_sql("postgresql://me:secret@db.example/lake", name="prod")

@@ -24,8 +24,6 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from floe.errors import CatalogError, CatalogUnavailable
 
-__all__ = ["Database", "Pool", "Row", "Session", "Value"]
-
 C = TypeVar("C")
 
 Row: TypeAlias = tuple[Any, ...]

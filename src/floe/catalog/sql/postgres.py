@@ -23,9 +23,7 @@ from floe.errors import (
     InvalidSettings,
     OutcomeUnknown,
 )
-from floe.storage.optional_libraries import load_library
-
-__all__ = ["CONNECTION_DEFAULTS", "PostgresConnect", "PostgresDatabase"]
+from floe.plugins import load_library
 
 PostgresConnect: TypeAlias = Callable[..., Any]
 """Opens a connection with libpq's parameters; `psycopg.connect`."""

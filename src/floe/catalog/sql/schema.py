@@ -24,8 +24,6 @@ from floe.errors import (
     UnsupportedFeature,
 )
 
-__all__ = ["NAMESPACES", "TABLES", "SchemaVersion", "SqlSchema"]
-
 TABLES: Final = "iceberg_tables"
 NAMESPACES: Final = "iceberg_namespace_properties"
 TYPE_COLUMN: Final = "iceberg_type"

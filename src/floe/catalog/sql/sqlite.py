@@ -17,8 +17,6 @@ from floe.catalog.sql.database import Lease, Pool, Row, Session, Value
 from floe.catalog.sql.uri import MEMORY
 from floe.errors import AlreadyExists, CatalogError, CatalogUnavailable, FloeError, OutcomeUnknown
 
-__all__ = ["MEMORY", "SqliteConnect", "SqliteDatabase"]
-
 _LEAST_WAIT_FOR_A_THREAD: Final = 10.0
 
 SqliteConnect: TypeAlias = Callable[[str, float], sqlite3.Connection]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from floe.catalog.identifiers import Identifier, Namespace, format_identifier
 from floe.catalog.sql.database import Database, Session
-from floe.catalog.sql.namespaces import Namespaces
-from floe.catalog.sql.records import Kind, Query, Record, Records, joined_namespace
-from floe.catalog.sql.sql_schema import NAMESPACES, TABLES, SqlSchema
+from floe.catalog.sql.records import Kind, Namespaces, Query, Record, Records, joined_namespace
+from floe.catalog.sql.schema import NAMESPACES, TABLES, SqlSchema
 from floe.commit.pointer import Outcome
 from floe.commit.roots import TableRoots
 from floe.errors import (
@@ -27,8 +26,6 @@ from floe.errors import (
 )
 from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
-
-__all__ = ["CatalogName", "SqlStore"]
 
 _SHOWN = 5
 

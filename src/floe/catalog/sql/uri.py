@@ -20,8 +20,6 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from floe.errors import InvalidSettings
 
-__all__ = ["PostgresUri", "SqliteUri", "is_sql_uri", "parse_sql_uri"]
-
 MEMORY: Final = ":memory:"
 """The path of an SQLite database that is in memory."""
 

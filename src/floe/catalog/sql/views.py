@@ -7,33 +7,19 @@ current file and the one before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from floe.catalog.identifiers import Identifier, format_identifier
-from floe.catalog.metadata_files import COMPRESSION_CODEC, METADATA_PATH, compressed
+from floe.catalog.metadata_files import compressed
 from floe.catalog.sql.database import Session
 from floe.catalog.sql.records import Kind, Record
 from floe.catalog.sql.store import SqlStore
 from floe.commit.pointer import Outcome
-from floe.errors import (
-    CommitConflict,
-    CommitStateUnknown,
-    FloeError,
-    InvalidUpdate,
-    OutcomeUnknown,
-    StorageUnavailable,
-)
+from floe.errors import CommitConflict, CommitStateUnknown, FloeError, OutcomeUnknown, StorageUnavailable
+from floe.spec.json_reader import Limits
 from floe.spec.metadata.file_names import catalog_metadata_file_name, parse_metadata_file_name
-from floe.spec.metadata.json_reader import Limits
-from floe.spec.metadata.properties import boolean_property
-from floe.spec.views.view_metadata import ViewMetadata, check_view
-from floe.spec.views.view_metadata_json import parse_view, serialize_view
+from floe.spec.properties import VIEW_GC_ENABLED, VIEW_METADATA_CODEC, VIEW_METADATA_PATH
+from floe.spec.views.view_metadata import ViewMetadata, check_view, parse_view, serialize_view
 from floe.storage.locations import is_below, join
-
-__all__ = ["SqlViews"]
-
-_CODECS: Final = {"none": False, "gzip": True}
-_GC_ENABLED: Final = "gc.enabled"
 
 
 class SqlViews:
@@ -174,7 +160,7 @@ class SqlViews:
         try:
             metadata = self._read(record)
             is_own = any(is_below(record.location, root) for root in (metadata.location, _metadata_folder(metadata)))
-            if is_own and boolean_property(metadata.properties, _GC_ENABLED, default=True):
+            if is_own and VIEW_GC_ENABLED.read(metadata.properties):
                 self._delete([record.location])
         except FloeError:
             return  # the view is gone; a file that stays is no harm
@@ -188,17 +174,10 @@ class SqlViews:
 
 
 def _metadata_folder(metadata: ViewMetadata) -> str:
-    asked = metadata.properties.get(METADATA_PATH)
+    asked = VIEW_METADATA_PATH.read(metadata.properties)
     return asked.rstrip("/") if asked else join(metadata.location, "metadata")
 
 
 def _is_compressed(metadata: ViewMetadata) -> bool:
     """Whether the file is compressed: yes unless told otherwise, as Java has it for views."""
-    codec = metadata.properties.get(COMPRESSION_CODEC, "gzip")
-    if codec.lower() not in _CODECS:
-        raise InvalidUpdate(
-            f"there is no metadata codec {codec[:80]!r}",
-            hint=f"use one of {', '.join(_CODECS)}",
-            property=COMPRESSION_CODEC,
-        )
-    return _CODECS[codec.lower()]
+    return VIEW_METADATA_CODEC.read(metadata.properties) == "gzip"

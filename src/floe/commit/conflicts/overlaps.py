@@ -9,52 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from floe.commit.conflicts.declared import Declared, delete_place, deletes_naming
-from floe.commit.conflicts.position_overlap import overlap
-from floe.commit.conflicts.row_filters import may_delete_rows_of
-from floe.commit.conflicts.snapshot_facts import Entries, SnapshotFacts
-from floe.commit.path_set import PathSet
+from floe.commit.conflicts.change_index import ChangeIndex, delete_place, deletes_naming
+from floe.commit.conflicts.concurrent_commits import Entries, SnapshotChanges
+from floe.commit.conflicts.position_overlaps import may_delete_rows_of, overlap
+from floe.commit.manifests.file_sets import PathSet
 from floe.spec.manifests.delete_scope import partition_key
 from floe.spec.manifests.entries import DataFile
 
-__all__ = [
-    "Meeting",
-    "added_in_reach",
-    "added_where_cleared",
-    "added_where_read",
-    "deleted_by_position_where_cleared",
-    "deleted_by_position_where_read",
-    "deleted_by_value_where_cleared",
-    "deleted_by_value_where_read",
-    "deletes_of_copied",
-    "deletes_of_dropped",
-    "deletes_of_vector_targets",
-    "gone_copied_or_dropped",
-    "gone_referenced",
-    "gone_vector_targets",
-    "removed_where_cleared",
-    "removed_where_read",
-    "same_delete_files",
-    "same_new_files",
-    "same_positions",
-    "values_of_copied",
-    "values_of_moved",
-]
-
 Files: TypeAlias = Iterable[Entries]
-Meeting: TypeAlias = Callable[[Declared, SnapshotFacts, Files], Iterator[str]]
+OverlapCheck: TypeAlias = Callable[[ChangeIndex, SnapshotChanges, Files], Iterator[str]]
 
 
 # rows that were looked at ---------------------------------------------------------------------------------------
 
 
-def added_where_read(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def added_where_read(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Added files that may hold rows of the filter."""
     assert mine.rows_read is not None
     return _paths(map(mine.rows_read.data, files))
 
 
-def removed_where_read(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def removed_where_read(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Removed files that may have held rows of the filter."""
     assert mine.rows_read is not None
     if mine.looked_at is not None:
@@ -62,7 +37,7 @@ def removed_where_read(mine: Declared, facts: SnapshotFacts, files: Files) -> It
     return _paths(map(mine.rows_read.data, files))
 
 
-def deleted_by_position_where_read(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def deleted_by_position_where_read(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Position deletes that may have deleted rows of the filter."""
     assert mine.rows_read is not None
     near = list(map(mine.rows_read.position_deletes, files))
@@ -77,7 +52,7 @@ def deleted_by_position_where_read(mine: Declared, facts: SnapshotFacts, files: 
             yield path
 
 
-def deleted_by_value_where_read(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def deleted_by_value_where_read(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Equality deletes that may have deleted rows of the filter."""
     assert mine.rows_read is not None
     return _paths(map(mine.rows_read.equality_deletes, files))
@@ -86,26 +61,26 @@ def deleted_by_value_where_read(mine: Declared, facts: SnapshotFacts, files: Fil
 # rows that are removed wherever they are ------------------------------------------------------------------------
 
 
-def added_where_cleared(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def added_where_cleared(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Added files that would be removed as well, though nobody looked at them."""
     if mine.rows_cleared is not None:
         yield from _paths(map(mine.rows_cleared.data, files))
     yield from _in_partitions(mine, files)
 
 
-def removed_where_cleared(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def removed_where_cleared(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Removed files that may have held rows that are to be removed, or were read for their replacement."""
     return added_where_cleared(mine, facts, files)
 
 
-def deleted_by_position_where_cleared(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def deleted_by_position_where_cleared(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Position deletes in what is to be removed."""
     if mine.rows_cleared is not None:
         yield from _paths(map(mine.rows_cleared.position_deletes, files))
     yield from _in_partitions(mine, files)
 
 
-def deleted_by_value_where_cleared(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def deleted_by_value_where_cleared(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Equality deletes that reach into what is to be removed."""
     if mine.rows_cleared is not None:
         yield from _paths(map(mine.rows_cleared.equality_deletes, files))
@@ -114,7 +89,7 @@ def deleted_by_value_where_cleared(mine: Declared, facts: SnapshotFacts, files: 
     yield from _in_partitions(mine, files)
 
 
-def _in_partitions(mine: Declared, files: Files) -> Iterator[str]:
+def _in_partitions(mine: ChangeIndex, files: Files) -> Iterator[str]:
     specs = {spec_id for spec_id, _ in mine.writes.partitions}
     for entries in files if mine.partitions_cleared else ():
         if entries.spec_id in specs:
@@ -126,22 +101,22 @@ def _in_partitions(mine: Declared, files: Files) -> Iterator[str]:
 # data files -----------------------------------------------------------------------------------------------------
 
 
-def gone_copied_or_dropped(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def gone_copied_or_dropped(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Files that are to be removed and were removed already."""
     return _same(mine.going, files)
 
 
-def gone_referenced(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def gone_referenced(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Removed files that position deletes point into."""
     return _same(mine.referenced, files)
 
 
-def gone_vector_targets(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def gone_vector_targets(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Removed files that are to get a deletion vector."""
     return _same(mine.vector_targets, files)
 
 
-def same_new_files(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def same_new_files(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Files that both add."""
     return _same(mine.new_data, files)
 
@@ -154,22 +129,22 @@ def _same(paths: PathSet, files: Files) -> Iterator[str]:
 # deletes for some data files ------------------------------------------------------------------------------------
 
 
-def deletes_of_copied(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def deletes_of_copied(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Files whose rows were copied, some of which were deleted by position since."""
     return iter(mine.aimed(mine.copied, files))
 
 
-def deletes_of_dropped(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def deletes_of_dropped(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Files to be removed whole, of which rows were deleted by position since."""
     return iter(mine.aimed(mine.dropped, files))
 
 
-def deletes_of_vector_targets(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def deletes_of_vector_targets(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Files that are to get a deletion vector and got other position deletes since."""
     return iter(mine.aimed(mine.vector_targets, files))
 
 
-def same_positions(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def same_positions(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Files of which both delete the same rows, as far as can be told."""
     aimed = mine.aimed(mine.referenced, files)
     removed = deletes_naming(PathSet(aimed), facts.removed_deletes)
@@ -179,7 +154,7 @@ def same_positions(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterat
             yield path
 
 
-def same_delete_files(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def same_delete_files(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Delete files that both remove."""
     wanted = PathSet(file.file_path for file in mine.removed_delete_files.values())
     for entries in files:
@@ -192,7 +167,7 @@ def same_delete_files(mine: Declared, facts: SnapshotFacts, files: Files) -> Ite
 # equality deletes -----------------------------------------------------------------------------------------------
 
 
-def values_of_copied(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def values_of_copied(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Files whose rows were copied, some of which may have been deleted by value since, and would come back.
 
     They do not if the copies are as old as the originals: then the deletes apply to the copies too.
@@ -206,7 +181,7 @@ def values_of_copied(mine: Declared, facts: SnapshotFacts, files: Files) -> Iter
                 yield path
 
 
-def _goes_on_applying(mine: Declared, facts: SnapshotFacts, delete: DataFile) -> bool:
+def _goes_on_applying(mine: ChangeIndex, facts: SnapshotChanges, delete: DataFile) -> bool:
     """Whether an equality delete applies to the copies of rows as it did to the rows (spec: Scan Planning).
 
     It must be younger than the copies; and if it is for one partition, the copies must lie in partitions of its spec,
@@ -219,7 +194,7 @@ def _goes_on_applying(mine: Declared, facts: SnapshotFacts, delete: DataFile) ->
     return same_spec or mine.is_unpartitioned(delete.spec_id)
 
 
-def values_of_moved(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def values_of_moved(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Files with rows that get a new version, while the old one may have been deleted by value since."""
     if mine.rows_read is not None:
         files = map(mine.rows_read.equality_deletes, files)
@@ -227,7 +202,7 @@ def values_of_moved(mine: Declared, facts: SnapshotFacts, files: Files) -> Itera
         yield from mine.in_reach_of(delete, mine.referenced)
 
 
-def added_in_reach(mine: Declared, facts: SnapshotFacts, files: Files) -> Iterator[str]:
+def added_in_reach(mine: ChangeIndex, facts: SnapshotChanges, files: Files) -> Iterator[str]:
     """Added files that equality deletes of a partition do not reach, because they are of another spec."""
     specs = {file.spec_id for file in mine.equality_deletes if not mine.is_unpartitioned(file.spec_id)}
     return _paths(entries for entries in files if entries.spec_id not in specs)

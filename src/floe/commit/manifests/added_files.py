@@ -2,21 +2,41 @@
 
 Nothing of this depends on what others did, except that the table's schema, specs or format version may have changed
 since the files were written; then the files no longer fit, and the change has to be made anew.
+
+Which of some files a snapshot holds already: no file may be live twice, for its rows would be.
+
+Files that are named by their paths are looked for in all manifests of the head, at every attempt. Of each manifest only
+the hashes of its live files' names are needed; manifests never change, so these are remembered, eight bytes a file, and
+a table that gets many small commits has only its new manifests read. A hash that is found leads to a look at the paths.
+
+Manifests for files that are added: written once, of a good size, and used again by every attempt.
+
+They hold neither sequence numbers nor row ids, which are inherited from the manifest list (spec: Sequence Number
+Inheritance), so that losing a race costs a new list and no new manifest.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Final
+from weakref import WeakKeyDictionary
 
+import numpy as np
+
+from floe.avro.manifest_columns import ManifestColumns
+from floe.commit.manifests.file_sets import FileName, FileSet, file_name, name_hashes
+from floe.commit.manifests.manifest_files import NewManifest, Workspace
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate, NoSuchColumn
-from floe.spec.manifests.checks import check_addable, check_equality_columns
-from floe.spec.manifests.entries import DataFile, EntryStatus, ManifestContent, ManifestEntry
+from floe.spec.manifests.entries import DataFile, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
+from floe.spec.manifests.manifest_checks import check_addable, check_equality_columns
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.partition_spec import check_writable
+from floe.spec.pruning.var_bytes import Words
 from floe.spec.schemas.schema import Schema
-
-__all__ = ["AddedFiles", "file_key"]
+from floe.storage.protocol import Storage
 
 
 def file_key(file: DataFile) -> tuple[str, int | None]:
@@ -205,3 +225,129 @@ def _check_written_with(schema: Schema, known: Schema, example: DataFile) -> Non
                 column=field_.name,
                 file=example.file_path,
             )
+
+
+# Which of some files a snapshot holds already: no file may be live twice, for its rows would be.
+
+_MOST_HASHES: Final = 4_000_000
+"""How many are remembered of a storage: 32 MB."""
+
+
+def check_not_in_table(workspace: Workspace, manifests: Iterable[ManifestFile], added: AddedFiles) -> None:
+    """Raise if one of the added files is live in the snapshot that has these manifests, or is added twice.
+
+    It is a conflict if somebody added it after the first attempt. That the commit removes it too is no excuse: readers
+    of changes and engines that expire by deleted entries would take it for gone.
+    """
+    spelled: dict[FileName, str] = {}
+    for file in added.files:
+        if spelled.setdefault(file_name(file), file.file_path) != file.file_path:
+            raise InvalidInput("a file is added twice, in two spellings of its path", file=file.file_path)
+    files = FileSet(frozenset(spelled))
+    live = [manifest for manifest in manifests if manifest.may_have_live_files]
+    for found in workspace.several(lambda manifest: _held(workspace, manifest, files), live):
+        for name in found:
+            raise _refused(workspace, spelled[name])
+
+
+def _refused(workspace: Workspace, path: str) -> ConflictingChange | InvalidUpdate:
+    kind = ConflictingChange if workspace.attempt.number > 1 else InvalidUpdate
+    return kind(
+        "the file is in the table already: added again, its rows would be there twice",
+        hint="if they are meant to be there twice, or in place of the old ones, write them to a file of another name",
+        file=path,
+    )
+
+
+def _held(workspace: Workspace, manifest: ManifestFile, files: FileSet) -> frozenset[FileName]:
+    """Those of the files that are live in a manifest."""
+    remembered = _remembered(workspace.storage)
+    hashes, columns = remembered.get(manifest), None
+    if hashes is None:
+        columns = workspace.read(manifest)
+        hashes = _live_hashes(columns)
+        remembered.put(manifest, hashes)
+    if not files.may_be_among(hashes):
+        return frozenset()
+    columns = workspace.read(manifest) if columns is None else columns
+    return frozenset(files.entries(columns, columns.live).values())
+
+
+def _live_hashes(columns: ManifestColumns) -> Words:
+    """The hashes of the names of live files, in order."""
+    found: Words = np.unique(name_hashes(columns.file_path.take(np.flatnonzero(columns.live))))
+    return found
+
+
+class _Remembered:
+    """Hashes by manifest, those that were used last."""
+
+    def __init__(self) -> None:
+        self._hashes: OrderedDict[tuple[str, int], Words] = OrderedDict()
+        self._count = 0
+        self._lock = Lock()
+
+    def get(self, manifest: ManifestFile) -> Words | None:
+        key = manifest.manifest_path, manifest.manifest_length
+        with self._lock:
+            if key in self._hashes:
+                self._hashes.move_to_end(key)
+            return self._hashes.get(key)
+
+    def put(self, manifest: ManifestFile, hashes: Words) -> None:
+        with self._lock:
+            self._hashes[manifest.manifest_path, manifest.manifest_length] = hashes
+            self._count += len(hashes)
+            while self._count > _MOST_HASHES:
+                _, dropped = self._hashes.popitem(last=False)
+                self._count -= len(dropped)
+
+
+_by_storage: WeakKeyDictionary[Storage, _Remembered] = WeakKeyDictionary()
+_by_storage_lock = Lock()
+
+
+def _remembered(storage: Storage) -> _Remembered:
+    """What is remembered of a storage, as long as somebody has it."""
+    with _by_storage_lock:
+        try:
+            return _by_storage.setdefault(storage, _Remembered())
+        except TypeError:  # somebody's own storage, of which nothing can be remembered
+            return _Remembered()
+
+
+# Manifests for files that are added: written once, of a good size, and used again by every attempt.
+
+_TRIED_WHOLE: Final = 10_000
+"""Up to so many entries are encoded together; they seldom are too long for one manifest."""
+
+_SAMPLE: Final = 1_000
+"""So many of more entries tell how long an entry is."""
+
+
+def write_added(workspace: Workspace, added: AddedFiles) -> tuple[list[NewManifest], list[NewManifest]]:
+    """The manifests of the added files: those of rows, and those of deletes."""
+    found: dict[ManifestContent, list[NewManifest]] = {content: [] for content in ManifestContent}
+    for spec_id, content, files in added.groups():
+        names = tuple(map(file_key, files))
+        key = ("added", spec_id, content, names, workspace.target_bytes, workspace.style(spec_id))
+        found[content] += workspace.files.once(key, lambda: _write(workspace, added, files, spec_id, content))  # noqa: B023
+    return found[ManifestContent.DATA], found[ManifestContent.DELETES]
+
+
+def _write(
+    workspace: Workspace, added: AddedFiles, files: Sequence[DataFile], spec_id: int, content: ManifestContent
+) -> list[NewManifest]:
+    entries = added.entries(files, workspace.key.snapshot_id, workspace.format_version)
+    sample = entries if len(entries) <= _TRIED_WHOLE else entries[:_SAMPLE]
+    data = workspace.encode(sample, spec_id, content)
+    if sample is entries and len(data) <= workspace.target_bytes:
+        return [workspace.store(workspace.new_path(), data, entries, spec_id, content)]
+    most = max(int(workspace.target_bytes * len(sample) / len(data)), 1)
+    parts = [(workspace.new_path(), entries[begin : begin + most]) for begin in range(0, len(entries), most)]
+
+    def write(item: tuple[str, Sequence[ManifestEntry]]) -> NewManifest:
+        path, part = item
+        return workspace.store(path, workspace.encode(part, spec_id, content), part, spec_id, content)
+
+    return workspace.several(write, parts)

@@ -7,6 +7,10 @@ newest state of the table, and what that state says about how manifests are writ
 |---|---|
 | manifest | `<commit id>-m<number>.avro` |
 | manifest list | `snap-<snapshot id>-<attempt>-<commit id>.avro` |
+
+What a manifest list says about a manifest that was put together from entries of others, found from columns.
+
+The counterpart of `floe.spec.manifests.entries` for entries that are not objects: the answers are the same.
 """
 
 from __future__ import annotations
@@ -16,43 +20,100 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
+import numpy as np
+
+from floe.avro.manifest_columns import ManifestColumns
 from floe.avro.manifest_lists import write_manifest_list
-from floe.avro.manifest_writing import write_manifest
-from floe.avro.manifests import ManifestColumns, read_manifest
-from floe.avro.snapshot_manifests import counted, open_manifest, snapshot_manifests
-from floe.avro.splicing import Kept, splice_manifests
+from floe.avro.manifest_reader import read_manifest, read_manifest_file, read_snapshot_manifests, with_counts
+from floe.avro.manifest_writer import CopiedEntries, splice_manifests, write_manifest
+from floe.avro.stored_columns import column_values
+from floe.avro.vector_decoder import Offsets
 from floe.commit.change import Attempt
-from floe.commit.manifests.summaries import summarize_kept
-from floe.errors import InvalidMetadata, InvalidUpdate
-from floe.spec.manifests.entries import ManifestContent, ManifestEntry, ManifestFile
-from floe.spec.manifests.summary import ManifestSummary, summarize_manifest
-from floe.spec.metadata.properties import integer_property
+from floe.errors import InvalidMetadata
+from floe.spec.manifests.entries import (
+    EntryStatus,
+    FieldSummary,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    ManifestSummary,
+    summarize_manifest,
+    summarize_partitions,
+)
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.properties import MANIFEST_CODEC, MANIFEST_LEVEL, MANIFEST_TARGET_SIZE, METADATA_PATH
+from floe.spec.pruning.column_evaluation import Column
+from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.schemas.schema import Schema
-from floe.spec.types import StructType
+from floe.spec.types import Field, StructType
 from floe.storage.concurrency import map_concurrently
 from floe.storage.locations import join
 from floe.storage.protocol import Storage
 
-__all__ = [
-    "CommitKey",
-    "Manifest",
-    "ManifestFiles",
-    "NewManifest",
-    "SpecLayout",
-    "Workspace",
-    "manifest_target_bytes",
-    "metadata_folder",
-]
+# What a manifest list says about a manifest that was put together from entries of others, found from columns.
 
-METADATA_PATH: Final = "write.metadata.path"
-TARGET_BYTES: Final = "commit.manifest.target-size-bytes"
-CODEC: Final = "write.manifest.compression-codec"
-LEVEL: Final = "write.manifest.compression-level"
+
+def summarize_kept(parts: Sequence[CopiedEntries], partition_type: StructType) -> ManifestSummary:
+    """The counts and partition summaries of a manifest that is spliced from these parts."""
+    files, rows = dict.fromkeys(EntryStatus, 0), dict.fromkeys(EntryStatus, 0)
+    lowest: list[int] = []
+    for part in parts:
+        status = np.asarray(part.status)
+        counts = np.maximum(part.columns.record_count[part.rows], 0)
+        for one in EntryStatus:
+            which = np.equal(status, one)
+            files[one] += int(which.sum())
+            rows[one] += int(counts[which].sum())
+        numbers = part.columns.sequence_number
+        carried = numbers.known[part.rows] & np.not_equal(status, EntryStatus.DELETED)
+        if carried.any():
+            lowest.append(int(np.asarray(numbers.values)[part.rows][carried].min()))
+    return ManifestSummary(
+        files[EntryStatus.ADDED],
+        files[EntryStatus.EXISTING],
+        files[EntryStatus.DELETED],
+        rows[EntryStatus.ADDED],
+        rows[EntryStatus.EXISTING],
+        rows[EntryStatus.DELETED],
+        min(lowest, default=None),
+        tuple(_field_summary(parts, field) for field in partition_type),
+    )
+
+
+def _field_summary(parts: Iterable[CopiedEntries], field: Field) -> FieldSummary:
+    """The summary of one partition field, from the few values that can decide it."""
+    deciding: list[Any] = []
+    for part in parts:
+        if len(part.rows):
+            column = part.columns.partition(field.id)
+            deciding.extend(column_values(field.type, column, _deciding_rows(column, part.rows)))
+    (summary,) = summarize_partitions([(value,) for value in deciding], StructType((field,)))
+    return summary
+
+
+def _deciding_rows(column: Column, rows: Offsets) -> Offsets:
+    """Rows that have every value which matters: a null, a NaN, the least and the greatest."""
+    known = column.known[rows]
+    nulls, present = rows[~known][:1], rows[known]
+    values = column.values
+    if isinstance(values, VarBytes):
+        places = {string: row for row, string in zip(present.tolist(), values.take(present).to_list(), strict=True)}
+        return np.concatenate([nulls, np.fromiter(places.values(), np.int64, len(places))])
+    keys = values[present]
+    nans = present[:0]
+    if keys.dtype.kind == "f":
+        is_nan = np.isnan(keys)
+        nans, present, keys = present[is_nan][:1], present[~is_nan], keys[~is_nan]
+        bits = keys.astype(np.float64, copy=False).view(np.int64)
+        keys = bits ^ ((bits >> 63) & np.int64(2**63 - 1))  # ordered as the numbers are, and -0.0 below 0.0
+    if not present.size:
+        return np.concatenate([nulls, nans])
+    return np.concatenate([nulls, nans, present[[keys.argmin(), keys.argmax()]]])
+
 
 _CODECS: Final = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
 """The codecs by their names in table properties; manifests are Avro files, which have other names for them."""
@@ -183,11 +244,7 @@ class Workspace:
     def codec(self) -> tuple[str, int | None]:
         """The codec of manifests and its level, as the table's properties say."""
         properties = self.metadata.properties
-        name = properties.get(CODEC, "gzip").lower()
-        if name not in _CODECS:
-            raise InvalidUpdate(f"property {CODEC} must be one of {', '.join(_CODECS)}; found {name[:80]!r}")
-        level = integer_property(properties, LEVEL, default=-1) if LEVEL in properties else None
-        return _CODECS[name], level
+        return _CODECS[MANIFEST_CODEC.read(properties)], MANIFEST_LEVEL.read(properties)
 
     @cached_property
     def target_bytes(self) -> int:
@@ -211,17 +268,17 @@ class Workspace:
         """The manifests of a snapshot, with the counts that lists of v2 and later must have."""
         if snapshot is None:
             return []
-        found = snapshot_manifests(snapshot, self.storage)
+        found = read_snapshot_manifests(snapshot, self.storage)
         if self.format_version < 2:
             return found
-        return [counted(manifest, self.storage) for manifest in found]
+        return [with_counts(manifest, self.storage) for manifest in found]
 
     def read(self, manifest: Manifest) -> ManifestColumns:
         """The entries of a manifest. Those that this change added go on to inherit what the commit will give them."""
         if isinstance(manifest, NewManifest):
             data, known, spec_id = self.storage.read(manifest.path), None, manifest.spec_id
         else:
-            data, known, spec_id = open_manifest(manifest, self.storage), manifest, manifest.partition_spec_id
+            data, known, spec_id = read_manifest_file(manifest, self.storage), manifest, manifest.partition_spec_id
         return read_manifest(data, known, partition_type=self.layout(spec_id).partition_type)
 
     def several(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
@@ -256,7 +313,7 @@ class Workspace:
         summary = summarize_manifest(entries, self.layout(spec_id).partition_type)
         return NewManifest(path, len(data), spec_id, content, summary)
 
-    def splice(self, path: str, parts: Sequence[Kept], spec_id: int, content: ManifestContent) -> NewManifest:
+    def splice(self, path: str, parts: Sequence[CopiedEntries], spec_id: int, content: ManifestContent) -> NewManifest:
         """Writes a manifest with entries of others."""
         layout, (codec, level) = self.layout(spec_id), self.codec
         data = splice_manifests(
@@ -297,16 +354,13 @@ def metadata_folder(metadata: TableMetadata) -> str:
     >>> metadata_folder(table)
     's3://wh/t/metadata'
     """
-    own = metadata.properties.get(METADATA_PATH)
+    own = METADATA_PATH.read(metadata.properties)
     return own.rstrip("/") if own else join(metadata.location, "metadata")
 
 
 def manifest_target_bytes(metadata: TableMetadata) -> int:
     """How long the manifests of a table should become: 8 MB unless its properties say otherwise."""
-    target = integer_property(metadata.properties, TARGET_BYTES, default=8 * 2**20)
-    if target < 1:
-        raise InvalidUpdate(f"property {TARGET_BYTES} must be positive, found {target}")
-    return target
+    return MANIFEST_TARGET_SIZE.read(metadata.properties)
 
 
 def _layout(metadata: TableMetadata, spec_id: int) -> SpecLayout:

@@ -4,33 +4,78 @@ Which manifests may list a file to be removed is told by the manifest list: by t
 partitions, and for outdated deletes by their lowest sequence number. No other manifest is read. A manifest that is read
 and has such a file is written anew, with the bytes of its entries copied and only their heads changed; entries that
 were deleted before are left out.
+
+Which files of a manifest have rows that pass a filter: some of them perhaps, or all of them for sure.
+
+Each predicate is asked of the partition values and of the metrics, and what either proves counts; so a filter of which
+one part is proved by the partition and another by the metrics is proved (the answers are at least those of residuals).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import reduce
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from floe.avro.manifests import FORMATS, ManifestColumns
-from floe.avro.splicing import Kept
-from floe.commit.manifests.file_matching import match_files
-from floe.commit.manifests.file_sets import NO_FILES, FileName, FileSet, rows_mask
+from floe.avro.manifest_columns import FORMATS, ManifestColumns
+from floe.avro.manifest_writer import CopiedEntries
+from floe.commit.manifests.file_sets import NO_FILES, NO_PARTITIONS, FileName, FileSet, PartitionSet, rows_mask
 from floe.commit.manifests.manifest_files import Manifest, Workspace
-from floe.commit.manifests.partition_sets import NO_PARTITIONS, PartitionSet
 from floe.errors import ConflictingChange, InvalidUpdate
-from floe.spec.expressions.nodes import FALSE, Expression
+from floe.spec.expressions.nodes import FALSE, BoundPredicate, Expression, fold
 from floe.spec.expressions.printing import to_text
+from floe.spec.expressions.simplification import field_ids
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestFile
-from floe.spec.pruning import columnar_manifests
-from floe.spec.pruning.columnar_facts import Mask
-from floe.spec.pruning.projection import inclusive
+from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.pruning import metrics_evaluation
+from floe.spec.pruning.column_evaluation import evaluate
+from floe.spec.pruning.projection import inclusive_projection, project_predicate
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH
 from floe.spec.schemas.schema import Schema
 
-__all__ = ["Filtered", "ManifestFilter", "Removal"]
+# Which files of a manifest have rows that pass a filter: some of them perhaps, or all of them for sure.
+
+_Answers: TypeAlias = tuple[Mask, Mask]
+
+
+def match_files(expression: Expression, spec: PartitionSpec, columns: ManifestColumns) -> _Answers:
+    """For each entry of a manifest, whether some row of its file may pass a bound filter, and whether all must.
+
+    No row of an empty file passes.
+    """
+    count = len(columns)
+    stats = columns.stats(field_ids(expression))
+    partition = Schema(columns.partition_type.fields)
+
+    def leaf(predicate: BoundPredicate) -> _Answers:
+        might, must = (
+            metrics_evaluation.files_might_match(predicate, stats),
+            metrics_evaluation.files_must_match(predicate, stats),
+        )
+        for inclusive_filter, strict_filter in project_predicate(predicate, spec, partition):
+            might = might & evaluate(inclusive_filter, columns.partitions, count)
+            must = must | evaluate(strict_filter, columns.partitions, count)
+        return might, must
+
+    def all_of(parts: Sequence[_Answers]) -> _Answers:
+        return reduce(np.logical_and, [m for m, _ in parts]), reduce(np.logical_and, [m for _, m in parts])
+
+    def any_of(parts: Sequence[_Answers]) -> _Answers:
+        return reduce(np.logical_or, [m for m, _ in parts]), reduce(np.logical_or, [m for _, m in parts])
+
+    might, must = fold(
+        expression,
+        constant=lambda value: (np.full(count, value), np.full(count, value)),
+        predicate=leaf,
+        all_of=all_of,
+        any_of=any_of,
+    )
+    return might & np.not_equal(columns.record_count, 0), must
+
 
 _PUFFIN: Final = FORMATS.index("puffin")
 _SHOWN: Final = 5
@@ -74,7 +119,7 @@ class Removal:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Filtered:
+class FilteredManifest:
     """A manifest after filtering: as it was, or written anew without the files that were removed."""
 
     manifest: Manifest
@@ -92,13 +137,15 @@ class ManifestFilter:
 
     def __init__(self) -> None:
         self._removal: Removal | None = None
-        self._kept: dict[Hashable, Filtered] = {}
+        self._kept: dict[Hashable, FilteredManifest] = {}
 
     def forget(self) -> None:
         """Nothing that was written is used again."""
         self._kept.clear()
 
-    def apply(self, workspace: Workspace, manifests: Sequence[ManifestFile], removal: Removal) -> list[Filtered]:
+    def apply(
+        self, workspace: Workspace, manifests: Sequence[ManifestFile], removal: Removal
+    ) -> list[FilteredManifest]:
         """The manifests, filtered, in their order; raises `ConflictingChange` if a file to be removed is not there."""
         if removal != self._removal:  # what was filtered otherwise is of no use
             self._removal = removal
@@ -110,15 +157,15 @@ class ManifestFilter:
         self._check_found(filtered, removal)
         return filtered
 
-    def _filter(self, workspace: Workspace, manifest: ManifestFile, path: str, removal: Removal) -> Filtered:
+    def _filter(self, workspace: Workspace, manifest: ManifestFile, path: str, removal: Removal) -> FilteredManifest:
         if not path:
-            return Filtered(manifest)
+            return FilteredManifest(manifest)
         key = manifest, workspace.style(manifest.partition_spec_id)
         if key not in self._kept:
             self._kept[key] = _filtered(workspace, manifest, path, removal)
         return self._kept[key]
 
-    def _check_found(self, filtered: Iterable[Filtered], removal: Removal) -> None:
+    def _check_found(self, filtered: Iterable[FilteredManifest], removal: Removal) -> None:
         missing = removal.files.names.difference(*(one.names for one in filtered))
         if missing:
             shown = ", ".join(sorted(path for path, _ in missing)[:_SHOWN])
@@ -152,22 +199,22 @@ def _may_have_of_spec(workspace: Workspace, spec_id: int, manifests: Sequence[Ma
         return np.ones(count, np.bool_)
     layout = workspace.layout(spec_id)
     partition = Schema(layout.partition_type.fields)
-    summaries = columnar_manifests.summaries_of_manifests(manifests, partition)
+    summaries = metrics_evaluation.gather_summaries(manifests, partition)
     outdated = np.array([0 < m.min_sequence_number < removal.older_than for m in manifests], np.bool_)
-    found: Mask = outdated | columnar_manifests.might_match(
-        inclusive(removal.filter, layout.spec, workspace.metadata.schema), summaries, count
+    found: Mask = outdated | metrics_evaluation.manifests_might_match(
+        inclusive_projection(removal.filter, layout.spec, workspace.metadata.schema), summaries, count
     )
     for partitions in (removal.files_in, removal.partitions, removal.orphans_in, removal.vectors_in):
         if len(partitions):
             test = partitions.filter(spec_id, layout.partition_type)
-            found = found | columnar_manifests.might_match(test, summaries, count)
+            found = found | metrics_evaluation.manifests_might_match(test, summaries, count)
     return found
 
 
 # which entries ----------------------------------------------------------------------------------------------------
 
 
-def _filtered(workspace: Workspace, manifest: ManifestFile, path: str, removal: Removal) -> Filtered:
+def _filtered(workspace: Workspace, manifest: ManifestFile, path: str, removal: Removal) -> FilteredManifest:
     columns = workspace.read(manifest)
     live = columns.live
     named = removal.files.entries(columns, live)
@@ -175,7 +222,7 @@ def _filtered(workspace: Workspace, manifest: ManifestFile, path: str, removal: 
     _check_one_vector(columns, removal, live & ~removed)
     rows = np.flatnonzero(removed)
     if not rows.size:
-        return Filtered(manifest)
+        return FilteredManifest(manifest)
     files = columns.data_files(rows, metrics=False)
     kept = np.flatnonzero(live)
     status = np.where(removed[kept], EntryStatus.DELETED, EntryStatus.EXISTING)
@@ -183,9 +230,11 @@ def _filtered(workspace: Workspace, manifest: ManifestFile, path: str, removal: 
     added_by = manifest.added_snapshot_id or workspace.key.snapshot_id
     snapshots = np.where(ids.known, np.asarray(ids.values), added_by)[kept]
     snapshots = np.where(removed[kept], workspace.key.snapshot_id, snapshots)
-    new = workspace.splice(path, [Kept(columns, kept, status, snapshots)], manifest.partition_spec_id, manifest.content)
+    new = workspace.splice(
+        path, [CopiedEntries(columns, kept, status, snapshots)], manifest.partition_spec_id, manifest.content
+    )
     distinct = {(file.file_path, file.content_offset): file for file in files}
-    return Filtered(new, tuple(distinct.values()), frozenset(named.values()), len(files) - len(distinct))
+    return FilteredManifest(new, tuple(distinct.values()), frozenset(named.values()), len(files) - len(distinct))
 
 
 def _removed(workspace: Workspace, columns: ManifestColumns, removal: Removal, named: Mask) -> Mask:

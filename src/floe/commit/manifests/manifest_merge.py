@@ -15,22 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
-from floe.avro.manifests import ManifestColumns, read_manifests
-from floe.avro.snapshot_manifests import open_manifest
-from floe.avro.splicing import Kept
+from floe.avro.manifest_columns import ManifestColumns
+from floe.avro.manifest_reader import read_manifest_file, read_manifests
+from floe.avro.manifest_writer import CopiedEntries
 from floe.commit.manifests.manifest_files import Manifest, NewManifest, Workspace
 from floe.spec.manifests.entries import EntryStatus, ManifestContent
-from floe.spec.metadata.properties import boolean_property, integer_property
 from floe.spec.metadata.table_metadata import TableMetadata
-
-__all__ = ["MergePolicy", "existing_entries", "merge_manifests", "pack_from_end"]
-
-ENABLED: Final = "commit.manifest-merge.enabled"
-MIN_COUNT: Final = "commit.manifest.min-count-to-merge"
+from floe.spec.properties import MANIFEST_MERGE, MANIFEST_MIN_COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +38,7 @@ class MergePolicy:
     def of(cls, metadata: TableMetadata) -> MergePolicy:
         """What a table's properties say."""
         properties = metadata.properties
-        return cls(
-            boolean_property(properties, ENABLED, default=True), integer_property(properties, MIN_COUNT, default=100)
-        )
+        return cls(MANIFEST_MERGE.read(properties), MANIFEST_MIN_COUNT.read(properties))
 
 
 def merge_manifests(
@@ -106,13 +98,13 @@ def _merged(
 def _read(workspace: Workspace, packed: Sequence[Manifest], spec_id: int) -> list[ManifestColumns]:
     """The entries of manifests; those of the table are read together, which is quicker for small ones."""
     old = [one for one in packed if not isinstance(one, NewManifest)]
-    data = workspace.several(lambda one: open_manifest(one, workspace.storage), old)
+    data = workspace.several(lambda one: read_manifest_file(one, workspace.storage), old)
     types = {spec_id: workspace.layout(spec_id).partition_type}
     columns = read_manifests(data, old, partition_types=types)
     return [workspace.read(one) if isinstance(one, NewManifest) else next(columns) for one in packed]
 
 
-def _still_there(columns: ManifestColumns) -> Kept:
+def _still_there(columns: ManifestColumns) -> CopiedEntries:
     """What goes into the merged manifest.
 
     What this commit did, as its own manifests say, goes as it is: its additions stay additions and its deletions are
@@ -120,13 +112,13 @@ def _still_there(columns: ManifestColumns) -> Kept:
     """
     if columns.manifest is not None:
         return existing_entries(columns)
-    return Kept(columns, np.arange(len(columns)), columns.status)
+    return CopiedEntries(columns, np.arange(len(columns)), columns.status)
 
 
-def existing_entries(columns: ManifestColumns) -> Kept:
+def existing_entries(columns: ManifestColumns) -> CopiedEntries:
     """The live entries of a manifest, as files that exist."""
     rows = np.flatnonzero(columns.live)
-    return Kept(columns, rows, np.full(rows.size, EntryStatus.EXISTING))
+    return CopiedEntries(columns, rows, np.full(rows.size, EntryStatus.EXISTING))
 
 
 def _spec_id(manifest: Manifest) -> int:

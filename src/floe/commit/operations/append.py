@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Unpack
 
-from floe.commit.footprint import BLIND, Reads, Writes
-from floe.commit.manifests.added_files import AddedFiles
+from floe.commit.change import BLIND, Reads, Writes
+from floe.commit.manifests.added_files import AddedFiles, write_added
 from floe.commit.manifests.manifest_files import Manifest, Workspace
-from floe.commit.manifests.new_manifests import write_added
 from floe.commit.operations.file_change import FileChange
-from floe.commit.operations.snapshot_change import Made, SnapshotChange, SnapshotOptions
+from floe.commit.operations.snapshot_change import SnapshotChange, SnapshotDraft, SnapshotOptions
 from floe.commit.operations.snapshot_summary import SummaryBuilder
 from floe.errors import InvalidInput
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.snapshots import Snapshot
-
-__all__ = ["FastAppend", "MergeAppend"]
 
 
 class FastAppend(SnapshotChange):
@@ -45,7 +42,7 @@ class FastAppend(SnapshotChange):
         self._added.check(workspace.metadata, self._written_with, again=workspace.attempt.number > 1)
         return Writes(added=self._added.files)
 
-    def make(self, workspace: Workspace, parent: Snapshot | None) -> Made:
+    def draft(self, workspace: Workspace, parent: Snapshot | None) -> SnapshotDraft:
         """The new manifests in front of all others."""
         before = workspace.manifests_of(parent)
         self.check_added(workspace, before, self._added)
@@ -53,7 +50,7 @@ class FastAppend(SnapshotChange):
         summary = SummaryBuilder(workspace.metadata)
         summary.add(self._added.files)
         manifests: list[Manifest] = [*new, *before]
-        return Made("append", manifests, summary, changed=bool(self._added.files))
+        return SnapshotDraft("append", manifests, summary, changed=bool(self._added.files))
 
 
 class MergeAppend(FileChange):

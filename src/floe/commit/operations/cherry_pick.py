@@ -17,24 +17,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Unpack
 
-from floe.avro.snapshot_manifests import snapshot_manifests
-from floe.commit.change import Attempt
-from floe.commit.conflicts.snapshot_facts import SnapshotFacts
-from floe.commit.footprint import BLIND, Reads, Writes
+from floe.avro.manifest_reader import read_snapshot_manifests
+from floe.commit.change import BLIND, Attempt, Reads, Writes
+from floe.commit.conflicts.concurrent_commits import SnapshotChanges
 from floe.commit.manifests.added_files import AddedFiles
+from floe.commit.manifests.file_sets import PartitionSet
 from floe.commit.manifests.manifest_files import Workspace
-from floe.commit.manifests.partition_sets import PartitionSet
 from floe.commit.operations.file_change import FileChange, FileExchange
-from floe.commit.operations.snapshot_change import Made, SnapshotOptions, branch_head, moved_branch
+from floe.commit.operations.snapshot_change import SnapshotDraft, SnapshotOptions, branch_at, branch_head
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot
 from floe.spec.manifests.entries import DataFile, ManifestFile
-from floe.spec.metadata import summaries
-from floe.spec.metadata.history import ancestors, unknown_before
+from floe.spec.metadata import snapshots
+from floe.spec.metadata.ancestry import ancestors, unknown_before
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import SetSnapshotRef, TableUpdate
-
-__all__ = ["CherryPick", "PublishWap"]
 
 _SHOWN: Final = 12
 
@@ -76,7 +73,7 @@ class CherryPick(FileChange):
         wap_id = _check_unpublished(metadata, head, source)
         if not self._staged and source.parent_snapshot_id == (None if head is None else head.snapshot_id):
             self._forwarded = True
-            return (SetSnapshotRef(self._target, moved_branch(metadata, self._target, source.snapshot_id)),)
+            return (SetSnapshotRef(self._target, branch_at(metadata, self._target, source.snapshot_id)),)
         self._prepare(attempt, source)
         self._wap_id = wap_id
         self._known_from = unknown_before(metadata, None if head is None else head.snapshot_id, source.snapshot_id)
@@ -92,7 +89,7 @@ class CherryPick(FileChange):
                 raise InvalidUpdate(
                     f"snapshot {source.snapshot_id} is in the history of {self._target!r} already", ref=self._target
                 )
-            if (one.summary or {}).get(summaries.SOURCE_SNAPSHOT_ID) == str(source.snapshot_id):
+            if (one.summary or {}).get(snapshots.SOURCE_SNAPSHOT_ID) == str(source.snapshot_id):
                 raise InvalidUpdate(
                     f"snapshot {source.snapshot_id} was picked before, as {one.snapshot_id}", ref=self._target
                 )
@@ -119,10 +116,10 @@ class CherryPick(FileChange):
         self._partitions = PartitionSet.of_files([*added, *removed]) if replaces else None
         self.reads = Reads(source.parent_snapshot_id) if replaces else BLIND
 
-    def _facts(self, attempt: Attempt, source: Snapshot) -> SnapshotFacts:
+    def _facts(self, attempt: Attempt, source: Snapshot) -> SnapshotChanges:
         own = [
             manifest
-            for manifest in snapshot_manifests(source, attempt.storage)
+            for manifest in read_snapshot_manifests(source, attempt.storage)
             if manifest.added_snapshot_id in (None, source.snapshot_id)
         ]
         (facts,) = self._memory.facts([(source, own)], attempt.metadata, attempt.storage)
@@ -160,16 +157,16 @@ class CherryPick(FileChange):
                 snapshot=snapshot_id,
             )
 
-    def make(self, workspace: Workspace, parent: Snapshot | None) -> Made:
+    def draft(self, workspace: Workspace, parent: Snapshot | None) -> SnapshotDraft:
         """As every change of files, with a note where it comes from."""
-        made = super().make(workspace, parent)
+        draft = super().draft(workspace, parent)
         assert self._picked is not None
-        made.summary.set(summaries.SOURCE_SNAPSHOT_ID, self._picked.snapshot_id)
+        draft.summary.set(snapshots.SOURCE_SNAPSHOT_ID, self._picked.snapshot_id)
         if self._wap_id:
-            made.summary.set(summaries.PUBLISHED_WAP_ID, self._wap_id)
+            draft.summary.set(snapshots.PUBLISHED_WAP_ID, self._wap_id)
         if self._partitions is not None:
-            made.summary.set(summaries.REPLACE_PARTITIONS, "true")
-        return made
+            draft.summary.set(snapshots.REPLACE_PARTITIONS, "true")
+        return draft
 
     def operation(self, added: AddedFiles, removed: Sequence[DataFile]) -> str:
         """As the snapshot's own."""
@@ -209,16 +206,16 @@ class PublishWap(CherryPick):
         return found[0]
 
 
-def _can_be_picked(source: Snapshot, facts: SnapshotFacts) -> bool:
+def _can_be_picked(source: Snapshot, facts: SnapshotChanges) -> bool:
     if facts.added_deletes or facts.removed_deletes:
         return False
     if source.operation == "append":
         return not facts.removed_data
-    return source.operation == "overwrite" and (source.summary or {}).get(summaries.REPLACE_PARTITIONS) == "true"
+    return source.operation == "overwrite" and (source.summary or {}).get(snapshots.REPLACE_PARTITIONS) == "true"
 
 
 def _wap_id(snapshot: Snapshot) -> str | None:
-    return (snapshot.summary or {}).get(summaries.WAP_ID)
+    return (snapshot.summary or {}).get(snapshots.WAP_ID)
 
 
 def _check_unpublished(metadata: TableMetadata, head: Snapshot | None, source: Snapshot) -> str | None:
@@ -227,6 +224,6 @@ def _check_unpublished(metadata: TableMetadata, head: Snapshot | None, source: S
     if not wap_id:
         return None
     for one in ancestors(metadata, None if head is None else head.snapshot_id):
-        if wap_id in (_wap_id(one), (one.summary or {}).get(summaries.PUBLISHED_WAP_ID)):
+        if wap_id in (_wap_id(one), (one.summary or {}).get(snapshots.PUBLISHED_WAP_ID)):
             raise InvalidUpdate(f"WAP id {wap_id!r} was published before, as snapshot {one.snapshot_id}")
     return wap_id

@@ -17,19 +17,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from floe.commit.change import Attempt
-from floe.commit.operations.properties import refuse_encryption
+from floe.commit.operations.metadata_changes import refuse_encryption
 from floe.errors import ConflictingChange, TableAlreadyExists
 from floe.spec.metadata.creation import creation_updates, replacement_updates
-from floe.spec.metadata.known_properties import check_properties
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import TableUpdate
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionSpec
+from floe.spec.properties import PARQUET_CODEC, check_properties
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import UNSORTED, SortOrder
+from floe.spec.sort_order import UNSORTED, SortOrder
 
-__all__ = ["NEW_TABLE_DEFAULTS", "CreateOrReplaceTable", "CreateTable", "ReplaceTable", "TableDefinition"]
-
-NEW_TABLE_DEFAULTS: Final[Mapping[str, str]] = {"write.parquet.compression-codec": "zstd"}
+NEW_TABLE_DEFAULTS: Final[Mapping[str, str]] = {PARQUET_CODEC.data.name: "zstd"}
 """Properties that a new table gets unless they are given, so that later writers of any engine do the same (as Java)."""
 
 

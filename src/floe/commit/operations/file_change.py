@@ -15,42 +15,21 @@ from typing import Unpack
 
 from pyroaring import BitMap64
 
-from floe.commit.footprint import BLIND, Reads, Writes
-from floe.commit.manifests.added_files import AddedFiles
-from floe.commit.manifests.file_sets import FileSet
-from floe.commit.manifests.filtering import Filtered, ManifestFilter, Removal
+from floe.commit.change import BLIND, Reads, Writes
+from floe.commit.manifests.added_files import AddedFiles, write_added
+from floe.commit.manifests.file_sets import NO_PARTITIONS, FileSet, PartitionSet
 from floe.commit.manifests.manifest_files import Manifest, NewManifest, Workspace
-from floe.commit.manifests.merging import merge_manifests
-from floe.commit.manifests.new_manifests import write_added
-from floe.commit.manifests.partition_sets import NO_PARTITIONS, PartitionSet
-from floe.commit.operations.snapshot_change import Made, SnapshotChange, SnapshotOptions
+from floe.commit.manifests.manifest_filter import FilteredManifest, ManifestFilter, Removal
+from floe.commit.manifests.manifest_merge import merge_manifests
+from floe.commit.operations.snapshot_change import SnapshotChange, SnapshotDraft, SnapshotOptions
 from floe.commit.operations.snapshot_summary import SummaryBuilder
-from floe.errors import InvalidExpression, InvalidInput
+from floe.errors import InvalidInput
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import FALSE, Expression
-from floe.spec.expressions.parser import parse_filter
 from floe.spec.manifests.entries import DataFile, ManifestContent, ManifestFile
-from floe.spec.metadata import summaries
+from floe.spec.metadata import snapshots
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
-
-__all__ = ["FileChange", "FileExchange", "as_filter"]
-
-
-def as_filter(where: Expression | str | None) -> Expression | None:
-    """A filter that may be given as text.
-
-    >>> print(as_filter("id > 3"))
-    id > 3
-    >>> as_filter(3)
-    Traceback (most recent call last):
-    floe.errors.InvalidExpression: a filter is text or an expression, found 3
-    """
-    if where is None or isinstance(where, Expression):
-        return where
-    if not isinstance(where, str):
-        raise InvalidExpression(f"a filter is text or an expression, found {where!r:.80}")
-    return parse_filter(where)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +90,13 @@ class FileChange(SnapshotChange):
         *,
         removed: Iterable[DataFile] = (),
         paths: Iterable[str] = (),
-        where: Expression | str | None = None,
+        where: Expression | None = None,
         reads: Reads = BLIND,
         **options: Unpack[SnapshotOptions],
     ) -> None:
         super().__init__(reads=reads, **options)
         self._declared = FileExchange(added, tuple(removed), tuple(paths))
-        self._where = as_filter(where)
+        self._where = where
         self._filters = {content: ManifestFilter() for content in ManifestContent}
         self._declared.check(self.referenced())
 
@@ -177,7 +156,7 @@ class FileChange(SnapshotChange):
 
     # the snapshot ---------------------------------------------------------------------------------------------------
 
-    def make(self, workspace: Workspace, parent: Snapshot | None) -> Made:
+    def draft(self, workspace: Workspace, parent: Snapshot | None) -> SnapshotDraft:
         """Filters, writes and merges."""
         exchange = self.exchange(workspace)
         before = workspace.manifests_of(parent)
@@ -198,13 +177,13 @@ class FileChange(SnapshotChange):
         summary.add(exchange.added.files)
         summary.remove(removed)
         if duplicates := sum(one.duplicates for one in (*data, *deletes)):
-            summary.set(summaries.DELETED_DUPLICATE_FILES, duplicates)
+            summary.set(snapshots.DELETED_DUPLICATE_FILES, duplicates)
         changed = bool(exchange.added.files or removed)
-        return Made(self.operation(exchange.added, removed), manifests, summary, changed, replaced)
+        return SnapshotDraft(self.operation(exchange.added, removed), manifests, summary, changed, replaced)
 
     def _filter(
         self, workspace: Workspace, manifests: Iterable[ManifestFile], content: ManifestContent, removal: Removal
-    ) -> list[Filtered]:
+    ) -> list[FilteredManifest]:
         own = [manifest for manifest in manifests if manifest.content == content]
         return self._filters[content].apply(workspace, own, removal)
 
@@ -222,7 +201,9 @@ class FileChange(SnapshotChange):
             partitions=self.removed_partitions(metadata),
         )
 
-    def _delete_removal(self, workspace: Workspace, exchange: FileExchange, data: Sequence[Filtered]) -> Removal:
+    def _delete_removal(
+        self, workspace: Workspace, exchange: FileExchange, data: Sequence[FilteredManifest]
+    ) -> Removal:
         """What goes from the delete manifests: what was asked for, and what applies to nothing any more."""
         metadata, vectors = workspace.metadata, exchange.added.vectors
         gone = [file for one in data for file in one.removed]
@@ -248,7 +229,7 @@ class FileChange(SnapshotChange):
             one.forget()
 
 
-def _oldest(workspace: Workspace, exchange: FileExchange, data: Sequence[Filtered]) -> int:
+def _oldest(workspace: Workspace, exchange: FileExchange, data: Sequence[FilteredManifest]) -> int:
     """The lowest data sequence number of all data files that the snapshot has."""
     numbers = [_lowest(one.manifest) for one in data if _has_live(one.manifest)]
     known = [number for number in (*numbers, exchange.added.lowest_number()) if number is not None]

@@ -15,31 +15,19 @@ from typing import Final, Literal
 
 from floe.commit.change import Attempt
 from floe.errors import AlreadyExists, ConflictingChange, InvalidUpdate, NoSuchRef
-from floe.spec.metadata.history import Around, commit_around, is_ancestor_of, unknown_before
-from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
+from floe.spec.metadata.ancestry import Around, commit_around, is_ancestor_of, unknown_before
+from floe.spec.metadata.snapshots import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import RemoveSnapshotRef, SetSnapshotRef, TableUpdate
 
-__all__ = [
-    "KEEP",
-    "CreateRef",
-    "FastForward",
-    "Keep",
-    "MoveRef",
-    "RemoveRef",
-    "RenameRef",
-    "SetRetention",
-    "within_transaction",
-]
 
-
-class Keep(Enum):
+class Unchanged(Enum):
     """Stands for a setting that is left as it is."""
 
-    KEEP = "as it is"
+    UNCHANGED = "as it is"
 
 
-KEEP: Final = Keep.KEEP
+UNCHANGED: Final = Unchanged.UNCHANGED
 """Leave the setting as it is."""
 
 RefType = Literal["branch", "tag"]
@@ -168,14 +156,14 @@ class RenameRef:
 class SetRetention:
     """Sets how long a branch or tag, and the snapshots of a branch, are kept; None leaves it to the table's properties.
 
-    >>> SetRetention("audit", max_ref_age_ms=None).min_snapshots_to_keep is KEEP
+    >>> SetRetention("audit", max_ref_age_ms=None).min_snapshots_to_keep is UNCHANGED
     True
     """
 
     name: str
-    min_snapshots_to_keep: int | Keep | None = KEEP
-    max_snapshot_age_ms: int | Keep | None = KEEP
-    max_ref_age_ms: int | Keep | None = KEEP
+    min_snapshots_to_keep: int | Unchanged | None = UNCHANGED
+    max_snapshot_age_ms: int | Unchanged | None = UNCHANGED
+    max_ref_age_ms: int | Unchanged | None = UNCHANGED
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
         """The branch or tag with its new retention, wherever it points now."""
@@ -250,8 +238,8 @@ def within_transaction(refused: str, snapshot_id: int, around: Around) -> Invali
     )
 
 
-def _chosen(asked: int | Keep | None, now: int | None) -> int | None:
-    return now if isinstance(asked, Keep) else asked
+def _chosen(asked: int | Unchanged | None, now: int | None) -> int | None:
+    return now if isinstance(asked, Unchanged) else asked
 
 
 def _check_free(table: TableMetadata, name: str) -> None:

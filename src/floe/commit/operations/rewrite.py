@@ -3,30 +3,35 @@
 Scans then open fewer manifests. No file is added or removed, and nothing is read but manifests; descriptions of files
 are copied as bytes. What others commit meanwhile is kept beside: only if a manifest that was rewritten is no longer
 there is the work done again.
+
+Writing files anew with the same rows: compaction of data files, and of delete files.
+
+The table reads the same before and after. Whatever others did meanwhile to the files that were read (removed them,
+deleted rows of them) is a conflict, for the new files do not know of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, Unpack
 
 import numpy as np
 
-from floe.avro.lanes import Places
-from floe.avro.manifests import ManifestColumns
-from floe.avro.splicing import Kept
-from floe.commit.footprint import BLIND, Writes
+from floe.avro.manifest_columns import ManifestColumns
+from floe.avro.manifest_writer import CopiedEntries
+from floe.avro.vector_decoder import Offsets
+from floe.commit.change import BLIND, Reads, Writes
+from floe.commit.manifests.added_files import AddedFiles
 from floe.commit.manifests.manifest_files import Manifest, NewManifest, Workspace
-from floe.commit.operations.snapshot_change import Made, SnapshotChange, SnapshotOptions
+from floe.commit.operations.file_change import FileChange
+from floe.commit.operations.snapshot_change import SnapshotChange, SnapshotDraft, SnapshotOptions
 from floe.commit.operations.snapshot_summary import SummaryBuilder
 from floe.errors import CorruptFile, InvalidInput
 from floe.spec.manifests.entries import DataFile, EntryStatus, ManifestContent, ManifestFile
-from floe.spec.metadata import summaries
+from floe.spec.metadata import snapshots
 from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.pruning.columnar_rows import Column
+from floe.spec.pruning.column_evaluation import Column
 from floe.spec.pruning.var_bytes import VarBytes
-
-__all__ = ["RewriteManifests"]
 
 ClusterKey: TypeAlias = Callable[[DataFile], Hashable]
 _Group: TypeAlias = tuple[ManifestContent, int]
@@ -71,7 +76,7 @@ class RewriteManifests(SnapshotChange):
         """Nothing that anybody reads."""
         return Writes(same_rows=True)
 
-    def make(self, workspace: Workspace, parent: Snapshot | None) -> Made:
+    def draft(self, workspace: Workspace, parent: Snapshot | None) -> SnapshotDraft:
         """New manifests in front of those that are kept."""
         before = workspace.manifests_of(parent)
         if not self._chosen or not self._chosen <= set(before):
@@ -84,9 +89,9 @@ class RewriteManifests(SnapshotChange):
         kept = [manifest for manifest in before if manifest not in self._chosen and manifest.may_have_live_files]
         summary = SummaryBuilder(workspace.metadata)
         entries = sum(manifest.summary.existing_files_count for manifest in new)
-        summary.set(summaries.ENTRIES_PROCESSED, entries)
+        summary.set(snapshots.ENTRIES_PROCESSED, entries)
         everything: list[Manifest] = [*new, *kept]
-        return Made("replace", everything, summary, bool(new), len(self._chosen))
+        return SnapshotDraft("replace", everything, summary, bool(new), len(self._chosen))
 
     # which ----------------------------------------------------------------------------------------------------------
 
@@ -127,7 +132,7 @@ class RewriteManifests(SnapshotChange):
         _check_complete(written, manifests)
         return written
 
-    def _parts(self, workspace: Workspace, entries: _Entries, spec_id: int, most: int) -> Iterator[list[Kept]]:
+    def _parts(self, workspace: Workspace, entries: _Entries, spec_id: int, most: int) -> Iterator[list[CopiedEntries]]:
         """What goes into each new manifest."""
         if callable(self._by):
             for rows in entries.by_key(self._by):
@@ -157,28 +162,28 @@ class _Entries:
     def __init__(self, sources: Sequence[ManifestColumns]) -> None:
         live = [np.flatnonzero(source.live) for source in sources]
         self.sources = sources
-        self.source: Places = np.repeat(np.arange(len(live)), [rows.size for rows in live])
-        self.row: Places = np.concatenate([*live, np.zeros(0, np.int64)])
+        self.source: Offsets = np.repeat(np.arange(len(live)), [rows.size for rows in live])
+        self.row: Offsets = np.concatenate([*live, np.zeros(0, np.int64)])
 
     def __len__(self) -> int:
         return len(self.row)
 
-    def kept(self, numbers: Places) -> list[Kept]:
+    def kept(self, numbers: Offsets) -> list[CopiedEntries]:
         """Some entries, as files that exist, in the order of their manifests."""
         found = []
         for place in np.unique(self.source[numbers]).tolist():
             rows = self.row[numbers[self.source[numbers] == place]]
-            found.append(Kept(self.sources[place], rows, np.full(rows.size, EntryStatus.EXISTING)))
+            found.append(CopiedEntries(self.sources[place], rows, np.full(rows.size, EntryStatus.EXISTING)))
         return found
 
-    def ordered(self, field_ids: Sequence[int]) -> Places:
+    def ordered(self, field_ids: Sequence[int]) -> Offsets:
         """The numbers of the entries, ordered by some partition fields; equal ones stay in their order."""
         keys: list[Any] = []
         for field_id in field_ids:
             keys += _sort_keys([source.partition(field_id) for source in self.sources], self.source, self.row)
         return np.lexsort(keys[::-1]) if keys else np.arange(len(self))
 
-    def by_key(self, key: ClusterKey) -> list[Places]:
+    def by_key(self, key: ClusterKey) -> list[Offsets]:
         """The numbers of the entries of each key, in the order in which the keys first occur."""
         groups: dict[Hashable, list[int]] = {}
         number = 0
@@ -189,7 +194,7 @@ class _Entries:
         return [np.array(rows, np.int64) for rows in groups.values()]
 
 
-def _sort_keys(columns: Sequence[Column], source: Places, row: Places) -> list[Any]:
+def _sort_keys(columns: Sequence[Column], source: Offsets, row: Offsets) -> list[Any]:
     """Arrays that order some entries as one partition field does, nulls first."""
     rows = [row[source == place] for place in range(len(columns))]
     known = np.concatenate([np.zeros(0, np.bool_), *(c.known[r] for c, r in zip(columns, rows, strict=True))])
@@ -216,3 +221,61 @@ def _check_complete(written: Sequence[NewManifest], manifests: Sequence[Manifest
             f"the manifests to be rewritten have {now} files, but their list says {sum(counts)}",
             manifest=manifests[0].manifest_path,
         )
+
+
+# Writing files anew with the same rows: compaction of data files, and of delete files.
+
+
+class RewriteFiles(FileChange):
+    """Replaces files by others with the same rows.
+
+    With `data_sequence_number` (that of the snapshot that was read) the new data files are as old as the rows in them,
+    so that equality deletes which others add meanwhile still apply. Delete files that are written anew must stay as
+    old as they were; `sequence_numbers` tells the number of each by its path.
+
+    >>> from floe.spec.manifests.entries import FileContent
+    >>> small = [DataFile(FileContent.DATA, f"{n}.parquet", "parquet", (), 3, 100) for n in range(2)]
+    >>> large = DataFile(FileContent.DATA, "all.parquet", "parquet", (), 6, 180)
+    >>> RewriteFiles(removed=small, added=[large], reads=Reads(7, files=frozenset({"0.parquet", "1.parquet"})))
+    <RewriteFiles on main: 1 data files added, 2 data files removed>
+    """
+
+    same_rows = True
+
+    def __init__(
+        self,
+        *,
+        reads: Reads,
+        removed: Iterable[DataFile],
+        added: Iterable[DataFile] = (),
+        data_sequence_number: int | None = None,
+        sequence_numbers: Mapping[str, int] | None = None,
+        **options: Unpack[SnapshotOptions],
+    ) -> None:
+        files = tuple(added)
+        numbers = dict(sequence_numbers or {})
+        if data_sequence_number is not None:
+            numbers |= {file.file_path: data_sequence_number for file in files if file.is_data}
+        super().__init__(AddedFiles.of(files, numbers), removed=removed, reads=reads, **options)
+        self._check_exchange()
+
+    def _check_exchange(self) -> None:
+        declared = self._declared
+        if not declared.removed:
+            raise InvalidInput("a rewrite must remove files", hint="commit new rows with an append")
+        if declared.added.data and not declared.removed_data:
+            raise InvalidInput("a rewrite adds data files, and removes none that they could replace")
+        if declared.added.deletes and not declared.removed_deletes:
+            raise InvalidInput("a rewrite adds delete files, and removes none that they could replace")
+        for file in declared.added.deletes:
+            if file.is_equality_delete_file and file.file_path not in declared.added.sequence_numbers:
+                raise InvalidInput(
+                    "equality deletes that are written anew must stay as old as they were: as new ones they would "
+                    "delete rows that were added since",
+                    hint="give the number of those that they replace in `sequence_numbers`",
+                    file=file.file_path,
+                )
+
+    def operation(self, added: AddedFiles, removed: Sequence[DataFile]) -> str:
+        """The rows are the same."""
+        return "replace"

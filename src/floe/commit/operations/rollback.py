@@ -19,22 +19,20 @@ from typing import Final
 from floe.commit.change import Attempt
 from floe.commit.operations.refs import within_transaction
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot
-from floe.spec.metadata.history import ancestors, commit_around, is_ancestor_of, unknown_before
-from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
+from floe.spec.metadata.ancestry import ancestors, commit_around, is_ancestor_of, unknown_before
+from floe.spec.metadata.snapshots import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import SetSnapshotRef, TableUpdate
-from floe.spec.values.civil_time import millis_text
-
-__all__ = ["FIRST_ATTEMPT", "RollbackToSnapshot", "RollbackToTime", "Seen", "SetCurrentSnapshot"]
+from floe.spec.values.civil_time import millis_to_text
 
 
-class Seen(Enum):
+class ExpectedHead(Enum):
     """Stands for the head that the user saw, when he does not say which."""
 
     FIRST_ATTEMPT = "what the first attempt finds"
 
 
-FIRST_ATTEMPT: Final = Seen.FIRST_ATTEMPT
+FIRST_ATTEMPT: Final = ExpectedHead.FIRST_ATTEMPT
 """The head of the branch when the commit is first attempted."""
 
 
@@ -42,7 +40,7 @@ class _BranchMove(ABC):
     """Moves a branch to a snapshot that is chosen on every attempt; `seen` is its head as the user saw it."""
 
     def __init__(
-        self, *, branch: str = MAIN_BRANCH, seen: int | Seen | None = FIRST_ATTEMPT, discard_newer: bool = False
+        self, *, branch: str = MAIN_BRANCH, seen: int | ExpectedHead | None = FIRST_ATTEMPT, discard_newer: bool = False
     ) -> None:
         self.target_branch = branch
         self._seen = seen
@@ -71,7 +69,7 @@ class _BranchMove(ABC):
     def _check_nothing_newer(self, attempt: Attempt) -> None:
         ref = None if attempt.start is None else attempt.start.refs.get(self.target_branch)
         head = None if ref is None else ref.snapshot_id
-        if isinstance(self._seen, Seen):
+        if isinstance(self._seen, ExpectedHead):
             self._seen = head
         if head != self._seen and not self._discard_newer:
             raise ConflictingChange(
@@ -94,7 +92,7 @@ class RollbackToSnapshot(_BranchMove):
         snapshot_id: int,
         *,
         branch: str = MAIN_BRANCH,
-        seen: int | Seen | None = FIRST_ATTEMPT,
+        seen: int | ExpectedHead | None = FIRST_ATTEMPT,
         discard_newer: bool = False,
     ) -> None:
         super().__init__(branch=branch, seen=seen, discard_newer=discard_newer)
@@ -137,7 +135,7 @@ class RollbackToTime(_BranchMove):
         timestamp_ms: int,
         *,
         branch: str = MAIN_BRANCH,
-        seen: int | Seen | None = FIRST_ATTEMPT,
+        seen: int | ExpectedHead | None = FIRST_ATTEMPT,
         discard_newer: bool = False,
     ) -> None:
         super().__init__(branch=branch, seen=seen, discard_newer=discard_newer)
@@ -151,7 +149,7 @@ class RollbackToTime(_BranchMove):
         target = next(seen, None)
         if target is None:
             raise NoSuchSnapshot(
-                f"branch {self.target_branch!r} has no snapshot from before {millis_text(self.timestamp_ms)}",
+                f"branch {self.target_branch!r} has no snapshot from before {millis_to_text(self.timestamp_ms)}",
                 hint="older ones may have expired" if head is not None else "the branch is empty",
             )
         return target
@@ -169,7 +167,7 @@ class SetCurrentSnapshot(_BranchMove):
         to: int | str,
         *,
         branch: str = MAIN_BRANCH,
-        seen: int | Seen | None = FIRST_ATTEMPT,
+        seen: int | ExpectedHead | None = FIRST_ATTEMPT,
         discard_newer: bool = False,
     ) -> None:
         super().__init__(branch=branch, seen=seen, discard_newer=discard_newer)

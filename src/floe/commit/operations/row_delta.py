@@ -9,24 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Unpack
+from typing import Unpack
 
 from pyroaring import BitMap64
 
-from floe.commit.conflicts.vector_merging import VectorMerge, merge_vectors
-from floe.commit.footprint import Reads
+from floe.commit.change import Reads
+from floe.commit.conflicts.change_index import VectorMerge, merge_vectors
 from floe.commit.manifests.added_files import AddedFiles
 from floe.commit.manifests.manifest_files import Workspace
 from floe.commit.operations.file_change import FileChange, FileExchange
-from floe.commit.operations.snapshot_change import Made, SnapshotOptions
+from floe.commit.operations.snapshot_change import SnapshotDraft, SnapshotOptions
 from floe.errors import InvalidInput
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.properties import DATA_PATH
 from floe.storage.locations import join
-
-__all__ = ["RowDelta"]
-
-DATA_PATH: Final = "write.data.path"
 
 
 class RowDelta(FileChange):
@@ -37,7 +34,7 @@ class RowDelta(FileChange):
     given, and `BLIND` says that it rests on nothing (an upsert by equality deletes, say). With `positions` (by data
     file, the rows that are deleted newly) changes of different rows of a file need not be looked for in the files.
 
-    >>> from floe.commit.footprint import BLIND
+    >>> from floe.commit.change import BLIND
     >>> from floe.spec.manifests.entries import FileContent
     >>> gone = DataFile(FileContent.EQUALITY_DELETES, "d.parquet", "parquet", (), 1, 50, equality_ids=(1,))
     >>> RowDelta([gone], reads=BLIND)
@@ -103,12 +100,12 @@ class RowDelta(FileChange):
             self._merged[self._merges] = FileExchange(AddedFiles.of(writes.added), writes.removed)
         return self._merged[self._merges]
 
-    def make(self, workspace: Workspace, parent: Snapshot | None) -> Made:
+    def draft(self, workspace: Workspace, parent: Snapshot | None) -> SnapshotDraft:
         """As every change of files; the snapshot needs the merged vectors too."""
-        made = super().make(workspace, parent)
+        draft = super().draft(workspace, parent)
         own = set(workspace.files.written())
         needed = {file.file_path for file in self.exchange(workspace).added.vectors if file.file_path in own}
-        return replace(made, files=sorted(needed))
+        return replace(draft, files=sorted(needed))
 
     def forget(self, files: Collection[str]) -> None:
         """These files are being deleted: another attempt writes them anew."""
@@ -120,5 +117,5 @@ class RowDelta(FileChange):
 
 def _data_folder(workspace: Workspace) -> str:
     metadata = workspace.metadata
-    own = metadata.properties.get(DATA_PATH)
+    own = DATA_PATH.read(metadata.properties)
     return own.rstrip("/") if own else join(metadata.location, "data")

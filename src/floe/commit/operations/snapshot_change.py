@@ -11,32 +11,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Final, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import floe
-from floe.commit.change import COMMIT_ID, Attempt
-from floe.commit.conflicts.position_overlap import PositionReader
+from floe.commit.change import BLIND, COMMIT_ID, Attempt, Footprint, Isolation, Reads, Writes
+from floe.commit.conflicts.change_index import VectorMerge
+from floe.commit.conflicts.concurrent_commits import SnapshotCache
+from floe.commit.conflicts.position_overlaps import PositionReader
 from floe.commit.conflicts.rules import check
-from floe.commit.conflicts.vector_merging import VectorMerge
-from floe.commit.conflicts.window import WindowMemory
-from floe.commit.footprint import BLIND, Footprint, Isolation, Reads, Writes
-from floe.commit.manifests.added_files import AddedFiles
-from floe.commit.manifests.held_files import check_not_held
+from floe.commit.manifests.added_files import AddedFiles, check_not_in_table
 from floe.commit.manifests.manifest_files import CommitKey, Manifest, ManifestFiles, NewManifest, Workspace
 from floe.commit.operations.snapshot_summary import SummaryBuilder, check_own_properties, properties_of_now
 from floe.errors import InvalidUpdate, UnsupportedFeature
 from floe.spec.manifests.entries import ManifestFile
 from floe.spec.manifests.row_lineage import assign_first_row_ids
-from floe.spec.metadata import summaries
-from floe.spec.metadata.history import COMMITTED_WITH_PARENT
-from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot, new_snapshot_id
+from floe.spec.metadata import snapshots
+from floe.spec.metadata.ancestry import COMMITTED_WITH_PARENT
+from floe.spec.metadata.snapshots import MAIN_BRANCH, Snapshot, SnapshotRef, new_snapshot_id
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import AddSnapshot, SetSnapshotRef, TableUpdate
-
-__all__ = ["Made", "SnapshotChange", "SnapshotOptions", "branch_head", "moved_branch"]
-
-ENCRYPTION_KEY: Final = "encryption.key-id"
+from floe.spec.properties import ENCRYPTION_KEY
 
 
 class SnapshotOptions(TypedDict, total=False):
@@ -75,7 +69,7 @@ class SnapshotOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Made:
+class SnapshotDraft:
     """What an operation made of a snapshot's manifests."""
 
     operation: str
@@ -106,7 +100,7 @@ class SnapshotChange(ABC):
         self._keep_empty = options.get("keep_empty", False)
         self._executor = options.get("executor")
         self._read_positions = options.get("read_positions")
-        self._memory = WindowMemory(self._executor)
+        self._memory = SnapshotCache(self._executor)
         self._files: ManifestFiles | None = None
         self._used: tuple[str, ...] = ()
 
@@ -125,7 +119,7 @@ class SnapshotChange(ABC):
         """What the change does to the table."""
 
     @abstractmethod
-    def make(self, workspace: Workspace, parent: Snapshot | None) -> Made:
+    def draft(self, workspace: Workspace, parent: Snapshot | None) -> SnapshotDraft:
         """The manifests of the snapshot, built upon those of its parent."""
 
     # the key ------------------------------------------------------------------------------------------------------
@@ -169,7 +163,7 @@ class SnapshotChange(ABC):
         parent = self._parent(metadata)
         workspace = self._workspace(attempt)
         self.validate(workspace)
-        made = self.make(workspace, parent)
+        made = self.draft(workspace, parent)
         if not made.changed and not self._keep_empty:
             self._used = ()
             return ()
@@ -192,7 +186,7 @@ class SnapshotChange(ABC):
     def check_added(self, workspace: Workspace, manifests: Sequence[ManifestFile], added: AddedFiles) -> None:
         """Raises if a file is added that the parent, whose manifests these are, holds already."""
         if added.files and not self._fresh:
-            check_not_held(workspace, manifests, added)
+            check_not_in_table(workspace, manifests, added)
 
     def _parent(self, metadata: TableMetadata) -> Snapshot | None:
         return branch_head(metadata, self._target, create=self._create_branch)
@@ -206,7 +200,7 @@ class SnapshotChange(ABC):
             self._files = ManifestFiles(CommitKey(snapshot_id, str(ids.uuid())), self._executor)
         return self._files.workspace(attempt)
 
-    def _publish(self, workspace: Workspace, parent: Snapshot | None, made: Made) -> Sequence[TableUpdate]:
+    def _publish(self, workspace: Workspace, parent: Snapshot | None, made: SnapshotDraft) -> Sequence[TableUpdate]:
         metadata, key = workspace.metadata, workspace.key
         listed: Sequence[ManifestFile] = [
             manifest.listed(key.snapshot_id, workspace.sequence_number)
@@ -238,17 +232,15 @@ class SnapshotChange(ABC):
         )
         if self._staged:
             return (AddSnapshot(snapshot),)
-        return AddSnapshot(snapshot), SetSnapshotRef(
-            self._target, moved_branch(metadata, self._target, key.snapshot_id)
-        )
+        return AddSnapshot(snapshot), SetSnapshotRef(self._target, branch_at(metadata, self._target, key.snapshot_id))
 
-    def _summary(self, made: Made, parent: Snapshot | None, key: CommitKey) -> dict[str, str]:
+    def _summary(self, made: SnapshotDraft, parent: Snapshot | None, key: CommitKey) -> dict[str, str]:
         new = sum(isinstance(manifest, NewManifest) for manifest in made.manifests)
-        made.summary.set(summaries.MANIFESTS_CREATED, new)
-        made.summary.set(summaries.MANIFESTS_KEPT, len(made.manifests) - new)
-        made.summary.set(summaries.MANIFESTS_REPLACED, made.replaced)
+        made.summary.set(snapshots.MANIFESTS_CREATED, new)
+        made.summary.set(snapshots.MANIFESTS_KEPT, len(made.manifests) - new)
+        made.summary.set(snapshots.MANIFESTS_REPLACED, made.replaced)
         made.summary.set(COMMIT_ID, key.commit_id)
-        engine = {summaries.ENGINE_NAME: "floe", summaries.ENGINE_VERSION: floe.__version__}
+        engine = {snapshots.ENGINE_NAME: "floe", snapshots.ENGINE_VERSION: floe.__version__}
         head = None if parent is None else dict(parent.summary or {})
         return made.summary.build(made.operation, engine | self._own_summary, head)
 
@@ -268,7 +260,7 @@ def branch_head(metadata: TableMetadata, branch: str, *, create: bool = False) -
     return metadata.snapshot(ref.snapshot_id)
 
 
-def moved_branch(metadata: TableMetadata, branch: str, snapshot_id: int) -> SnapshotRef:
+def branch_at(metadata: TableMetadata, branch: str, snapshot_id: int) -> SnapshotRef:
     """The branch at another snapshot, with the retention it has."""
     ref = metadata.refs.get(branch)
     if ref is None:

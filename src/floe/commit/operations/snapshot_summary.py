@@ -23,70 +23,58 @@ from floe.commit.change import COMMIT_ID
 from floe.errors import InvalidInput, InvalidUpdate
 from floe.spec.manifests.delete_scope import partition_key
 from floe.spec.manifests.entries import DataFile, FileContent
-from floe.spec.metadata import summaries
-from floe.spec.metadata.properties import integer_property
+from floe.spec.metadata import snapshots
 from floe.spec.metadata.snapshots import OPERATION
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.paths import partition_path
-
-__all__ = [
-    "FileCounts",
-    "SummaryBuilder",
-    "check_own_properties",
-    "commit_properties",
-    "engine_properties",
-    "follow_properties",
-    "properties_of_now",
-]
-
-PARTITION_LIMIT: Final = "write.summary.partition-limit"
+from floe.spec.properties import SUMMARY_PARTITION_LIMIT
 
 _ADDED: Final = {
-    "data": (summaries.ADDED_DATA_FILES, summaries.ADDED_RECORDS),
-    "equality": (summaries.ADDED_EQUALITY_DELETE_FILES, summaries.ADDED_EQUALITY_DELETES),
-    "position": (summaries.ADDED_POSITION_DELETE_FILES, summaries.ADDED_POSITION_DELETES),
-    "vector": (summaries.ADDED_DVS, summaries.ADDED_POSITION_DELETES),
+    "data": (snapshots.ADDED_DATA_FILES, snapshots.ADDED_RECORDS),
+    "equality": (snapshots.ADDED_EQUALITY_DELETE_FILES, snapshots.ADDED_EQUALITY_DELETES),
+    "position": (snapshots.ADDED_POSITION_DELETE_FILES, snapshots.ADDED_POSITION_DELETES),
+    "vector": (snapshots.ADDED_DVS, snapshots.ADDED_POSITION_DELETES),
 }
 _REMOVED: Final = {
-    "data": (summaries.DELETED_DATA_FILES, summaries.DELETED_RECORDS),
-    "equality": (summaries.REMOVED_EQUALITY_DELETE_FILES, summaries.REMOVED_EQUALITY_DELETES),
-    "position": (summaries.REMOVED_POSITION_DELETE_FILES, summaries.REMOVED_POSITION_DELETES),
-    "vector": (summaries.REMOVED_DVS, summaries.REMOVED_POSITION_DELETES),
+    "data": (snapshots.DELETED_DATA_FILES, snapshots.DELETED_RECORDS),
+    "equality": (snapshots.REMOVED_EQUALITY_DELETE_FILES, snapshots.REMOVED_EQUALITY_DELETES),
+    "position": (snapshots.REMOVED_POSITION_DELETE_FILES, snapshots.REMOVED_POSITION_DELETES),
+    "vector": (snapshots.REMOVED_DVS, snapshots.REMOVED_POSITION_DELETES),
 }
 _ORDER: Final = (
-    summaries.ADDED_DATA_FILES,
-    summaries.DELETED_DATA_FILES,
-    summaries.ADDED_EQUALITY_DELETE_FILES,
-    summaries.REMOVED_EQUALITY_DELETE_FILES,
-    summaries.ADDED_POSITION_DELETE_FILES,
-    summaries.REMOVED_POSITION_DELETE_FILES,
-    summaries.ADDED_DELETE_FILES,
-    summaries.REMOVED_DELETE_FILES,
-    summaries.ADDED_DVS,
-    summaries.REMOVED_DVS,
-    summaries.ADDED_RECORDS,
-    summaries.DELETED_RECORDS,
-    summaries.ADDED_FILES_SIZE,
-    summaries.REMOVED_FILES_SIZE,
-    summaries.ADDED_POSITION_DELETES,
-    summaries.REMOVED_POSITION_DELETES,
-    summaries.ADDED_EQUALITY_DELETES,
-    summaries.REMOVED_EQUALITY_DELETES,
+    snapshots.ADDED_DATA_FILES,
+    snapshots.DELETED_DATA_FILES,
+    snapshots.ADDED_EQUALITY_DELETE_FILES,
+    snapshots.REMOVED_EQUALITY_DELETE_FILES,
+    snapshots.ADDED_POSITION_DELETE_FILES,
+    snapshots.REMOVED_POSITION_DELETE_FILES,
+    snapshots.ADDED_DELETE_FILES,
+    snapshots.REMOVED_DELETE_FILES,
+    snapshots.ADDED_DVS,
+    snapshots.REMOVED_DVS,
+    snapshots.ADDED_RECORDS,
+    snapshots.DELETED_RECORDS,
+    snapshots.ADDED_FILES_SIZE,
+    snapshots.REMOVED_FILES_SIZE,
+    snapshots.ADDED_POSITION_DELETES,
+    snapshots.REMOVED_POSITION_DELETES,
+    snapshots.ADDED_EQUALITY_DELETES,
+    snapshots.REMOVED_EQUALITY_DELETES,
 )
 _COMPUTED: Final = frozenset(
     {
         *_ORDER,
-        *summaries.TOTALS,
-        summaries.CHANGED_PARTITION_COUNT,
-        summaries.DELETED_DUPLICATE_FILES,
-        summaries.MANIFESTS_CREATED,
-        summaries.MANIFESTS_KEPT,
-        summaries.MANIFESTS_REPLACED,
-        summaries.ENTRIES_PROCESSED,
-        summaries.PARTITION_SUMMARIES_INCLUDED,
-        summaries.REPLACE_PARTITIONS,
-        summaries.SOURCE_SNAPSHOT_ID,
-        summaries.PUBLISHED_WAP_ID,
+        *snapshots.TOTALS,
+        snapshots.CHANGED_PARTITION_COUNT,
+        snapshots.DELETED_DUPLICATE_FILES,
+        snapshots.MANIFESTS_CREATED,
+        snapshots.MANIFESTS_KEPT,
+        snapshots.MANIFESTS_REPLACED,
+        snapshots.ENTRIES_PROCESSED,
+        snapshots.PARTITION_SUMMARIES_INCLUDED,
+        snapshots.REPLACE_PARTITIONS,
+        snapshots.SOURCE_SNAPSHOT_ID,
+        snapshots.PUBLISHED_WAP_ID,
         COMMIT_ID,
         OPERATION,
     }
@@ -103,7 +91,7 @@ def check_own_properties(properties: Mapping[str, str]) -> dict[str, str]:
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidInput(f"a snapshot's summary holds text, found {name!r:.80}: {value!r:.80}")
-        if name in _COMPUTED or name.startswith(summaries.CHANGED_PARTITION_PREFIX):
+        if name in _COMPUTED or name.startswith(snapshots.CHANGED_PARTITION_PREFIX):
             raise InvalidInput(f"{name} of a snapshot's summary is counted, and cannot be set")
     return dict(properties)
 
@@ -185,11 +173,11 @@ class FileCounts:
 
     def added(self, file: DataFile) -> None:
         """A file was added."""
-        self._count(file, _ADDED, summaries.ADDED_DELETE_FILES, summaries.ADDED_FILES_SIZE)
+        self._count(file, _ADDED, snapshots.ADDED_DELETE_FILES, snapshots.ADDED_FILES_SIZE)
 
     def removed(self, file: DataFile) -> None:
         """A file was removed."""
-        self._count(file, _REMOVED, summaries.REMOVED_DELETE_FILES, summaries.REMOVED_FILES_SIZE)
+        self._count(file, _REMOVED, snapshots.REMOVED_DELETE_FILES, snapshots.REMOVED_FILES_SIZE)
 
     def _count(self, file: DataFile, names: Mapping[str, tuple[str, str]], deletes: str, size: str) -> None:
         kind = _kind(file)
@@ -247,14 +235,14 @@ class SummaryBuilder:
             together = by_path.setdefault(self._path(file), FileCounts())
             for name, value in counts.values.items():
                 together.values[name] = together.values.get(name, 0) + value
-        found = {summaries.CHANGED_PARTITION_COUNT: str(len(by_path))}
-        limit = integer_property(self._metadata.properties, PARTITION_LIMIT, default=0)
+        found = {snapshots.CHANGED_PARTITION_COUNT: str(len(by_path))}
+        limit = SUMMARY_PARTITION_LIMIT.read(self._metadata.properties)
         if by_path and len(by_path) <= limit:
-            found[summaries.PARTITION_SUMMARIES_INCLUDED] = "true"
+            found[snapshots.PARTITION_SUMMARIES_INCLUDED] = "true"
             for path, counts in by_path.items():
                 if path:
                     text = ",".join(f"{name}={value}" for name, value in counts.to_summary().items())
-                    found[summaries.CHANGED_PARTITION_PREFIX + path] = text
+                    found[snapshots.CHANGED_PARTITION_PREFIX + path] = text
         return found
 
     def _path(self, file: DataFile) -> str:
@@ -268,5 +256,5 @@ class SummaryBuilder:
         """The summary of the snapshot; `head` is that of the snapshot it is built upon (None: there is none)."""
         found = {OPERATION: operation} | dict(own)
         found |= self._all.to_summary() | self._partition_summaries() | self._others
-        summaries.check_replace(found)
-        return summaries.with_totals(found, head)
+        snapshots.check_replace(found)
+        return snapshots.with_totals(found, head)

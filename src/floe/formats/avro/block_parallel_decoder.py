@@ -16,16 +16,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from floe.avro.lanes import PADDING, Declined, Places, Window, end_of_bytes, end_of_longs, read_longs
+from floe.avro.entry_scanner import take_slices
 from floe.avro.schemas import Node
-from floe.avro.taking import take_slices
+from floe.avro.vector_decoder import (
+    PADDING,
+    Offsets,
+    PaddedBytes,
+    UnusualEncoding,
+    end_of_bytes,
+    end_of_longs,
+    read_longs,
+)
+from floe.formats.arrow_arrays import validity_buffer
 from floe.formats.arrow_types import arrow_type
-from floe.formats.arrow_values import validity_buffer
-from floe.formats.avro_data.gathering import decimals_of
-from floe.spec.schemas.file_fields import FileField
+from floe.formats.avro.column_decoders import decimals_of
+from floe.spec.schemas.name_mapping import FileField
 from floe.spec.types import DecimalType
-
-__all__ = ["LANES_AT_LEAST", "Together", "together"]
 
 LANES_AT_LEAST = 8
 """With fewer blocks, row by row is as fast."""
@@ -34,8 +40,8 @@ _MOST_WASTE = 4
 """How many times the places of all values may be reserved, where blocks have very different numbers of rows."""
 
 Mask = NDArray[np.bool_]
-_End = Callable[[Window, Places], Places]
-_Decode = Callable[[Window, Places, Mask], pa.Array]
+_End = Callable[[PaddedBytes, Offsets], Offsets]
+_Decode = Callable[[PaddedBytes, Offsets, Mask], pa.Array]
 """From the places of the values that are there, and which those are, to a column."""
 
 
@@ -76,7 +82,7 @@ class Together:
     def columns(self, contents: Sequence[bytes], counts: Sequence[int]) -> list[pa.Array]:
         """The wanted columns of all rows of some blocks, each of which has that many."""
         raw = b"".join((*contents, bytes(PADDING)))
-        window = Window(np.frombuffer(raw, np.uint8), len(raw) - PADDING)
+        window = PaddedBytes(np.frombuffer(raw, np.uint8), len(raw) - PADDING)
         ends = np.cumsum([len(content) for content in contents])
         try:
             walk = _Walk(window, ends - np.array([len(content) for content in contents]), ends, np.array(counts))
@@ -84,22 +90,22 @@ class Together:
             decoded = zip((slot.decode for slot in self._slots), found, strict=True)
             return [decode(window, *places) for decode, places in decoded if decode is not None and places is not None]
         except (IndexError, pa.ArrowException):
-            raise Declined("bytes that are not as they should be") from None
+            raise UnusualEncoding("bytes that are not as they should be") from None
 
 
 class _Walk:
     """The way through the blocks, whose lanes are ordered by how many rows they have left."""
 
-    def __init__(self, window: Window, begins: Places, ends: Places, counts: Places) -> None:
+    def __init__(self, window: PaddedBytes, begins: Offsets, ends: Offsets, counts: Offsets) -> None:
         self._window = window
         self._counts = counts
         self._order = np.argsort(-counts, kind="stable")
         self._at, self._ends = begins[self._order], ends[self._order]
         self._steps = int(counts.max(initial=0))
         if self._steps * len(counts) > _MOST_WASTE * max(int(counts.sum()), 1):
-            raise Declined("blocks of too different sizes")
+            raise UnusualEncoding("blocks of too different sizes")
 
-    def through(self, slots: Sequence[_Slot]) -> list[tuple[Places, Mask] | None]:
+    def through(self, slots: Sequence[_Slot]) -> list[tuple[Offsets, Mask] | None]:
         """For each wanted column the places of its values, and in which rows there are some."""
         shape = (self._steps, len(self._counts))
         places = [None if slot.decode is None else np.zeros(shape, np.int64) for slot in slots]
@@ -110,7 +116,7 @@ class _Walk:
             self._row(slots, places, told, step, active)
             active -= int(left[step + 1])
         if (self._at != self._ends).any():
-            raise Declined("rows that do not end with their block")
+            raise UnusualEncoding("rows that do not end with their block")
         rows = np.arange(self._steps) < self._counts[:, None]
         back = np.argsort(self._order, kind="stable")
         return [self._in_order(*column, rows, back) for column in zip(slots, places, told, strict=True)]
@@ -118,7 +124,7 @@ class _Walk:
     def _row(
         self,
         slots: Sequence[_Slot],
-        places: Sequence[Places | None],
+        places: Sequence[Offsets | None],
         told: Sequence[NDArray[np.uint8] | None],
         step: int,
         active: int,
@@ -140,18 +146,18 @@ class _Walk:
                 lanes = np.flatnonzero(there)
                 at[lanes] = slot.end(window, at[lanes])
         if active and int(at.max()) > window.size:
-            raise Declined("a row beyond the end")
+            raise UnusualEncoding("a row beyond the end")
         self._at[:active] = at
 
     def _in_order(
-        self, slot: _Slot, places: Places | None, told: NDArray[np.uint8] | None, rows: Mask, back: Places
-    ) -> tuple[Places, Mask] | None:
+        self, slot: _Slot, places: Offsets | None, told: NDArray[np.uint8] | None, rows: Mask, back: Offsets
+    ) -> tuple[Offsets, Mask] | None:
         """Places in the order of the rows, which is that of the blocks."""
         if told is not None and slot.branches is not None:
             branch = told.T[back][rows]
             there = branch == slot.branches[1]
             if not (there | (branch == slot.branches[0])).all():
-                raise Declined("a branch that a union does not have")
+                raise UnusualEncoding("a branch that a union does not have")
         else:
             there = np.ones(int(rows.sum()), bool)
         return None if places is None else (places.T[back][rows][there], there)
@@ -233,40 +239,40 @@ def _array(type_: pa.DataType, values: NDArray[Any], there: Mask) -> pa.Array:
     return pa.Array.from_buffers(type_, len(there), [validity_buffer(_nulls(there)), data])
 
 
-def _longs(type_: pa.DataType, window: Window, at: Places, there: Mask) -> pa.Array:
+def _longs(type_: pa.DataType, window: PaddedBytes, at: Offsets, there: Mask) -> pa.Array:
     numbers, _ = read_longs(window, at)
     if type_.bit_width == 64:
         return _array(type_, numbers, there)
     narrow = numbers.astype(np.int32)
     if (narrow != numbers).any():
-        raise Declined("a number of more than 32 bits")
+        raise UnusualEncoding("a number of more than 32 bits")
     return _array(type_, narrow, there)
 
 
-def _floats(type_: pa.DataType, window: Window, at: Places, there: Mask) -> pa.Array:
+def _floats(type_: pa.DataType, window: PaddedBytes, at: Offsets, there: Mask) -> pa.Array:
     words = window.words[at]
     return _array(type_, words.astype("<u8") if type_.bit_width == 64 else words.astype("<u4"), there)
 
 
-def _booleans(window: Window, at: Places, there: Mask) -> pa.Array:
+def _booleans(window: PaddedBytes, at: Offsets, there: Mask) -> pa.Array:
     values = window.data[at]
     if (values > 1).any():
-        raise Declined("a boolean that is neither")
+        raise UnusualEncoding("a boolean that is neither")
     return pa.array(_spread(values, there).astype(bool), mask=None if there.all() else ~there)
 
 
-def _slices(window: Window, at: Places, there: Mask) -> pa.Array:
+def _slices(window: PaddedBytes, at: Offsets, there: Mask) -> pa.Array:
     sizes, begins = read_longs(window, at)
     content, _ = take_slices(window.data, begins, begins + sizes)
     ends = np.cumsum(_spread(sizes, there))
     if len(ends) and ends[-1] >= 2**31:
-        raise Declined("more text than an array holds")
+        raise UnusualEncoding("more text than an array holds")
     offsets = np.concatenate([[0], ends]).astype(np.int32)
     return pa.Array.from_buffers(
         pa.binary(), len(there), [validity_buffer(_nulls(there)), pa.py_buffer(offsets), content]
     )
 
 
-def _matrix(window: Window, at: Places, size: int) -> NDArray[np.uint8]:
+def _matrix(window: PaddedBytes, at: Offsets, size: int) -> NDArray[np.uint8]:
     found: NDArray[np.uint8] = window.data[at[:, None] + np.arange(size)]
     return found

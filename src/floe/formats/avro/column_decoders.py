@@ -4,10 +4,10 @@ A gatherer knows how to take one value (`take`, from a place in the bytes to the
 and how to make an array of what it has. Lengths and counts are checked where they are read; whether a value goes beyond
 the bytes is found at the end of the block, or by the index that fails.
 
->>> from floe.avro.schemas import layout_of
+>>> from floe.avro.schemas import build_layout
 >>> from floe.spec.types import STRING
 >>> stored = FileField("names", "list", None, None, (FileField("element", "string", STRING),))
->>> column = gatherer(layout_of({"type": "array", "items": ["null", "string"]}), stored)
+>>> column = gatherer(build_layout({"type": "array", "items": ["null", "string"]}), stored)
 >>> column.take(b"\x04\x02\x04ab\x00\x00", 0)
 7
 >>> column.array().to_pylist()
@@ -24,17 +24,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from floe.avro.records import block_head, check_block_end, skipper
+from floe.avro.records import block_head, check_block_end, make_skipper, read_long
 from floe.avro.schemas import Node, NodeField
-from floe.avro.varints import read_long
 from floe.errors import CorruptFile, UnsupportedFeature
+from floe.formats.arrow_arrays import struct_array, validity_buffer
 from floe.formats.arrow_types import arrow_type
-from floe.formats.arrow_values import struct_array, validity_buffer
 from floe.formats.file_columns import EVERYTHING, Selection
-from floe.spec.schemas.file_fields import FileField
+from floe.spec.schemas.name_mapping import FileField
 from floe.spec.types import BINARY, UUID, DecimalType, Type
-
-__all__ = ["Gatherer", "decimals_of", "gatherer"]
 
 _SMALL = [(n >> 1) ^ -(n & 1) for n in range(128)]
 _MILLIS = ("time-millis", "timestamp-millis", "local-timestamp-millis")
@@ -304,7 +301,8 @@ class _Records:
         self._names = [node.fields[place].name for place in places]
         chosen = dict(zip(places, self._children, strict=True))
         self._steps = [
-            chosen[place].take if place in chosen else skipper(child.node) for place, child in enumerate(node.fields)
+            chosen[place].take if place in chosen else make_skipper(child.node)
+            for place, child in enumerate(node.fields)
         ]
         self._known: list[bool] = []
 

@@ -3,25 +3,43 @@ r"""Arrow columns as Avro bytes: one piece of bytes for each row, column by colu
 >>> from floe.spec.types import LONG
 >>> encode_column(Field(1, "n", LONG), pa.array([1, None, -65]))
 [b'\x02\x02', b'\x00', b'\x02\x81\x01']
+
+Avro data files written from Arrow batches, laid out as the spec says (spec: Appendix A, Avro).
+
+Table properties `write.avro.*` as the codec of Avro files; delete files may have their own.
+
+| property | effect |
+|---|---|
+| `compression-codec` | gzip by default; also zstd, snappy, uncompressed |
+| `compression-level` | the level of gzip (0 to 9) or zstd (1 to 22) |
+
+Delete files take `write.delete.avro.*` first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import pairwise
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from floe.avro.packing import pack_longs
-from floe.avro.varints import encode_long
-from floe.errors import UnsupportedFeature
-from floe.formats.arrow_conversion import Repeated
-from floe.spec.codecs.decimal_width import bytes_for_precision
+from floe.avro.container import compress
+from floe.avro.records import encode_long
+from floe.avro.vector_encoder import pack_longs
+from floe.errors import InvalidUpdate, UnsupportedFeature
+from floe.formats.appender import ArrowAppender, Written, file_metadata
+from floe.formats.arrow_conversion import ListBuffers
+from floe.formats.model import WriteRequest
+from floe.spec.codecs.avro_schemas import type_to_avro
+from floe.spec.manifests.entries import FileContent
+from floe.spec.properties import AVRO_CODEC, AVRO_LEVEL
+from floe.spec.schemas.schema_json import schema_to_json
 from floe.spec.types import DecimalType, Field, ListType, MapType, StructType, Type
-
-__all__ = ["check_storable", "encode_column"]
+from floe.spec.values.exact_numbers import bytes_for_precision
 
 Pieces = list[bytes]
 _TRUTH = {True: b"\1", False: b"\0"}
@@ -69,7 +87,7 @@ def _encode(type_: Type, array: pa.Array) -> Pieces:
     if isinstance(type_, StructType):
         return _structs(type_, array)
     if isinstance(type_, ListType):
-        return _lists(Repeated.of(array), array.values, lambda items: encode_column(type_.element_field, items))
+        return _lists(ListBuffers.of(array), array.values, lambda items: encode_column(type_.element_field, items))
     if isinstance(type_, MapType):
         return _maps(type_, array)
     if isinstance(type_, DecimalType):
@@ -82,7 +100,7 @@ def _structs(type_: StructType, array: pa.Array) -> Pieces:
     return [b"".join(pieces) for pieces in zip(*columns, strict=True)] if columns else [b""] * len(array)
 
 
-def _lists(parts: Repeated, items: pa.Array, encode: Callable[[pa.Array], Pieces]) -> Pieces:
+def _lists(parts: ListBuffers, items: pa.Array, encode: Callable[[pa.Array], Pieces]) -> Pieces:
     pieces = encode(parts.items(items))
     edges = np.frombuffer(parts.offsets, np.int32).tolist()
     return [_list(pieces[begin:end]) for begin, end in pairwise(edges)]
@@ -94,7 +112,7 @@ def _list(pieces: Pieces) -> bytes:
 
 def _maps(type_: MapType, array: pa.Array) -> Pieces:
     """A map with keys that are strings, and a list of pairs, have the same bytes."""
-    parts = Repeated.of(array)
+    parts = ListBuffers.of(array)
     keys = encode_column(type_.key_field, parts.items(array.keys))
     values = encode_column(type_.value_field, parts.items(array.items))
     pairs = [key + value for key, value in zip(keys, values, strict=True)]
@@ -150,3 +168,125 @@ _PLAIN: dict[str, Callable[[Any], Pieces]] = {
     **dict.fromkeys(("string", "binary", "geometry", "geography"), _strings),
     "variant": _variants,
 }
+
+# Table properties `write.avro.*` as the codec of Avro files; delete files may have their own.
+
+_CODECS = {
+    "gzip": "deflate",
+    "zstd": "zstandard",
+    "snappy": "snappy",
+    "uncompressed": "null",
+    "deflate": "deflate",
+    "none": "null",
+}
+_LEVELS = {"deflate": (0, 9), "zstandard": (1, 22)}
+_USUAL_LEVELS = {"deflate": 6}
+"""Data is written once and kept for long: worth more time than a manifest, whose codec is chosen for speed."""
+
+
+def avro_codec(properties: Mapping[str, str], *, deletes: bool) -> tuple[str, int | None]:
+    """The codec as Avro files name it, and its level; None for the codec's own.
+
+    >>> avro_codec({"write.avro.compression-codec": "zstd", "write.avro.compression-level": "5"}, deletes=False)
+    ('zstandard', 5)
+    """
+    codec = _CODECS[AVRO_CODEC.read(properties, deletes=deletes)]
+    level = AVRO_LEVEL.read(properties, deletes=deletes)
+    if level is None or codec not in _LEVELS:
+        return codec, _USUAL_LEVELS.get(codec)
+    lowest, highest = _LEVELS[codec]
+    if not lowest <= level <= highest:
+        raise InvalidUpdate(
+            f"the level of {codec} is from {lowest} to {highest}, found {level}",
+            property=AVRO_LEVEL.chosen(properties, deletes=deletes).name,
+        )
+    return codec, level
+
+
+# Avro data files written from Arrow batches, laid out as the spec says (spec: Appendix A, Avro).
+
+_MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+_BLOCK_BYTES = 64 * 2**10
+_BLOCK_ROWS = 2**16
+_ROWS_AT_ONCE = 2**14
+_FIRST_GUESS = 0.4
+"""How many bytes of the file one byte of rows makes, until a block has shown it."""
+
+
+class AvroAppender(ArrowAppender):
+    """An Avro file being written."""
+
+    def __init__(self, request: WriteRequest) -> None:
+        check_storable(request.schema.fields)
+        self._codec, self._level = avro_codec(request.properties, deletes=request.content != FileContent.DATA)
+        header = {
+            "avro.schema": _text(type_to_avro(request.schema)),
+            "avro.codec": self._codec,
+            "iceberg.schema": _text(schema_to_json(request.schema)),
+            **file_metadata(request),
+        }
+        super().__init__(request, "avro")
+        # Two files of a table never share a location, and the same file is written the same way every time.
+        told = "\n".join((request.location, *header.values()))
+        self._sync = hashlib.blake2b(told.encode(), digest_size=_SYNC_BYTES).digest()
+        self._pieces: list[bytes] = []
+        self._waiting = self._longest = 0
+        self._ratio = _FIRST_GUESS
+        try:
+            self.stream.write(_header(header) + self._sync)
+        except BaseException:
+            self.abort()
+            raise
+
+    @property
+    def length(self) -> int:
+        """What was written, and about what the rows that are not compressed yet will make; it never shrinks."""
+        self._longest = max(self._longest, self.stream.tell() + int(self._waiting * self._ratio))
+        return self._longest
+
+    def _write_batch(self, batch: pa.RecordBatch) -> None:
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            self._add(_rows(self.request.schema.fields, batch.slice(start, _ROWS_AT_ONCE)))
+
+    def _add(self, rows: list[bytes]) -> None:
+        """Cut rows into blocks of about the same size."""
+        begin = 0
+        for place, size in enumerate(accumulate(map(len, rows)), 1):
+            if self._waiting + size >= _BLOCK_BYTES or len(self._pieces) + place - begin >= _BLOCK_ROWS:
+                self._pieces += rows[begin:place]
+                self._write_block()
+                begin = place
+                self._waiting = -size
+        self._pieces += rows[begin:]
+        self._waiting = sum(map(len, self._pieces))
+
+    def _write_block(self) -> None:
+        content = b"".join(self._pieces)
+        packed = compress(self._codec, content, self._level)
+        self._ratio = len(packed) / max(len(content), 1)
+        head = encode_long(len(self._pieces)) + encode_long(len(packed))
+        self.stream.write(b"".join((head, packed, self._sync)))
+        self._pieces = []
+
+    def _finish(self) -> Written:
+        if self._pieces:
+            self._write_block()
+        return Written(self.stream.tell())
+
+
+def _rows(fields: Any, batch: pa.RecordBatch) -> list[bytes]:
+    columns = [encode_column(field, batch.column(place)) for place, field in enumerate(fields)]
+    return [b"".join(pieces) for pieces in zip(*columns, strict=True)]
+
+
+def _text(document: Any) -> str:
+    return json.dumps(document, separators=(",", ":"))
+
+
+def _header(entries: dict[str, str]) -> bytes:
+    parts = [_MAGIC, encode_long(len(entries))]
+    for key, value in entries.items():
+        for data in (key.encode(), value.encode()):
+            parts += (encode_long(len(data)), data)
+    return b"".join((*parts, b"\0"))

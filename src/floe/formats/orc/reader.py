@@ -1,24 +1,55 @@
-"""Which stripes of an ORC file are read: those in a split, and of those the ones that a filter may match."""
+"""ORC files read into Arrow batches, stripe by stripe.
+
+Which stripes of an ORC file are read: those in a split, and of those the ones that a filter may match.
+
+An ORC file with another tail, as the reader of ORC files sees it.
+
+The reader finds columns by name, and takes dots in names for paths; it also knows timestamps only with nanoseconds,
+which reach from 1677 to 2262. So it is given a tail of our own making, from the checked one: every column at the top is
+named by its number, and timestamps may pose as the numbers that they are stored as.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.orc as orc
 
 from floe.errors import CorruptFile, FloeError
-from floe.formats.orc.protobuf import Message, bytes_of, one_number, read_fields, signed
-from floe.formats.orc.tail import OrcNode, Tail
-from floe.formats.projection import Projection
+from floe.formats.model import ReadRequest, plain_storage_to_read
+from floe.formats.orc.streams import StripeStreams, check_streams
+from floe.formats.orc.tail import (
+    KINDS,
+    NONE,
+    Message,
+    OrcNode,
+    Tail,
+    bytes_of,
+    file_columns,
+    nodes_below,
+    one_number,
+    pack_plain,
+    read_fields,
+    read_tail,
+    signed,
+    write_fields,
+)
+from floe.formats.orc.timestamps import Leaf, Seconds, has_moments, moments_below, rounded_down, with_leaves
+from floe.formats.projection import Projection, rows_without_columns
 from floe.spec.codecs.single_value import encode
 from floe.spec.pruning.metrics_filter import compile_might_match
 from floe.spec.types import Type
 from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY
 
-__all__ = ["in_split", "matching", "within_nanoseconds"]
+# Which stripes of an ORC file are read: those in a split, and of those the ones that a filter may match.
 
 _Bounds = tuple[Any, Any]
 _INTEGERS, _DOUBLES, _STRINGS, _DECIMALS, _DATES, _TIMESTAMPS = 2, 3, 4, 6, 7, 9
@@ -166,3 +197,195 @@ def within_nanoseconds(tail: Tail, stripe: int, columns: Iterable[int]) -> bool:
         if range_ is None or range_[0] < -_LATEST_MS or range_[1] > _LATEST_MS:
             return False
     return True
+
+
+# An ORC file with another tail, as the reader of ORC files sees it.
+
+_LONG = KINDS.index("long")
+_PASSED_ON = (1, 2, 3, 6, 8, 9, 11, 12)  # of the footer: all but types, metadata and statistics
+_KEPT_OF_SCRIPT = (2, 3, 4, 6, 8000)
+
+
+def column_name(number: int) -> str:
+    """What the column of a type's number is called in disguise.
+
+    >>> column_name(3)
+    'c3'
+    """
+    return f"c{number}"
+
+
+class DisguisedFile:
+    """The stripes of a file, and a tail of our own; what pyarrow asks of a binary file that is read."""
+
+    mode = "rb"
+    closed = False
+
+    def __init__(self, stream: BinaryIO, tail: Tail, as_numbers: Collection[int] = ()) -> None:
+        self._stream = stream
+        self._begin = tail.content_end
+        self._tail = _new_tail(tail, as_numbers)
+        self._size = self._begin + len(self._tail)
+        self._at = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes: of the file itself, or of the new tail."""
+        end = self._size if size < 0 else min(self._at + size, self._size)
+        found = b""
+        if self._at < self._begin:
+            self._stream.seek(self._at)
+            found = self._stream.read(min(end, self._begin) - self._at)
+            if self._at + len(found) < min(end, self._begin):  # cut off while it is read
+                self._at += len(found)
+                return found
+        if end > self._begin:
+            found += self._tail[max(self._at - self._begin, 0) : end - self._begin]
+        self._at = max(end, self._at)
+        return found
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        """The place of the next byte."""
+        return self._at
+
+    def size(self) -> int:
+        """How many bytes there are."""
+        return self._size
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def writable(self) -> bool:
+        """False."""
+        return False
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def flush(self) -> None:
+        """Does nothing."""
+
+    def close(self) -> None:
+        """Does nothing: the file is its owner's to close."""
+
+
+def _new_tail(tail: Tail, as_numbers: Collection[int]) -> bytes:
+    kept = [(field, value) for field in _PASSED_ON for value in tail.footer.get(field, ())]
+    types = [(4, write_fields(part)) for part in _types(tail, as_numbers)]
+    footer = write_fields([*kept, *types])
+    script = tail.postscript
+    if script.codec != NONE:
+        footer = pack_plain(footer, script.block_size)
+    fields = [(field, value) for field in _KEPT_OF_SCRIPT for value in script.fields.get(field, ())]
+    postscript = write_fields(
+        [(1, len(footer)), *((n, value) for n, value in fields if n < 8000), (5, 0), *fields[-1:]]
+    )
+    return footer + postscript + bytes([len(postscript)])
+
+
+def _types(tail: Tail, as_numbers: Collection[int]) -> Iterator[list[tuple[int, int | float | bytes]]]:
+    messages: list[Message] = [read_fields(one) for one in bytes_of(tail.footer, 4)]
+    for node, message in zip(tail.nodes, messages, strict=True):
+        if node.id in as_numbers:
+            yield [(1, _LONG)]
+            continue
+        names = [(3, name.encode()) for name in (map(column_name, node.children) if node.id == 0 else node.names)]
+        numbers = [(field, one_number(message, field)) for field in (4, 5, 6) if field in message]
+        yield [(1, KINDS.index(node.kind)), *((2, child) for child in node.children), *names, *numbers]
+
+
+def read_orc(request: ReadRequest) -> Iterator[pa.RecordBatch]:
+    """The batches of an ORC file that answer a request."""
+    storage = plain_storage_to_read(request)
+    size = storage.stat(request.location).size if request.file_size is None else request.file_size
+    with storage.open_read(request.location) as stream:
+        try:
+            with _readable():
+                tail = read_tail(stream, size)
+            yield from _File(request, stream, tail).batches()
+        except FloeError as error:
+            raise error.with_context(file=request.location) from None
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What pyarrow cannot read is corrupt; errors of the storage pass."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        raise CorruptFile(f"the ORC file cannot be read: {str(error)[:300]}") from None
+
+
+class _File:
+    def __init__(self, request: ReadRequest, stream: BinaryIO, tail: Tail) -> None:
+        told = request.record_count
+        if told is not None and told >= 0 and told != tail.rows:
+            raise CorruptFile(f"the file has {tail.rows} rows, the manifest says {told}")
+        self.request = request
+        self.stream = stream
+        self.tail = tail
+        self.projection = Projection(request, file_columns(tail.nodes), nested_selection=False)
+        children = tail.nodes[0].children
+        self.selected = [children[place] for place in self.projection.selection.places(len(children))]
+        self.read_nodes = [node for number in self.selected for node in nodes_below(tail.nodes, number)]
+        self.moments = [found for number in self.selected for found in moments_below(tail.nodes, number)]
+        self._reader: orc.ORCFile | None = None
+        self._as_numbers = False
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if self.projection.reads_nothing:
+            return
+        chosen = matching(self.tail, in_split(self.tail, self.request.split), self.projection)
+        self._as_numbers = not all(within_nanoseconds(self.tail, n, self.moments) for n in chosen if self.moments)
+        yield from self.projection.batches(self._stored(chosen))
+
+    def _stored(self, stripes: list[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The selected columns of some stripes, in batches with the position of their first row."""
+        first = [0]
+        for stripe in self.tail.stripes:
+            first.append(first[-1] + stripe.rows)
+        size = self.request.batch_size
+        for number in stripes:
+            rows = self.tail.stripes[number].rows
+            whole = self._stripe(number) if self.selected else None
+            for start in range(0, rows, size):
+                count = min(size, rows - start)
+                yield first[number] + start, rows_without_columns(count) if whole is None else whole.slice(start, count)
+
+    def _stripe(self, number: int) -> pa.RecordBatch:
+        stripe = self.tail.stripes[number]
+        with _readable():
+            streams = StripeStreams(self.stream, self.tail, stripe)
+            check_streams(streams, self.read_nodes)
+            batch = self._read(number)
+            batch.validate(full=True)  # text that is text, decimals with as many digits as they may have
+        if batch.num_rows != stripe.rows or batch.num_columns != len(self.selected):
+            raise CorruptFile(
+                f"stripe {number} should have {stripe.rows} rows of {len(self.selected)} columns, "
+                f"found {batch.num_rows} of {batch.num_columns}"
+            )
+        return self._with_moments(streams, batch)
+
+    def _read(self, number: int) -> pa.RecordBatch:
+        if self._reader is None:
+            disguised = DisguisedFile(self.stream, self.tail, self.moments if self._as_numbers else ())
+            self._reader = orc.ORCFile(pa.PythonFile(disguised, mode="r"))
+        return self._reader.read_stripe(number, columns=[column_name(one) for one in self.selected])
+
+    def _with_moments(self, streams: StripeStreams, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not self.moments:
+            return batch
+        nodes = self.tail.nodes
+        leaf: Leaf = Seconds(streams) if self._as_numbers else rounded_down
+        arrays = [
+            with_leaves(nodes, own, array, leaf) if has_moments(nodes, own) else array
+            for own, array in zip(self.selected, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

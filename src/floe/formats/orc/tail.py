@@ -2,32 +2,245 @@
 
 The footer tells the types with their attributes, where the stripes are, and how many rows they have. All of it is
 checked before any of it is handed on: a tree of types that is one, stripes inside the file, counts that add up.
+
+Protocol Buffers as bytes: the little of it that the tail of an ORC file needs.
+
+A message is a sequence of fields, each with a number and a value: a number (varint), eight or four bytes, or a byte
+string, which may be a message again. Fields that nobody asks for are passed over, as the format wants it.
+
+>>> message = write_fields([(1, 150), (2, b"abc")])
+>>> message.hex(), read_fields(message)
+('0896011203616263', {1: [150], 2: [b'abc']})
+
+Compressed parts of ORC files: chunks with a head of three bytes each (ORC spec: Compression).
+
+The head holds the chunk's length, and in its lowest bit whether the chunk is stored as it is. No chunk gives more bytes
+than the file's block size, so a few bytes cannot fill the memory.
+
+>>> unpack(NONE, b"abc", 256), unpack(ZLIB, pack_plain(b"abc", 256), 256)
+(b'abc', b'abc')
+
+The columns of an ORC file, told by its types and their attributes (spec: Appendix A, ORC).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from floe.errors import CorruptFile
-from floe.formats.orc.chunks import CODEC_NAMES, MAX_BLOCK, NONE, unpack
-from floe.formats.orc.protobuf import Message, bytes_of, numbers_of, one_number, read_fields
-from floe.spec.schemas.schema_fields import MAX_TYPE_DEPTH
+import cramjam
+import numpy as np
 
-__all__ = [
-    "KINDS",
-    "MAGIC",
-    "OrcNode",
-    "Postscript",
-    "Stripe",
-    "Tail",
-    "most_rows",
-    "nodes_below",
-    "parse_footer",
-    "parse_postscript",
-    "read_tail",
-]
+from floe.avro import container
+from floe.errors import CorruptFile, UnsupportedFeature
+from floe.spec.codecs.orc_types import ID, STRUCT_TYPE, OrcType, stored_type
+from floe.spec.schemas.name_mapping import FileField
+from floe.spec.schemas.schema import MAX_TYPE_DEPTH
+from floe.spec.types import BINARY, PrimitiveType, Type
+
+# Protocol Buffers as bytes: the little of it that the tail of an ORC file needs.
+
+Value = int | bytes
+Message = dict[int, list[Value]]
+
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+_MAX_VARINT_BITS = 70
+_WORD = 2**64 - 1
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift >= _MAX_VARINT_BITS:
+            raise CorruptFile("a number of the file's tail is cut off or too long", position=at)
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & _WORD, at
+        shift += 7
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
+    at = 0
+    while at < len(data):
+        key, at = _read_varint(data, at)
+        kind = key & 7
+        if kind == _VARINT:
+            number, at = _read_varint(data, at)
+            yield key >> 3, number
+            continue
+        if kind == _BYTES:
+            size, at = _read_varint(data, at)
+        elif kind in (_EIGHT, _FOUR):
+            size = 8 if kind == _EIGHT else 4
+        else:
+            raise CorruptFile(f"a field of the unknown kind {kind} in the file's tail", position=at)
+        if size > len(data) - at:
+            raise CorruptFile(f"a field of {size} bytes in the file's tail, and {len(data) - at} are left", position=at)
+        yield key >> 3, data[at : at + size]
+        at += size
+
+
+def read_fields(data: bytes) -> Message:
+    """The values of a message by field number, in their order."""
+    found: Message = {}
+    for number, value in _fields(data):
+        found.setdefault(number, []).append(value)
+    return found
+
+
+def one_number(message: Message, field: int, default: int = 0) -> int:
+    """The number of a field: the last one, if there are several.
+
+    >>> one_number({1: [5, 6]}, 1), one_number({}, 1)
+    (6, 0)
+    """
+    value = message.get(field, [default])[-1]
+    if not isinstance(value, int):
+        raise CorruptFile(f"field {field} of the file's tail must be a number")
+    return value
+
+
+def numbers_of(message: Message, field: int) -> list[int]:
+    r"""The numbers of a repeated field, packed into byte strings or not.
+
+    >>> numbers_of({2: [b"\x01\x02", 3]}, 2)
+    [1, 2, 3]
+    """
+    found: list[int] = []
+    for value in message.get(field, ()):
+        if isinstance(value, int):
+            found.append(value)
+            continue
+        at = 0
+        while at < len(value):
+            number, at = _read_varint(value, at)
+            found.append(number)
+    return found
+
+
+def bytes_of(message: Message, field: int) -> list[bytes]:
+    """The byte strings of a repeated field.
+
+    >>> bytes_of({3: [b"a", b"b"]}, 3)
+    [b'a', b'b']
+    """
+    found: list[bytes] = []
+    for value in message.get(field, ()):
+        if not isinstance(value, bytes):
+            raise CorruptFile(f"field {field} of the file's tail must be text or a message")
+        found.append(value)
+    return found
+
+
+def signed(number: int) -> int:
+    """A number that was stored in zig-zag form.
+
+    >>> [signed(n) for n in (0, 1, 2)]
+    [0, -1, 1]
+    """
+    return (number >> 1) ^ -(number & 1)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def write_fields(fields: Iterable[tuple[int, int | float | bytes]]) -> bytes:
+    """The message of some fields; floats are written as eight bytes."""
+    parts: list[bytes] = []
+    for number, value in fields:
+        if isinstance(value, bytes):
+            parts += (_varint(number << 3 | _BYTES), _varint(len(value)), value)
+        elif isinstance(value, float):
+            parts += (_varint(number << 3 | _EIGHT), struct.pack("<d", value))
+        else:
+            parts += (_varint(number << 3 | _VARINT), _varint(value))
+    return b"".join(parts)
+
+
+# Compressed parts of ORC files: chunks with a head of three bytes each (ORC spec: Compression).
+
+NONE, ZLIB, SNAPPY, LZO, LZ4, ZSTD = range(6)
+CODEC_NAMES = {NONE: "none", ZLIB: "zlib", SNAPPY: "snappy", LZO: "lzo", LZ4: "lz4", ZSTD: "zstd"}
+"""The codecs by the number that files have for them."""
+
+HEAD = 3
+"""The bytes before each chunk."""
+
+MAX_BLOCK = 2**23
+"""A chunk's length has 23 bits, so blocks cannot be longer."""
+
+
+def _with_room(decompress_into: Callable[[bytes, Any], int]) -> Callable[[bytes, int], bytes]:
+    """Decompress into as much room as a block may take; pages not written to take no memory."""
+
+    def unpacked(data: bytes, limit: int) -> bytes:
+        room = np.empty(limit, np.uint8)
+        return room[: decompress_into(data, room.data)].tobytes()
+
+    return unpacked
+
+
+def _snappy(data: bytes, limit: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(data) > limit:
+        raise CorruptFile(f"a chunk of more than {limit} bytes when decompressed", codec="snappy")
+    return bytes(cramjam.snappy.decompress_raw(data))
+
+
+_UNPACK: dict[int, Callable[[bytes, int], bytes]] = {
+    ZLIB: lambda data, limit: container.decompress("deflate", data, limit),
+    SNAPPY: _snappy,
+    LZ4: _with_room(cramjam.lz4.decompress_block_into),
+    ZSTD: lambda data, limit: container.decompress("zstandard", data, limit),
+}
+
+
+def unpack(codec: int, data: bytes, block_size: int, most: int | None = None) -> bytes:
+    """The content of a compressed part; CorruptFile if it is broken, or has more than `most` bytes."""
+    if codec == NONE:
+        return data
+    parts: list[bytes] = []
+    at = size = 0
+    while at < len(data):
+        head = int.from_bytes(data[at : at + HEAD], "little")
+        at += HEAD
+        length = head >> 1
+        if length > len(data) - at:
+            raise CorruptFile(f"a chunk of {length} bytes, and {max(len(data) - at, 0)} are left")
+        chunk = data[at : at + length]
+        at += length
+        parts.append(chunk if head & 1 else _unpacked(codec, chunk, block_size))
+        size += len(parts[-1])
+        if most is not None and size > most:
+            raise CorruptFile(f"a part of the file has more than {most} bytes when decompressed")
+    return b"".join(parts)
+
+
+def _unpacked(codec: int, chunk: bytes, block_size: int) -> bytes:
+    decompress = _UNPACK.get(codec)
+    if decompress is None:
+        raise UnsupportedFeature(f"the ORC codec {CODEC_NAMES.get(codec, codec)} is not known")
+    try:
+        return decompress(chunk, block_size)
+    except cramjam.DecompressionError as error:
+        raise CorruptFile(f"a chunk cannot be decompressed: {error}", codec=CODEC_NAMES[codec]) from None
+
+
+def pack_plain(data: bytes, block_size: int) -> bytes:
+    """Content as chunks that are stored as they are, for a file whose codec is not `NONE`."""
+    step = min(block_size, MAX_BLOCK - 1)
+    cut = (data[at : at + step] for at in range(0, len(data), step))
+    return b"".join((len(chunk) << 1 | 1).to_bytes(HEAD, "little") + chunk for chunk in cut)
+
 
 MAGIC = b"ORC"
 KINDS = (
@@ -244,3 +457,53 @@ def _check_tree(nodes: Sequence[OrcNode]) -> None:
         waiting.extend((child, depth + 1) for child in reversed(nodes[number].children))
     if expected != len(nodes):
         raise CorruptFile(f"{len(nodes) - expected} types of the file belong to no column")
+
+
+# The columns of an ORC file, told by its types and their attributes (spec: Appendix A, ORC).
+
+_NESTED = {"struct": "struct", "array": "list", "map": "map"}
+_NAMES = {"array": ("element",), "map": ("key", "value")}
+
+
+def file_columns(nodes: Sequence[OrcNode]) -> tuple[FileField, ...]:
+    """The columns of a file, by its checked types.
+
+    >>> root, number = OrcNode(0, "struct", ("n",), (1,)), OrcNode(1, "int", attributes={"iceberg.id": "7"})
+    >>> file_columns([root, number])
+    (FileField(name='n', kind='int', stored=INT, id=7, children=()),)
+    """
+    root = nodes[0]
+    return tuple(_column(nodes, name, child) for name, child in zip(root.names, root.children, strict=True))
+
+
+def _column(nodes: Sequence[OrcNode], name: str, number: int) -> FileField:
+    node = nodes[number]
+    field_id = _id(node, name)
+    if node.kind in _NESTED and (node.attributes or {}).get(STRUCT_TYPE) != "VARIANT":
+        names = node.names if node.kind == "struct" else _NAMES[node.kind]
+        children = tuple(_column(nodes, own, child) for own, child in zip(names, node.children, strict=True))
+        return FileField(name, _NESTED[node.kind], None, field_id, children)
+    stored = type_of(node)
+    return FileField(name, stored.kind, stored, field_id)
+
+
+def type_of(node: OrcNode) -> Type:
+    """The type of a column without children; one that tables have not is named as it is, and cannot be read.
+
+    >>> type_of(OrcNode(1, "union"))
+    UNION
+    """
+    try:
+        stored = stored_type(OrcType(node.kind, node.attributes or {}, node.precision, node.scale))
+    except UnsupportedFeature:
+        return PrimitiveType(node.kind)
+    return BINARY if stored.kind in ("geometry", "geography") else stored  # of what system, the table says
+
+
+def _id(node: OrcNode, name: str) -> int | None:
+    text = (node.attributes or {}).get(ID)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 2**31):
+        raise CorruptFile(f"a field id must be a number, found {text[:20]!r}", column=name)
+    return int(text)

@@ -2,7 +2,7 @@
 
 ORC stores the seconds since 2015 and the nanoseconds of a timestamp in streams of their own, so that any year can be
 had. Arrow's reader gives both as one number of nanoseconds, which reach from 1677 to 2262. Where that is not enough the
-seconds are read as plain numbers (see `floe.formats.orc.disguise`), and the nanoseconds are read here.
+seconds are read as plain numbers (see `floe.formats.orc.reader`), and the nanoseconds are read here.
 """
 
 from __future__ import annotations
@@ -14,25 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from floe.errors import CorruptFile, UnsupportedFeature
+from floe.formats.arrow_arrays import validity_buffer
 from floe.formats.arrow_types import arrow_type
-from floe.formats.arrow_values import validity_buffer
-from floe.formats.orc.columns import type_of
-from floe.formats.orc.protobuf import bytes_of
-from floe.formats.orc.run_lengths import decode_unsigned
-from floe.formats.orc.streams import SECONDARY, StripeStreams
-from floe.formats.orc.tail import OrcNode
-
-__all__ = [
-    "EPOCH_2015",
-    "MILLISECOND",
-    "MOMENT_KINDS",
-    "Leaf",
-    "Seconds",
-    "has_moments",
-    "moments_below",
-    "rounded_down",
-    "with_leaves",
-]
+from floe.formats.orc.streams import SECONDARY, StripeStreams, decode_unsigned
+from floe.formats.orc.tail import OrcNode, bytes_of, type_of
 
 Leaf = Callable[[OrcNode, pa.Array], pa.Array]
 """From a column of timestamps as it was read to the array that it means."""

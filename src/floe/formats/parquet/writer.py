@@ -2,33 +2,323 @@
 
 Every column has its field id, decimals of up to 18 digits are integers, columns of type `unknown` are left out. Batches
 are gathered until they make a row group; how well rows compress is learned from each row group for the next.
+
+Logical types that pyarrow does not write, put into the footer of a file: UUID, VARIANT, GEOMETRY, GEOGRAPHY.
+
+pyarrow writes the values of these types rightly, but not in every version what they mean. The footer's schema is so
+completed after it has made the footer, and before the file is published (Parquet: Logical Types, File Format).
+
+Which columns are worth a dictionary: those whose first values, as a dictionary and numbers, take less than plainly.
+
+pyarrow builds dictionaries of all columns until they grow too large, which makes columns of distinct values larger and
+slower than they need be. Other writers give a dictionary up when its first page does not pay; this is the same test.
+
+Nulls of required fields that only stand inside null structs, taken away: pyarrow's Parquet writer refuses them.
+
+A required field of an optional struct has no value where the struct is null. Arrow may mark it as null there, and so do
+arrays that come from a Parquet file; pyarrow writes them only unmarked. The marks are dropped, and nothing is copied.
+
+Columns of type unknown left out of Parquet files, at the top and inside structs (spec: Appendix A, Parquet).
+
+They hold nothing but nulls, and read as such wherever a file lacks them. What would be left without any column, and
+lists and maps of unknown values, have no form in Parquet.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from floe.errors import InvalidSchema, InvalidValue
-from floe.formats.appending import ArrowAppender, Written, file_metadata
-from floe.formats.arrow_types import arrow_field
-from floe.formats.holding_sink import HoldingSink
+from floe.formats.appender import ArrowAppender, HoldingSink, Written, file_metadata
+from floe.formats.arrow_arrays import struct_array
+from floe.formats.arrow_conversion import ListBuffers
+from floe.formats.arrow_types import arrow_field, arrow_type
 from floe.formats.model import WriteRequest
-from floe.formats.parquet.annotations import annotations_of, with_annotations
-from floe.formats.parquet.dictionaries import worthwhile
-from floe.formats.parquet.footer import first_page
-from floe.formats.parquet.options import known_options, parquet_options
-from floe.formats.parquet.required_fields import needs_settling, settled
-from floe.formats.parquet.unknown_fields import drop_unknown, stored_fields
+from floe.formats.parquet.footer import BINARY, BYTE, I32, STRUCT, Value, first_page, read_struct, write_struct
+from floe.formats.parquet.writer_options import known_options, parquet_options
+from floe.spec.codecs.parquet_types import LogicalAnnotation, parquet_type
 from floe.spec.manifests.entries import FileContent
+from floe.spec.schemas.schema import Schema, with_children
 from floe.spec.schemas.schema_json import schema_to_json
-from floe.spec.types import Field
+from floe.spec.types import EDGE_ALGORITHMS, Field, StructType
 
-__all__ = ["ParquetAppender"]
+# Logical types that pyarrow does not write, put into the footer of a file: UUID, VARIANT, GEOMETRY, GEOGRAPHY.
+
+_SCHEMA, _ELEMENT_ID, _LOGICAL_TYPE = 2, 9, 10
+_LENGTH_AND_MAGIC = 8
+
+
+def _text(text: str | None) -> Value:
+    return Value(BINARY, (text or "").encode())
+
+
+def _uuid(annotation: LogicalAnnotation) -> dict[int, Value]:
+    return {14: Value(STRUCT, {})}
+
+
+def _variant(annotation: LogicalAnnotation) -> dict[int, Value]:
+    return {16: Value(STRUCT, {1: Value(BYTE, annotation.version)})}
+
+
+def _geometry(annotation: LogicalAnnotation) -> dict[int, Value]:
+    return {17: Value(STRUCT, {1: _text(annotation.crs)})}
+
+
+def _geography(annotation: LogicalAnnotation) -> dict[int, Value]:
+    algorithm = EDGE_ALGORITHMS.index((annotation.algorithm or EDGE_ALGORITHMS[0]).lower())
+    return {18: Value(STRUCT, {1: _text(annotation.crs), 2: Value(I32, algorithm)})}
+
+
+_UNIONS: dict[str, Callable[[LogicalAnnotation], dict[int, Value]]] = {
+    "UUID": _uuid,
+    "VARIANT": _variant,
+    "GEOMETRY": _geometry,
+    "GEOGRAPHY": _geography,
+}
+
+
+def annotations_of(schema: Schema) -> dict[int, LogicalAnnotation]:
+    """The annotations that have to be put in, by field id.
+
+    >>> from floe.spec.types import Field, GeometryType, LONG
+    >>> annotations_of(Schema((Field(1, "a", LONG), Field(2, "g", GeometryType()))))
+    {2: LogicalAnnotation(name='GEOMETRY', ... crs='OGC:CRS84', ...)}
+    """
+    found = {}
+    for entry in schema.by_id.values():
+        stored = parquet_type(entry.field.type)
+        if stored is not None and stored.logical is not None and stored.logical.name in _UNIONS:
+            found[entry.field.id] = stored.logical
+    return found
+
+
+def with_annotations(tail: bytes, annotations: dict[int, LogicalAnnotation]) -> bytes:
+    """The end of a Parquet file, which holds the whole footer, with annotations for columns of some ids."""
+    length = int.from_bytes(tail[-_LENGTH_AND_MAGIC:-4], "little")
+    start = len(tail) - _LENGTH_AND_MAGIC - length
+    footer = read_struct(tail[start:-_LENGTH_AND_MAGIC])
+    for element in _elements(footer):
+        found = element.get(_ELEMENT_ID)
+        annotation = annotations.get(found.content) if found is not None else None
+        if annotation is not None:
+            element[_LOGICAL_TYPE] = Value(STRUCT, _UNIONS[annotation.name](annotation))
+    written = write_struct(footer)
+    return tail[:start] + written + len(written).to_bytes(4, "little") + tail[-4:]
+
+
+def _elements(footer: dict[int, Value]) -> Iterator[dict[int, Any]]:
+    _, elements = footer[_SCHEMA].content
+    yield from elements
+
+
+# Which columns are worth a dictionary: those whose first values, as a dictionary and numbers, take less than plainly.
+
+_SAMPLE_ROWS = 20_000
+_FIRST_ROWS = 2_000
+_NEARLY_ALL = 0.995
+"""Where so many of the first rows are distinct, those of the sample are too; where hardly any are, they pay."""
+
+_HARDLY_ANY = 0.02
+_LENGTH_BYTES = 4
+"""What Parquet stores with each text or binary value."""
+
+
+def worthwhile(fields: list[Field], table: pa.Table) -> list[bool]:
+    """For each column of values, in the file's order, whether it should have a dictionary.
+
+    >>> from floe.spec.types import LONG
+    >>> fields = [Field(1, "few", LONG), Field(2, "many", LONG)]
+    >>> worthwhile(fields, pa.table({"few": [7] * 100, "many": range(100)}))
+    [True, False]
+    """
+    sample = table.slice(0, _SAMPLE_ROWS).combine_chunks()
+    columns = [_joined(column) for column in sample.columns]
+    return [_pays(leaf) for field, column in zip(fields, columns, strict=True) for leaf in _leaf_arrays(field, column)]
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays([*column.chunks, pa.array([], column.type)])
+
+
+def _leaf_arrays(field: Field, array: pa.Array) -> Iterator[pa.Array]:
+    match field.type.kind:
+        case "struct":
+            for place, child in enumerate(field.type.fields):
+                yield from _leaf_arrays(child, array.field(place))
+        case "list":
+            yield from _leaf_arrays(field.type.fields[0], ListBuffers.of(array).items(array.values))
+        case "map":
+            parts = ListBuffers.of(array)
+            for child, stored in zip(field.type.fields, (array.keys, array.items), strict=True):
+                yield from _leaf_arrays(child, parts.items(stored))
+        case "variant":
+            yield from (array.field(0), array.field(1))
+        case _:
+            yield array
+
+
+def _pays(array: pa.Array) -> bool:
+    values = array.slice(0, _SAMPLE_ROWS)
+    values = values.drop_null() if values.null_count else values
+    if not len(values):
+        return True
+    if len(values) > _FIRST_ROWS:
+        share: float = pc.count_distinct(values.slice(0, _FIRST_ROWS)).as_py() / _FIRST_ROWS
+        if share > _NEARLY_ALL or share < _HARDLY_ANY:
+            return share < _HARDLY_ANY
+    distinct = values.unique()
+    plain = _plain_bytes(values)
+    numbers = len(values) * max(len(distinct) - 1, 1).bit_length() / 8
+    return _plain_bytes(distinct) + numbers < plain
+
+
+def _plain_bytes(values: pa.Array) -> float:
+    if pa.types.is_boolean(values.type):
+        return len(values) / 8
+    if pa.types.is_binary(values.type) or pa.types.is_string(values.type):
+        return float((pc.sum(pc.binary_length(values)).as_py() or 0) + _LENGTH_BYTES * len(values))
+    return float(len(values) * values.type.bit_width / 8)
+
+
+# Nulls of required fields that only stand inside null structs, taken away: pyarrow's Parquet writer refuses them.
+
+
+def needs_settling(field: Field) -> bool:
+    """Whether something inside a field is required, so that it can be null by way of what is around it alone.
+
+    >>> from floe.spec.types import INT
+    >>> needs_settling(Field(1, "s", StructType((Field(2, "a", INT, required=True),))))
+    True
+    """
+    if field.type.kind == "variant":
+        return True
+    return any(child.required or needs_settling(child) for child in field.type.fields)
+
+
+def settled(field: Field, array: pa.Array) -> pa.Array:
+    """The array without marks of null in required fields; that it has no other nulls there must be known.
+
+    >>> from floe.spec.types import INT
+    >>> struct = Field(1, "s", StructType((Field(2, "a", INT, required=True),)))
+    >>> type_ = pa.struct([pa.field("a", pa.int32(), nullable=False)])
+    >>> marked = struct_array(type_, [pa.array([1, None], pa.int32())], 2, [True, False])
+    >>> settled(struct, marked).field(0).null_count, settled(struct, marked).to_pylist()
+    (0, [{'a': 1}, None])
+    """
+    if not needs_settling(field):
+        return _unmarked(array) if field.required and array.null_count else array
+    known = None if field.required or not array.null_count else np.asarray(array.is_valid())
+    if field.type.kind == "variant":
+        parts = [_unmarked(array.field(0)), _unmarked(array.field(1))]
+        return struct_array(array.type, parts, len(array), known)
+    if isinstance(field.type, StructType):
+        parts = [settled(child, array.field(place)) for place, child in enumerate(field.type.fields)]
+        return struct_array(array.type, parts, len(array), known)
+    repeated = ListBuffers.of(array)
+    validity = None if field.required else repeated.validity
+    children = [_inside(field, array, repeated)]
+    return pa.Array.from_buffers(array.type, len(array), [validity, repeated.offsets], children=children)
+
+
+def _inside(field: Field, array: pa.Array, repeated: ListBuffers) -> pa.Array:
+    if field.type.kind == "list":
+        return settled(field.type.fields[0], repeated.items(array.values))
+    stored: Sequence[pa.Array] = (array.keys, array.items)
+    parts = [settled(child, repeated.items(part)) for child, part in zip(field.type.fields, stored, strict=True)]
+    return struct_array(pa.struct([array.type.key_field, array.type.item_field]), parts, repeated.count)
+
+
+def _unmarked(array: pa.Array) -> pa.Array:
+    """The same values, none of them null."""
+    if not array.null_count:
+        return array
+    if pa.types.is_struct(array.type):
+        return struct_array(array.type, [array.field(n) for n in range(array.type.num_fields)], len(array))
+    if pa.types.is_list(array.type) or pa.types.is_map(array.type):
+        repeated = ListBuffers.of(array)
+        if pa.types.is_list(array.type):
+            children = [repeated.items(array.values)]
+        else:
+            entry = pa.struct([array.type.key_field, array.type.item_field])
+            parts = [repeated.items(array.keys), repeated.items(array.items)]
+            children = [struct_array(entry, parts, repeated.count)]
+        return pa.Array.from_buffers(array.type, len(array), [None, repeated.offsets], children=children)
+    return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)
+
+
+# Columns of type unknown left out of Parquet files, at the top and inside structs (spec: Appendix A, Parquet).
+
+Drop = Callable[[pa.Array], pa.Array]
+
+
+def stored_fields(fields: Iterable[Field], path: tuple[str, ...] = ()) -> list[Field]:
+    """The fields without those of type unknown, at any depth of structs.
+
+    >>> from floe.spec.types import INT, UNKNOWN
+    >>> inner = StructType((Field(2, "a", INT), Field(3, "u", UNKNOWN)))
+    >>> [str(field) for field in stored_fields([Field(1, "s", inner), Field(4, "v", UNKNOWN)])]
+    ['1: s: optional struct<2: a: optional int>']
+    """
+    return [_stored(field, (*path, field.name)) for field in fields if field.type.kind != "unknown"]
+
+
+def _stored(field: Field, path: tuple[str, ...]) -> Field:
+    if not field.type.is_nested:
+        return field
+    children = stored_fields(field.type.fields, path)
+    if isinstance(field.type, StructType):
+        if not children:
+            raise InvalidSchema("Parquet has no struct without fields", column=".".join(path))
+    elif len(children) < len(field.type.fields):
+        raise InvalidSchema("Parquet has no lists or maps of unknown values", column=".".join(path))
+    if tuple(children) == field.type.fields:
+        return field
+    return replace(field, type=with_children(field.type, tuple(children)))
+
+
+def drop_unknown(field: Field, stored: Field) -> Drop | None:
+    """What makes arrays of a field those of its stored form; None if both are the same."""
+    if stored == field:
+        return None
+    wanted = arrow_type(stored.type)
+    if isinstance(field.type, StructType):
+        by_id = {child.id: (place, child) for place, child in enumerate(field.type.fields)}
+        parts = [(by_id[child.id][0], drop_unknown(by_id[child.id][1], child)) for child in stored.type.fields]
+        return lambda array: _struct(array, wanted, parts)
+    inside = [drop_unknown(old, new) for old, new in zip(field.type.fields, stored.type.fields, strict=True)]
+    return lambda array: _repeated(array, wanted, inside)
+
+
+def _applied(drop: Drop | None, array: pa.Array) -> pa.Array:
+    return array if drop is None else drop(array)
+
+
+def _struct(array: pa.Array, wanted: pa.DataType, parts: list[tuple[int, Drop | None]]) -> pa.Array:
+    array = pa.concat_arrays([array]) if array.offset else array
+    children = [_applied(drop, array.field(place)) for place, drop in parts]
+    return pa.Array.from_buffers(wanted, len(array), array.buffers()[:1], children=children)
+
+
+def _repeated(array: pa.Array, wanted: pa.DataType, inside: list[Drop | None]) -> pa.Array:
+    repeated = ListBuffers.of(array)
+    if len(inside) == 1:
+        children = [_applied(inside[0], repeated.items(array.values))]
+    else:
+        parts = [repeated.items(part) for part in (array.keys, array.items)]
+        made = [_applied(drop, part) for drop, part in zip(inside, parts, strict=True)]
+        entries = pa.struct([wanted.key_field, wanted.item_field])
+        made = [pa.concat_arrays([part]) if part.offset else part for part in made]
+        children = [pa.Array.from_buffers(entries, repeated.count, [None], children=made)]
+    return pa.Array.from_buffers(wanted, len(array), [repeated.validity, repeated.offsets], children=children)
+
 
 _MAX_GATHERED = 256 * 1024 * 1024
 """How many bytes of Arrow data are gathered at most, however well they compress."""

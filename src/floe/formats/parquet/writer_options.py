@@ -22,13 +22,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from floe.errors import InvalidUpdate, UnsupportedFeature
-from floe.spec.metadata.properties import boolean_property, integer_property
-
-__all__ = ["ParquetOptions", "known_options", "parquet_options"]
-
-_PREFIX = "write.parquet."
-_DELETE_PREFIX = "write.delete.parquet."
+from floe.errors import InvalidUpdate
+from floe.spec.properties import (
+    PARQUET_BLOOM_BYTES,
+    PARQUET_BLOOM_FILTER,
+    PARQUET_BLOOM_FPP,
+    PARQUET_BLOOM_NDV,
+    PARQUET_CODEC,
+    PARQUET_DICTIONARY,
+    PARQUET_DICTIONARY_BYTES,
+    PARQUET_LEVEL,
+    PARQUET_PAGE_BYTES,
+    PARQUET_PAGE_ROWS,
+    PARQUET_PAGE_VERSION,
+    PARQUET_ROW_GROUP_BYTES,
+    PARQUET_ROW_GROUP_ROWS,
+    PARQUET_STATISTICS,
+)
+from floe.spec.setting_types import SettingFamily
 
 _CODECS = {
     "zstd": "zstd",
@@ -46,12 +57,6 @@ _USUAL_LEVELS = {"zstd": 3}
 
 _PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0", "parquet_1_0": "1.0", "parquet_2_0": "2.0"}
 
-_ROW_GROUP_BYTES = 128 * 1024 * 1024
-_ROW_GROUP_ROWS = 1024 * 1024
-_PAGE_BYTES = 1024 * 1024
-_PAGE_ROWS = 20_000
-_DICTIONARY_BYTES = 2 * 1024 * 1024
-_BLOOM_BYTES = 1024 * 1024
 _BLOOM_FPP = 0.01
 _BLOOM_WORDS = 8
 
@@ -83,115 +88,59 @@ def parquet_options(properties: Mapping[str, str], leaves: Mapping[str, str], *,
     >>> options.writer["compression"], options.row_group_bytes
     ('gzip', 134217728)
     """
-    own = _Properties(properties, deletes)
-    codec = _codec(own)
+    codec = _CODECS[PARQUET_CODEC.read(properties, deletes=deletes)]
     writer: dict[str, Any] = {
         "compression": codec,
-        "compression_level": _level(own, codec),
-        "data_page_size": own.size("page-size-bytes", _PAGE_BYTES),
-        "max_rows_per_page": own.size("page-row-limit", _PAGE_ROWS),
-        "dictionary_pagesize_limit": own.size("dict-size-bytes", _DICTIONARY_BYTES),
-        "data_page_version": _page_version(own),
-        "use_dictionary": _enabled(properties, "dict-encoding-enabled.column.", leaves),
-        "write_statistics": _enabled(properties, "stats-enabled.column.", leaves),
+        "compression_level": _level(properties, codec, deletes=deletes),
+        "data_page_size": PARQUET_PAGE_BYTES.read(properties, deletes=deletes),
+        "max_rows_per_page": PARQUET_PAGE_ROWS.read(properties, deletes=deletes),
+        "dictionary_pagesize_limit": PARQUET_DICTIONARY_BYTES.read(properties, deletes=deletes),
+        "data_page_version": _PAGE_VERSIONS[PARQUET_PAGE_VERSION.read(properties, deletes=deletes)],
+        "use_dictionary": _enabled_columns(PARQUET_DICTIONARY, properties, leaves),
+        "write_statistics": _enabled_columns(PARQUET_STATISTICS, properties, leaves),
         "bloom_filter_options": _bloom_filters(properties, leaves),
     }
     return ParquetOptions(
-        own.size("row-group-size-bytes", _ROW_GROUP_BYTES), own.size("row-group-limit", _ROW_GROUP_ROWS), writer
+        PARQUET_ROW_GROUP_BYTES.read(properties, deletes=deletes),
+        PARQUET_ROW_GROUP_ROWS.read(properties, deletes=deletes),
+        writer,
     )
 
 
-class _Properties:
-    """The properties under the prefix of data files, or first under that of delete files."""
-
-    def __init__(self, properties: Mapping[str, str], deletes: bool) -> None:
-        self.properties = properties
-        self.prefixes = (_DELETE_PREFIX, _PREFIX) if deletes else (_PREFIX,)
-
-    def name(self, suffix: str) -> str:
-        names = [prefix + suffix for prefix in self.prefixes]
-        return next((name for name in names if name in self.properties), names[-1])
-
-    def text(self, suffix: str) -> str | None:
-        return self.properties.get(self.name(suffix))
-
-    def size(self, suffix: str, default: int) -> int:
-        name = self.name(suffix)
-        found = integer_property(self.properties, name, default=default)
-        if found <= 0:
-            raise InvalidUpdate(f"property {name} must be above 0, found {found}", property=name)
-        return found
-
-
-def _codec(own: _Properties) -> str:
-    text = own.text("compression-codec") or "zstd"
-    codec = _CODECS.get(text.lower())
-    if codec is None:
-        raise UnsupportedFeature(
-            f"Parquet files cannot be compressed with {text[:80]!r}",
-            hint=f"use one of {', '.join(_CODECS)}",
-            property=own.name("compression-codec"),
-        )
-    return codec
-
-
-def _level(own: _Properties, codec: str) -> int | None:
-    if own.text("compression-level") is None or codec not in _LEVELS:
+def _level(properties: Mapping[str, str], codec: str, *, deletes: bool) -> int | None:
+    level = PARQUET_LEVEL.read(properties, deletes=deletes)
+    if level is None or codec not in _LEVELS:
         return _USUAL_LEVELS.get(codec)  # None for pyarrow's own, and for codecs without levels
-    name = own.name("compression-level")
-    level = integer_property(own.properties, name, default=0)
     lowest, highest = _LEVELS[codec]
     if not lowest <= level <= highest:
-        raise InvalidUpdate(f"the level of {codec} is from {lowest} to {highest}, found {level}", property=name)
+        raise InvalidUpdate(
+            f"the level of {codec} is from {lowest} to {highest}, found {level}",
+            property=PARQUET_LEVEL.chosen(properties, deletes=deletes).name,
+        )
     return level
 
 
-def _page_version(own: _Properties) -> str:
-    text = own.text("page-version") or "v1"
-    version = _PAGE_VERSIONS.get(text.lower())
-    if version is None:
-        raise InvalidUpdate(
-            f"there is no page version {text[:80]!r}", hint="use v1 or v2", property=own.name("page-version")
-        )
-    return version
-
-
-def _columns(properties: Mapping[str, str], suffix: str, leaves: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """The columns that have a property of their own: by Parquet path, the property's name and text."""
-    prefix = _PREFIX + suffix
-    named = {name.removeprefix(prefix): name for name in properties if name.startswith(prefix)}
-    return {leaves[column]: (name, properties[name]) for column, name in named.items() if column in leaves}
-
-
-def _enabled(properties: Mapping[str, str], suffix: str, leaves: Mapping[str, str]) -> bool | list[str]:
-    """Whether something is on: for all columns, or for a list of them, where some have it switched off."""
-    chosen = _columns(properties, suffix, leaves)
-    off = {path for path, (name, _) in chosen.items() if not boolean_property(properties, name, default=True)}
-    return [path for path in leaves.values() if path not in off] if off else True
+def _enabled_columns(
+    family: SettingFamily[bool | None], properties: Mapping[str, str], leaves: Mapping[str, str]
+) -> bool | list[str]:
+    """True if all columns have something enabled, else the Parquet paths of those that have."""
+    disabled = {
+        leaves[column]
+        for column in family.suffixes(properties)
+        if column in leaves and not family.member(column).read(properties)
+    }
+    return [path for path in leaves.values() if path not in disabled] if disabled else True
 
 
 def _bloom_filters(properties: Mapping[str, str], leaves: Mapping[str, str]) -> dict[str, dict[str, Any]] | None:
-    chosen = _columns(properties, "bloom-filter-enabled.column.", leaves)
-    rates = _columns(properties, "bloom-filter-fpp.column.", leaves)
-    counts = _columns(properties, "bloom-filter-ndv.column.", leaves)
-    most = integer_property(properties, _PREFIX + "bloom-filter-max-bytes", default=_BLOOM_BYTES)
-    made = {}
-    for path, (name, _) in chosen.items():
-        if not boolean_property(properties, name, default=False):
+    max_bytes = PARQUET_BLOOM_BYTES.read(properties)
+    filters = {}
+    for column in PARQUET_BLOOM_FILTER.suffixes(properties):
+        if column not in leaves or not PARQUET_BLOOM_FILTER.member(column).read(properties):
             continue
-        rate = _rate(*rates[path]) if path in rates else _BLOOM_FPP
+        rate = PARQUET_BLOOM_FPP.member(column).read(properties) or _BLOOM_FPP
         # as many distinct values as a filter of that size, made of blocks of 8 words, can tell apart at that rate
-        fitting = max(1, int(most * -math.log(1 - rate ** (1 / _BLOOM_WORDS))))
-        count = integer_property(properties, counts[path][0], default=fitting) if path in counts else fitting
-        made[path] = {"fpp": rate, "ndv": min(max(count, 1), fitting)}
-    return made or None
-
-
-def _rate(name: str, text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = math.nan
-    if not 0 < rate < 1:
-        raise InvalidUpdate(f"a rate of false positives lies between 0 and 1, found {text[:80]!r}", property=name)
-    return rate
+        fitting = max(1, int(max_bytes * -math.log(1 - rate ** (1 / _BLOOM_WORDS))))
+        count = PARQUET_BLOOM_NDV.member(column).read(properties) or fitting
+        filters[leaves[column]] = {"fpp": rate, "ndv": min(count, fitting)}
+    return filters or None

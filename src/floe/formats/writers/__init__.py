@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from floe.formats.writers.deletion_vectors import write_deletion_vectors
-from floe.formats.writers.equality_deletes import write_equality_deletes
+from floe.formats.writers.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from floe.formats.writers.partitioned import ClusteredWriter, FanoutWriter
-from floe.formats.writers.position_deletes import write_position_deletes
 from floe.formats.writers.rolling import RollingWriter
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.write_target import WriteTarget
 
 __all__ = [
     "ClusteredWriter",

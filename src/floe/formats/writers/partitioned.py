@@ -24,17 +24,14 @@ from typing import Any, Self, TypeVar
 import pyarrow as pa
 
 from floe.errors import InvalidInput
-from floe.formats.conforming import Conformer
+from floe.formats.arrow_conversion import Conformer
+from floe.formats.writers.partition_split import Part, Splitter, can_sort, sort_batch
 from floe.formats.writers.rolling import RollingWriter, leave_nothing
-from floe.formats.writers.sorting import can_sort, sort_batch
-from floe.formats.writers.splitting import Part, Splitter
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.write_target import WriteTarget
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import UNSORTED, SortOrder
-
-__all__ = ["ClusteredWriter", "FanoutWriter", "RowWriter"]
+from floe.spec.sort_order import UNSORTED, SortOrder
 
 T = TypeVar("T")
 
@@ -146,7 +143,7 @@ class FanoutWriter(RowWriter):
     encode files (by default one for each processor; none for small data).
 
     >>> from floe.spec.metadata.creation import new_table_metadata
-    >>> from floe.spec.partitioning.building import build_spec
+    >>> from floe.spec.partitioning.terms import build_spec
     >>> from floe.spec.types import Field, LONG
     >>> from floe.storage.memory import MemoryStorage
     >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"

@@ -13,15 +13,13 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from floe.errors import FloeError
-from floe.formats.metrics_config import MetricsConfig
+from floe.formats.metrics import MetricsConfig
 from floe.formats.model import FileAppender, WriteRequest
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.write_target import WriteTarget
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionSpec
 from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
-
-__all__ = ["Gathering", "RollingWriter", "discard", "leave_nothing"]
 
 _FULL = 0.9
 """What part of the wanted size is enough, so that no tiny row group is added for the rest."""

@@ -1,11 +1,11 @@
 """Columns of NumPy as Arrow arrays, and back: by the type of their values, for all rows at once.
 
-The layouts of `Column` are those of `floe.spec.pruning.columnar_rows`.
+The layouts of `Column` are those of `floe.spec.pruning.column_evaluation`.
 
 >>> from floe.spec.types import DATE, STRING
->>> to_array(DATE, Column(np.array([0, 19_000]), np.array([True, False]))).to_pylist()
+>>> column_to_array(DATE, Column(np.array([0, 19_000]), np.array([True, False]))).to_pylist()
 [datetime.date(1970, 1, 1), None]
->>> to_array(STRING, Column(VarBytes.of([b"a", None]))).to_pylist()
+>>> column_to_array(STRING, Column(VarBytes.of([b"a", None]))).to_pylist()
 ['a', None]
 """
 
@@ -21,27 +21,14 @@ from numpy.typing import NDArray
 
 from floe.errors import CorruptFile
 from floe.formats.arrow_types import arrow_field, arrow_schema, arrow_type
-from floe.plan.arrow_columns import compact
-from floe.spec.pruning.columnar_facts import Mask
-from floe.spec.pruning.columnar_rows import Column
+from floe.plan.arrow_columns import compact_strings
+from floe.spec.pruning.column_evaluation import Column
 from floe.spec.pruning.key_columns import decimal_words
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.pruning.ranges import WIDE_DECIMAL_BYTES
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, FixedType, ListType, MapType, StructType, Type
-
-__all__ = [
-    "batch_of",
-    "bytes_array",
-    "constant_array",
-    "from_array",
-    "list_array",
-    "map_array",
-    "null_array",
-    "struct_array",
-    "to_array",
-    "validity",
-]
 
 Array = NDArray[Any]
 
@@ -49,7 +36,7 @@ _INT32 = (-(2**31), 2**31 - 1)
 _MAX_OFFSET = 2**31 - 1
 
 
-def to_array(type_: Type, column: Column) -> pa.Array:
+def column_to_array(type_: Type, column: Column) -> pa.Array:
     """The Arrow array of a column of primitive values; CorruptFile where one is no value of the type."""
     values, known = column.values, column.known
     nulls = None if known.all() else ~known
@@ -60,7 +47,7 @@ def to_array(type_: Type, column: Column) -> pa.Array:
     if isinstance(values, VarBytes):
         if column.valid is not None:
             values = VarBytes(values.data, values.starts, np.where(known, values.lengths, -1))
-        return bytes_array(type_, values)
+        return strings_to_array(type_, values)
     if type_.kind == "boolean":
         return pa.array(values != 0, mask=nulls)
     if type_.kind in ("float", "double"):
@@ -92,13 +79,13 @@ def _decimals(type_: DecimalType, values: Array | VarBytes, known: Mask) -> pa.A
         raise CorruptFile(f"a value of type {type_} has at most {type_.precision} digits") from None
 
 
-def bytes_array(type_: Type, strings: VarBytes) -> pa.Array:
+def strings_to_array(type_: Type, strings: VarBytes) -> pa.Array:
     """The Arrow array of byte strings, which are text, or bytes of a fixed or any length."""
     known = strings.known
     width = type_.length if isinstance(type_, FixedType) else 16 if type_.kind == "uuid" else None
     if width is not None and (strings.lengths[known] != width).any():
         raise CorruptFile(f"a value of type {type_} has {width} bytes")
-    small = compact(strings)
+    small = compact_strings(strings)
     if small.data.size > _MAX_OFFSET:
         raise CorruptFile(f"the strings of one column have {small.data.size} bytes; at most {_MAX_OFFSET} are read")
     target = arrow_type(type_)
@@ -121,7 +108,7 @@ def validity(known: Mask) -> pa.Buffer | None:
 # nested -------------------------------------------------------------------------------------------------------------
 
 
-def batch_of(schema: Schema, arrays: Sequence[pa.Array], count: int) -> pa.RecordBatch:
+def record_batch(schema: Schema, arrays: Sequence[pa.Array], count: int) -> pa.RecordBatch:
     """The batch of some columns, which may be none: then it still has its rows."""
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None], children=[]))
@@ -170,11 +157,11 @@ def constant_array(field: Field, value: Any, count: int) -> pa.Array:
 # and back -----------------------------------------------------------------------------------------------------------
 
 
-def from_array(type_: Type, array: pa.Array | pa.ChunkedArray) -> Column:
+def array_to_column(type_: Type, array: pa.Array | pa.ChunkedArray) -> Column:
     """The column of an Arrow array, to evaluate filters on; of nested values only which are null.
 
     >>> from floe.spec.types import LONG
-    >>> column = from_array(LONG, pa.array([1, None]))
+    >>> column = array_to_column(LONG, pa.array([1, None]))
     >>> column.values.tolist(), column.known.tolist()
     ([1, 0], [True, False])
     """

@@ -1,30 +1,110 @@
 """Some entries of a manifest as rows of Arrow: any part of what the tables of files and entries show, and no more.
 
 What a column needs is decoded when it is asked for: who asks for paths and sizes pays for no metrics.
+
+The tables of files and of manifest entries, of one snapshot or of all: a batch for each group of manifests.
+
+Bounds as values: what `readable_metrics` shows of the bytes that manifests store, for all files at once.
+
+A bound that is no value of the column's type (of a wrong length, or no UTF-8) is shown as null: who looks at these
+tables wants to see the others, and the bytes themselves are in `lower_bounds` and `upper_bounds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from floe.avro.lanes import Places
-from floe.avro.manifests import FORMATS, ManifestColumns
-from floe.plan.metadata_tables.arrays import batch_of, list_array, map_array, null_array, struct_array, to_array
+from floe.avro.manifest_columns import FORMATS, ManifestColumns
+from floe.avro.vector_decoder import Offsets
+from floe.errors import CorruptFile
+from floe.formats.arrow_types import arrow_schema, arrow_type
+from floe.plan.metadata_tables.arrays import (
+    column_to_array,
+    list_array,
+    map_array,
+    null_array,
+    record_batch,
+    strings_to_array,
+    struct_array,
+)
+from floe.plan.metadata_tables.filters import ManifestFilter, columns_of_filter, matching_rows
 from floe.plan.metadata_tables.flat_maps import FlatMaps, flat_lists, flat_maps
-from floe.plan.metadata_tables.readable_metrics import bounds_array
 from floe.plan.metadata_tables.schemas import METRICS, READABLE_METRICS
-from floe.spec.pruning.columnar_facts import Mask
-from floe.spec.pruning.columnar_rows import Column
+from floe.plan.metadata_tables.sources import MetadataSource
+from floe.spec.codecs.single_value import decode, decode_geo_bound
+from floe.spec.expressions.nodes import TRUE, Expression
+from floe.spec.manifests.entries import ManifestContent, ManifestFile
+from floe.spec.pruning.column_evaluation import Column
+from floe.spec.pruning.key_columns import ByteKeys, FloatKeys, IntKeys, keys_from_bounds
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.schemas.schema import Schema
-from floe.spec.types import Field, ListType, MapType, StructType, Type
+from floe.spec.types import DecimalType, Field, ListType, MapType, StructType, Type
 
-__all__ = ["EntryRows"]
+# Bounds as values: what `readable_metrics` shows of the bytes that manifests store, for all files at once.
+
+
+def decode_bounds(type_: Type, bounds: VarBytes) -> pa.Array:
+    r"""The bounds of a column as values of its type; those of geometries are points in well-known binary.
+
+    >>> from floe.spec.types import LONG
+    >>> decode_bounds(LONG, VarBytes.of([b"\x05\0\0\0", None, b"wrong"])).to_pylist()
+    [5, None, None]
+    """
+    if not bounds.known.any() or type_.kind == "unknown":
+        return pa.nulls(len(bounds), arrow_type(type_))
+    if type_.kind in ("geometry", "geography"):
+        return pa.array([None if one is None else _point(one) for one in bounds.to_list()], pa.binary())
+    try:
+        return _decoded(type_, bounds)
+    except CorruptFile:
+        return pa.array([_decode(type_, one) for one in bounds.to_list()], arrow_type(type_))
+
+
+def _decoded(type_: Type, bounds: VarBytes) -> pa.Array:
+    if isinstance(type_, DecimalType):
+        return column_to_array(type_, Column(bounds))
+    keys = keys_from_bounds(type_, bounds)
+    if isinstance(keys, ByteKeys):
+        return strings_to_array(type_, VarBytes(bounds.data, bounds.starts, np.where(keys.known, bounds.lengths, -1)))
+    assert isinstance(keys, IntKeys | FloatKeys)
+    return column_to_array(type_, Column(np.where(keys.known, keys.values, 0), keys.known))
+
+
+def _decode(type_: Type, data: bytes | None) -> Any:
+    try:
+        return None if data is None else decode(type_, data)
+    except CorruptFile:
+        return None
+
+
+_POINT_FORMS: dict[tuple[bool, bool], tuple[int, Callable[[Any], tuple[float, ...]]]] = {
+    (False, False): (1, lambda p: (p.x, p.y)),
+    (True, False): (1001, lambda p: (p.x, p.y, p.z)),
+    (False, True): (2001, lambda p: (p.x, p.y, p.m)),
+    (True, True): (3001, lambda p: (p.x, p.y, p.z, p.m)),
+}
+
+
+def _point(data: bytes) -> bytes | None:
+    """The corner of a box as a point in well-known binary; null where there is no box."""
+    try:
+        point = decode_geo_bound(data)
+    except CorruptFile:
+        return None
+    if point is None:
+        return None
+    number, parts = _POINT_FORMS[point.z is not None, point.m is not None]
+    numbers = parts(point)
+    return struct.pack(f"<BI{len(numbers)}d", 1, number, *numbers)
+
 
 _FORMAT_WORDS = [name.upper() for name in FORMATS]  # pyarrow looks for pandas at the first array, not before it must
 _FEW = 4
@@ -36,7 +116,7 @@ class EntryRows:
     """Some entries of a manifest, in their order; `measured` are the table's columns by their names in the metrics."""
 
     columns: ManifestColumns
-    rows: Places
+    rows: Offsets
     measured: dict[str, Field]
 
     def __len__(self) -> int:
@@ -53,7 +133,7 @@ class EntryRows:
 
     def batch(self, schema: Schema) -> pa.RecordBatch:
         """The rows in the columns of a schema, which is a part of the table's."""
-        return batch_of(schema, [self.array(field) for field in schema.fields], len(self))
+        return record_batch(schema, [self.array(field) for field in schema.fields], len(self))
 
     def array(self, field: Field) -> pa.Array:
         """One column, or one field of the struct `data_file`."""
@@ -79,7 +159,7 @@ class EntryRows:
         """A field of the unified partition; null where the manifest's spec does not have it."""
         if all(own.id != field.id for own in self.columns.partition_type):
             return null_array(field.type, len(self))
-        return to_array(field.type, self.taken(self.columns.partition(field.id)))
+        return column_to_array(field.type, self.taken(self.columns.partition(field.id)))
 
     def taken(self, column: Column) -> Column:
         """The chosen rows of a column."""
@@ -101,12 +181,12 @@ class EntryRows:
 
     def _map(self, name: str, type_: MapType) -> pa.Array:
         flat = self.flat(name)
-        keys = to_array(type_.key, Column(flat.keys))
-        return map_array(type_, flat.known, flat.counts, keys, to_array(type_.value, Column(flat.values)))
+        keys = column_to_array(type_.key, Column(flat.keys))
+        return map_array(type_, flat.known, flat.counts, keys, column_to_array(type_.value, Column(flat.values)))
 
     def _list(self, name: str, type_: ListType) -> pa.Array:
         flat = flat_lists(self.columns.stored, name, self.rows)
-        return list_array(type_, flat.known, flat.counts, to_array(type_.element, Column(flat.items)))
+        return list_array(type_, flat.known, flat.counts, column_to_array(type_.element, Column(flat.items)))
 
     def _metrics_of(self, field: Field) -> pa.Array:
         column = self.measured[field.name]
@@ -118,12 +198,12 @@ class EntryRows:
         if isinstance(flat.values, VarBytes):
             starts, lengths = np.zeros(len(self), np.int64), np.full(len(self), -1, np.int64)
             starts[entries], lengths[entries] = flat.values.starts[places], flat.values.lengths[places]
-            return bounds_array(type_, VarBytes(flat.values.data, starts, lengths))
+            return decode_bounds(type_, VarBytes(flat.values.data, starts, lengths))
         if not places.size:
             return null_array(type_, len(self))
         numbers, known = np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
         numbers[entries], known[entries] = flat.values[places], True
-        return to_array(type_, Column(numbers, known))
+        return column_to_array(type_, Column(numbers, known))
 
 
 # columns of numbers and strings ---------------------------------------------------------------------------------------
@@ -133,7 +213,7 @@ def _plain(rows: EntryRows, field: Field) -> pa.Array:
     """A column that `ManifestColumns` has under the same name."""
     found = getattr(rows.columns, field.name)
     column = found if isinstance(found, Column) else Column(found)
-    return to_array(field.type, rows.taken(column))
+    return column_to_array(field.type, rows.taken(column))
 
 
 def _file_format(rows: EntryRows, field: Field) -> pa.Array:
@@ -141,10 +221,55 @@ def _file_format(rows: EntryRows, field: Field) -> pa.Array:
 
 
 def _spec_id(rows: EntryRows, field: Field) -> pa.Array:
-    return to_array(field.type, Column(np.full(len(rows), rows.columns.spec_id, np.int64)))
+    return column_to_array(field.type, Column(np.full(len(rows), rows.columns.spec_id, np.int64)))
 
 
 _SPECIAL: dict[str, Callable[[EntryRows, Field], pa.Array]] = {
     "file_format": _file_format,
     "spec_id": _spec_id,
 }
+
+# The tables of files and of manifest entries, of one snapshot or of all: a batch for each group of manifests.
+
+_CONTENT_ID, _SPEC_ID = 134, 141
+_SMALL_BATCH = 8192
+_JOINED_BYTES = 2**30
+
+
+def entry_table(
+    sources: MetadataSource,
+    manifests: list[ManifestFile],
+    schema: Schema,
+    columns: Schema,
+    where: Expression,
+    *,
+    content: ManifestContent | None = None,
+    live_only: bool,
+) -> pa.Table:
+    """The entries of some manifests in some columns of a schema, if they pass a filter that is bound to it."""
+    pruning = ManifestFilter(
+        where,
+        sources.partition_types,
+        {field.id: field.id for field in sources.partition_type},
+        content_id=_CONTENT_ID,
+        spec_column_id=_SPEC_ID,
+    )
+    read_for_filter = columns_of_filter(where, schema)
+
+    def batch(entries: ManifestColumns) -> pa.RecordBatch:
+        chosen = np.flatnonzero(entries.live) if live_only else np.arange(len(entries))
+        rows = EntryRows(entries, chosen, sources.measured)
+        if where != TRUE:
+            rows = rows.where(matching_rows(where, rows.batch(read_for_filter), schema))
+        return rows.batch(columns)
+
+    of_kind = [m for m in manifests if content is None or m.content == content]
+    return concat_batches(sources.look_at(list(filter(pruning.might_match, of_kind)), batch), columns)
+
+
+def concat_batches(batches: Iterator[pa.RecordBatch], schema: Schema) -> pa.Table:
+    """The batches as one table; many small ones are put together, because each chunk costs whoever reads them."""
+    found = [batch for batch in batches if batch.num_rows]
+    table = pa.Table.from_batches(found, arrow_schema(schema))
+    small = len(found) > 1 and table.num_rows < len(found) * _SMALL_BATCH
+    return table.combine_chunks() if small and table.nbytes < _JOINED_BYTES else table

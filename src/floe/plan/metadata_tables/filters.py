@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floe.errors import InvalidInput
-from floe.plan.metadata_tables.arrays import from_array
+from floe.plan.metadata_tables.arrays import array_to_column
 from floe.spec.expressions.binding import bind
-from floe.spec.expressions.folding import fold
 from floe.spec.expressions.nodes import (
     FALSE,
     TRUE,
@@ -26,19 +25,18 @@ from floe.spec.expressions.nodes import (
     Expression,
     Op,
     and_,
+    fold,
     or_,
 )
-from floe.spec.expressions.rewrite import field_ids
-from floe.spec.expressions.rows import value_test
+from floe.spec.expressions.row_evaluation import value_test
+from floe.spec.expressions.simplification import field_ids
 from floe.spec.manifests.entries import FileContent, ManifestContent, ManifestFile
-from floe.spec.pruning.columnar_facts import Mask
-from floe.spec.pruning.columnar_rows import evaluate
+from floe.spec.pruning.column_evaluation import evaluate
 from floe.spec.pruning.manifest_filter import PartitionSummaries, compile_might_match
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.schemas.column_projection import project
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import StructType
-
-__all__ = ["ManifestFilter", "bind_filter", "filter_table", "needed_columns", "passing", "relaxed", "relaxed_to"]
 
 _CONTENTS: dict[ManifestContent, tuple[int, ...]] = {
     ManifestContent.DATA: (FileContent.DATA,),
@@ -61,12 +59,12 @@ def bind_filter(where: Expression | None, schema: Schema) -> Expression:
 # rows -----------------------------------------------------------------------------------------------------------------
 
 
-def needed_columns(expression: Expression, schema: Schema) -> Schema:
+def columns_of_filter(expression: Expression, schema: Schema) -> Schema:
     """The part of a schema that a bound filter reads."""
     return project(schema, field_ids(expression))
 
 
-def passing(expression: Expression, rows: pa.RecordBatch | pa.Table, schema: Schema) -> Mask:
+def matching_rows(expression: Expression, rows: pa.RecordBatch | pa.Table, schema: Schema) -> Mask:
     """Which rows pass a bound filter; the rows have at least the columns that it reads."""
     if isinstance(expression, Constant):
         return np.full(rows.num_rows, expression.value)
@@ -77,13 +75,13 @@ def passing(expression: Expression, rows: pa.RecordBatch | pa.Table, schema: Sch
         array = rows.column(first)
         for name in rest:
             array = pc.struct_field(array, name)  # null where the struct is null
-        columns[field_id] = from_array(entry.field.type, array)
+        columns[field_id] = array_to_column(entry.field.type, array)
     return evaluate(expression, columns, rows.num_rows)
 
 
 def filter_table(expression: Expression, table: pa.Table, schema: Schema) -> pa.Table:
     """The rows of a whole table that pass."""
-    return table if expression == TRUE else table.filter(pa.array(passing(expression, table, schema)))
+    return table if expression == TRUE else table.filter(pa.array(matching_rows(expression, table, schema)))
 
 
 # relaxed filters ------------------------------------------------------------------------------------------------------

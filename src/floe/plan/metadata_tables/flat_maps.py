@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from floe.avro.lanes import Declined, Places, Window, read_longs
 from floe.avro.manifest_layout import Slot
 from floe.avro.stored_columns import StoredColumns
-from floe.spec.pruning.columnar_facts import Mask
+from floe.avro.vector_decoder import Offsets, PaddedBytes, UnusualEncoding, read_longs
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.pruning.var_bytes import VarBytes
-
-__all__ = ["FlatLists", "FlatMaps", "flat_lists", "flat_maps"]
 
 _STEPS_PER_ENTRY = 64
 """With so many more steps than entries, stepping together is slower than one by one; hostile files are like that."""
@@ -30,8 +28,8 @@ class FlatLists:
     """Lists of numbers; those that are not `known` are null, and have a count of 0."""
 
     known: Mask
-    counts: Places
-    items: Places
+    counts: Offsets
+    items: Offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +37,11 @@ class FlatMaps:
     """Maps from column ids to numbers or byte strings."""
 
     known: Mask
-    counts: Places
-    keys: Places
-    values: Places | VarBytes
+    counts: Offsets
+    keys: Offsets
+    values: Offsets | VarBytes
 
-    def find(self, key: int) -> tuple[Places, Places]:
+    def find(self, key: int) -> tuple[Offsets, Offsets]:
         """The entries whose maps have a key, and where their values are among all values."""
         entries, order, keys = self._by_key
         begin, end = np.searchsorted(keys, [key, key + 1])
@@ -51,13 +49,13 @@ class FlatMaps:
         return entries[places], places
 
     @cached_property
-    def _by_key(self) -> tuple[Places, Places, Places]:
+    def _by_key(self) -> tuple[Offsets, Offsets, Offsets]:
         """The entry of each pair, the pairs in the order of their keys, and the keys in that order."""
         order = np.argsort(self.keys, kind="stable")
         return np.repeat(np.arange(len(self.counts)), self.counts), order, self.keys[order]
 
 
-def flat_lists(stored: StoredColumns, name: str, rows: Places) -> FlatLists:
+def flat_lists(stored: StoredColumns, name: str, rows: Offsets) -> FlatLists:
     """The lists of numbers that some entries have in a field."""
     found = _places(stored, name, rows)
     if found is None:
@@ -65,14 +63,14 @@ def flat_lists(stored: StoredColumns, name: str, rows: Places) -> FlatLists:
     _, at, known = found
     try:
         counts, (items,) = _numbers(stored.scan.window, at, 1)
-    except Declined:
+    except UnusualEncoding:
         lists = [one or () for one in stored.lists(name, rows[known])]
         counts = np.array([len(one) for one in lists], np.int64)
         items = np.array([item for one in lists for item in one], np.int64)
     return FlatLists(known, _spread(counts, known), items)
 
 
-def flat_maps(stored: StoredColumns, name: str, rows: Places) -> FlatMaps:
+def flat_maps(stored: StoredColumns, name: str, rows: Offsets) -> FlatMaps:
     """The maps that some entries have in a field."""
     found = _places(stored, name, rows)
     if found is None:
@@ -86,12 +84,12 @@ def flat_maps(stored: StoredColumns, name: str, rows: Places) -> FlatMaps:
         if slot.shape == "bytes_map":
             counts, keys, strings = _strings(window, at)
             return FlatMaps(known, _spread(counts, known), keys, strings)
-    except Declined:
+    except UnusualEncoding:
         pass
     return _one_by_one(stored, name, rows, known)
 
 
-def _one_by_one(stored: StoredColumns, name: str, rows: Places, known: Mask) -> FlatMaps:
+def _one_by_one(stored: StoredColumns, name: str, rows: Offsets, known: Mask) -> FlatMaps:
     maps: list[dict[int, Any]] = [one or {} for one in stored.maps(name, rows[known])]
     counts = _spread(np.array([len(one) for one in maps], np.int64), known)
     keys = np.array([key for one in maps for key in one], np.int64)
@@ -101,11 +99,11 @@ def _one_by_one(stored: StoredColumns, name: str, rows: Places, known: Mask) -> 
     return FlatMaps(known, counts, keys, np.array(values, np.int64))
 
 
-def _nothing(count: int) -> tuple[Mask, Places]:
+def _nothing(count: int) -> tuple[Mask, Offsets]:
     return np.zeros(count, np.bool_), np.zeros(count, np.int64)
 
 
-def _places(stored: StoredColumns, name: str, rows: Places) -> tuple[Slot, Places, Mask] | None:
+def _places(stored: StoredColumns, name: str, rows: Offsets) -> tuple[Slot, Offsets, Mask] | None:
     """The slot of a field, where the values of some entries are that have one, and which have."""
     scan = stored.scan
     number = scan.layout.index.get(name)
@@ -116,27 +114,27 @@ def _places(stored: StoredColumns, name: str, rows: Places) -> tuple[Slot, Place
     return slot, starts[rows[known]] + (slot.tag is not None), known
 
 
-def _spread(counts: Places, known: Mask) -> Places:
+def _spread(counts: Offsets, known: Mask) -> Offsets:
     found = np.zeros(len(known), np.int64)
     found[known] = counts
     return found
 
 
-def _open(window: Window, at: Places) -> tuple[Places, Places]:
+def _open(window: PaddedBytes, at: Offsets) -> tuple[Offsets, Offsets]:
     """How many items the arrays at some places have, and where the first ones are."""
     counts, first = read_longs(window, at)
     if counts.size and (counts.min() < 0 or counts.sum() > window.size):
-        raise Declined("an array in blocks that tell their size")
+        raise UnusualEncoding("an array in blocks that tell their size")
     return counts, first.astype(np.int64)
 
 
-def _close(window: Window, at: Places, counts: Places) -> None:
+def _close(window: PaddedBytes, at: Offsets, counts: Offsets) -> None:
     """Decline unless an empty block follows the items of every array that has some."""
     if (window.data[at[counts > 0]] != 0).any():
-        raise Declined("an array in several blocks")
+        raise UnusualEncoding("an array in several blocks")
 
 
-def _steps(counts: Places) -> Iterator[tuple[Places, Places]]:
+def _steps(counts: Offsets) -> Iterator[tuple[Offsets, Offsets]]:
     """The arrays that have a first item, a second one, and so on, and where these items go among all items."""
     begins = np.cumsum(counts) - counts
     most = int(counts.max(initial=0))
@@ -145,11 +143,11 @@ def _steps(counts: Places) -> Iterator[tuple[Places, Places]]:
     for step in range(most):
         lanes = everywhere if step < fewest else np.flatnonzero(counts > step)
         if most - step > len(lanes) * _STEPS_PER_ENTRY:
-            raise Declined("arrays of very different lengths")
+            raise UnusualEncoding("arrays of very different lengths")
         yield lanes, begins[lanes] + step
 
 
-def _numbers(window: Window, at: Places, parts: int) -> tuple[Places, list[Places]]:
+def _numbers(window: PaddedBytes, at: Offsets, parts: int) -> tuple[Offsets, list[Offsets]]:
     """The counts of arrays whose items are so many numbers each, and the first, second, … numbers of all items."""
     counts, place = _open(window, at)
     found = [np.zeros(int(counts.sum()), np.int64) for _ in range(parts)]
@@ -162,7 +160,7 @@ def _numbers(window: Window, at: Places, parts: int) -> tuple[Places, list[Place
     return counts, found
 
 
-def _strings(window: Window, at: Places) -> tuple[Places, Places, VarBytes]:
+def _strings(window: PaddedBytes, at: Offsets) -> tuple[Offsets, Offsets, VarBytes]:
     """The counts of maps of byte strings, and all their keys and strings."""
     counts, place = _open(window, at)
     keys, starts, lengths = (np.zeros(int(counts.sum()), np.int64) for _ in range(3))
@@ -170,7 +168,7 @@ def _strings(window: Window, at: Places) -> tuple[Places, Places, VarBytes]:
         keys[flat], after = read_longs(window, place[lanes])
         sizes, after = read_longs(window, after)
         if sizes.min() < 0 or (after + sizes).max() > window.size:
-            raise Declined("a length beyond the end")
+            raise UnusualEncoding("a length beyond the end")
         starts[flat], lengths[flat] = after, sizes
         place[lanes] = after + sizes
     _close(window, place, counts)

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from floe.errors import CorruptFile, InvalidValue
 from floe.formats.arrow_types import arrow_schema
-from floe.plan.metadata_tables.filtering import passing, relaxed_to
+from floe.plan.manifests import read_manifest_groups
+from floe.plan.metadata_tables.filters import matching_rows, relaxed_to
 from floe.plan.metadata_tables.schemas import ALL_MANIFESTS, MANIFESTS
-from floe.plan.metadata_tables.sources import Sources
-from floe.plan.reading import read_in_groups
+from floe.plan.metadata_tables.sources import MetadataSource
 from floe.spec.codecs.single_value import decode
 from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import EntryStatus, FieldSummary, ManifestContent, ManifestFile
@@ -22,8 +22,6 @@ from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.partition_spec import PartitionField
 from floe.spec.types import Field, Type
-
-__all__ = ["all_manifests", "manifests"]
 
 _REFERENCE_SNAPSHOT_ID = 18
 _COUNTS = {
@@ -33,7 +31,7 @@ _COUNTS = {
 }
 
 
-def manifests(sources: Sources, snapshot: Snapshot | None) -> pa.Table:
+def manifests(sources: MetadataSource, snapshot: Snapshot | None) -> pa.Table:
     """One row for each manifest of a snapshot."""
     found = _counted(sources, sources.manifests(snapshot))
     columns = _columns(sources.metadata, found)
@@ -41,7 +39,7 @@ def manifests(sources: Sources, snapshot: Snapshot | None) -> pa.Table:
     return _table(MANIFESTS.fields, columns)
 
 
-def all_manifests(sources: Sources, where: Expression) -> pa.Table:
+def all_manifests(sources: MetadataSource, where: Expression) -> pa.Table:
     """One row for each manifest of each snapshot; lists of snapshots that the filter leaves out are not read."""
     chosen = _chosen_snapshots(sources.metadata.snapshots, where)
     pairs = list(sources.manifests_by_snapshot(chosen))
@@ -59,7 +57,7 @@ def _chosen_snapshots(snapshots: tuple[Snapshot, ...], where: Expression) -> lis
     """The snapshots that a filter does not rule out by their ids."""
     test = relaxed_to(where, {_REFERENCE_SNAPSHOT_ID})
     ids = pa.array([snapshot.snapshot_id for snapshot in snapshots], pa.int64())
-    mask = passing(test, pa.record_batch([ids], ["reference_snapshot_id"]), ALL_MANIFESTS)
+    mask = matching_rows(test, pa.record_batch([ids], ["reference_snapshot_id"]), ALL_MANIFESTS)
     return [snapshot for snapshot, passes in zip(snapshots, mask.tolist(), strict=True) if passes]
 
 
@@ -91,7 +89,7 @@ def _columns(metadata: TableMetadata, found: list[ManifestFile]) -> dict[str, li
     return columns
 
 
-def _counted(sources: Sources, found: list[ManifestFile]) -> list[ManifestFile]:
+def _counted(sources: MetadataSource, found: list[ManifestFile]) -> list[ManifestFile]:
     """The manifests with their counts; those of old lists, which say nothing, are counted."""
     unknown = {
         manifest.manifest_path: manifest
@@ -106,9 +104,9 @@ def _with_counts(manifest: ManifestFile, counts: dict[str, Any] | None) -> Manif
     return manifest if counts is None else replace(manifest, **counts)
 
 
-def _count(sources: Sources, manifest: ManifestFile) -> dict[str, Any]:
+def _count(sources: MetadataSource, manifest: ManifestFile) -> dict[str, Any]:
     """The counts of a manifest, by its entries."""
-    (status,) = read_in_groups(sources.storage, [manifest], lambda entries: entries.status, types={}, workers=1)
+    (status,) = read_manifest_groups(sources.storage, [manifest], lambda entries: entries.status, types={}, workers=1)
     return {f"{name}_files_count": int(np.count_nonzero(status == value)) for name, value in _COUNTS.items()}
 
 

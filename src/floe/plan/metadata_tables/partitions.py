@@ -14,22 +14,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from floe.avro.lanes import Places
-from floe.avro.manifests import ManifestColumns
+from floe.avro.manifest_columns import ManifestColumns
+from floe.avro.vector_decoder import Offsets
 from floe.formats.arrow_types import arrow_schema
-from floe.plan.metadata_tables.arrays import to_array
-from floe.plan.metadata_tables.entry_rows import EntryRows
-from floe.plan.metadata_tables.filtering import ManifestFilter, filter_table, needed_columns, passing, relaxed_to
-from floe.plan.metadata_tables.sources import Sources
+from floe.plan.metadata_tables.arrays import column_to_array
+from floe.plan.metadata_tables.entries import EntryRows
+from floe.plan.metadata_tables.filters import ManifestFilter, columns_of_filter, filter_table, matching_rows, relaxed_to
+from floe.plan.metadata_tables.sources import MetadataSource
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import FileContent
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.pruning.columnar_rows import Column
+from floe.spec.pruning.column_evaluation import Column
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import INT, LONG, TIMESTAMPTZ, Field, StructType
-
-__all__ = ["partitions"]
 
 _MICROS_PER_MILLI = 1000
 _NEVER = np.iinfo(np.int64).min
@@ -53,13 +51,13 @@ class _Files:
     partition: pa.StructArray
     shown_fields: int
     spec_id: int
-    content: Places
-    records: Places
-    bytes: Places
-    snapshot_id: Places
+    content: Offsets
+    records: Offsets
+    bytes: Offsets
+    snapshot_id: Offsets
 
 
-def partitions(sources: Sources, snapshot: Snapshot | None, schema: Schema, where: Expression) -> pa.Table:
+def partitions(sources: MetadataSource, snapshot: Snapshot | None, schema: Schema, where: Expression) -> pa.Table:
     """One row for each partition that has files in a snapshot, if it passes a filter bound to the schema."""
     unified = sources.partition_type
     early = relaxed_to(where, {field.id for field in unified})
@@ -69,7 +67,7 @@ def partitions(sources: Sources, snapshot: Snapshot | None, schema: Schema, wher
     def read(columns: ManifestColumns) -> _Files:
         rows = EntryRows(columns, np.flatnonzero(columns.live), {})
         if early != TRUE:
-            rows = rows.where(passing(early, rows.batch(needed_columns(early, schema)), schema))
+            rows = rows.where(matching_rows(early, rows.batch(columns_of_filter(early, schema)), schema))
         left, places = rows.columns, rows.rows
         snapshot_ids = rows.taken(left.snapshot_id)
         return _Files(
@@ -102,23 +100,25 @@ def _counted(metadata: TableMetadata, unified: StructType, schema: Schema, found
     columns: dict[str, pa.Array] = {"partition": keys.take(pa.array(first))}
     for name, (kind, amount) in _COUNTED.items():
         column = next(field for field in schema.fields if field.name == name)
-        columns[name] = to_array(column.type, Column(_sums(groups, len(first), content == kind, amounts[amount])))
+        columns[name] = column_to_array(
+            column.type, Column(_sums(groups, len(first), content == kind, amounts[amount]))
+        )
     spec_ids = _joined([np.full(len(files.content), files.spec_id) for files in found])
     columns |= _last_updates(metadata, groups, first, spec_ids, _joined([files.snapshot_id for files in found]))
     return pa.Table.from_arrays([columns[field.name] for field in wanted], schema=wanted)
 
 
-def _joined(parts: list[NDArray[Any]]) -> Places:
+def _joined(parts: list[NDArray[Any]]) -> Offsets:
     return np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int64, copy=False)
 
 
-def _sums(groups: Places, count: int, chosen: NDArray[np.bool_], amounts: Places) -> Places:
+def _sums(groups: Offsets, count: int, chosen: NDArray[np.bool_], amounts: Offsets) -> Offsets:
     sums = np.zeros(count, np.int64)
     np.add.at(sums, groups[chosen], amounts[chosen])
     return sums
 
 
-def _groups(keys: pa.StructArray, shown_fields: Places) -> tuple[Places, Places]:
+def _groups(keys: pa.StructArray, shown_fields: Offsets) -> tuple[Offsets, Offsets]:
     """The group of each file, numbered by first appearance, and the first file of each group."""
     groups = shown_fields
     for n in range(keys.type.num_fields):
@@ -131,7 +131,7 @@ def _groups(keys: pa.StructArray, shown_fields: Places) -> tuple[Places, Places]
     return rank[groups], first[order]
 
 
-def _codes(values: pa.Array) -> Places:
+def _codes(values: pa.Array) -> Offsets:
     """A number for each value, equal for equal ones; 0 for null. Floats are compared by their bits, with one NaN."""
     if pa.types.is_floating(values.type):
         numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
@@ -140,12 +140,12 @@ def _codes(values: pa.Array) -> Places:
     if pa.types.is_null(values.type):
         return np.zeros(len(values), np.int64)
     indices = values.dictionary_encode().indices
-    codes: Places = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes: Offsets = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes + 1
 
 
 def _last_updates(
-    metadata: TableMetadata, groups: Places, first: Places, spec_ids: Places, snapshot_ids: Places
+    metadata: TableMetadata, groups: Offsets, first: Offsets, spec_ids: Offsets, snapshot_ids: Offsets
 ) -> dict[str, pa.Array]:
     """When each partition last got a file, by which snapshot, and that file's spec.
 
@@ -160,7 +160,7 @@ def _last_updates(
     latest = order[np.searchsorted(groups[order], np.arange(len(first)))]
     known = when[latest] != _NEVER
     return {
-        "spec_id": to_array(INT, Column(spec_ids[latest])),
-        "last_updated_at": to_array(TIMESTAMPTZ, Column(np.where(known, when[latest], 0), known)),
-        "last_updated_snapshot_id": to_array(LONG, Column(snapshot_ids[latest], known)),
+        "spec_id": column_to_array(INT, Column(spec_ids[latest])),
+        "last_updated_at": column_to_array(TIMESTAMPTZ, Column(np.where(known, when[latest], 0), known)),
+        "last_updated_snapshot_id": column_to_array(LONG, Column(snapshot_ids[latest], known)),
     }

@@ -1,32 +1,60 @@
-"""The table of deleted positions: what the position delete files and deletion vectors of a snapshot delete."""
+"""The table of deleted positions: what the position delete files and deletion vectors of a snapshot delete.
+
+What position deletes delete: the content of delete files (Parquet, ORC, Avro) and of deletion vectors, as Arrow.
+
+The deleted rows, which few writers keep, are brought to the table's schema, by field id at every depth.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from floe.avro.manifests import FORMATS, ManifestColumns
+from floe.avro.manifest_columns import FORMATS, ManifestColumns
 from floe.errors import FloeError
 from floe.formats.arrow_types import arrow_schema
-from floe.plan.metadata_tables.arrays import batch_of, constant_array, null_array
-from floe.plan.metadata_tables.delete_rows import deleted_positions, deleted_rows
-from floe.plan.metadata_tables.entry_rows import EntryRows
-from floe.plan.metadata_tables.file_rows import joined
-from floe.plan.metadata_tables.filtering import ManifestFilter, needed_columns, passing, relaxed_to
-from floe.plan.metadata_tables.sources import Sources
+from floe.formats.position_deletes import read_deletion_vector, read_position_deletes
+from floe.formats.registry import default_registry
+from floe.plan.metadata_tables.arrays import constant_array, null_array, record_batch
+from floe.plan.metadata_tables.entries import EntryRows, concat_batches
+from floe.plan.metadata_tables.filters import ManifestFilter, columns_of_filter, matching_rows, relaxed_to
+from floe.plan.metadata_tables.sources import MetadataSource
 from floe.spec.expressions.nodes import TRUE, Expression
-from floe.spec.expressions.rewrite import field_ids
+from floe.spec.expressions.simplification import field_ids
 from floe.spec.manifests.entries import DataFile, FileContent, ManifestContent
 from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.pruning.columnar_facts import Mask
-from floe.spec.pruning.columnar_metrics import might_match
+from floe.spec.pruning.metrics_evaluation import files_might_match
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.schemas.column_projection import project
+from floe.spec.schemas.metadata_columns import DELETE_ROW_ID
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, StructType
+from floe.storage.protocol import Storage
 
-__all__ = ["position_deletes"]
+# What position deletes delete: the content of delete files (Parquet, ORC, Avro) and of deletion vectors, as Arrow.
+
+_FORMATS = default_registry()
+
+
+def read_deleted_positions(storage: Storage, vector: DataFile) -> pa.Array:
+    """The positions in a deletion vector, ascending; CorruptFile unless it has as many as the manifest says."""
+    positions = read_deletion_vector(storage, vector)
+    return pa.array(np.frombuffer(positions.to_array(), np.uint64).view(np.int64))
+
+
+def read_deleted_rows(
+    storage: Storage, file: DataFile, wanted: Schema, properties: Mapping[str, str] | None = None
+) -> pa.RecordBatch:
+    """The rows of a position delete file, in the columns that are wanted; `row` is null where the file has none."""
+    schema = Schema(tuple(replace(f, required=f.required and f.id != DELETE_ROW_ID) for f in wanted.fields))
+    batches = list(read_position_deletes(_FORMATS, storage, file, schema, trusting=False, properties=properties))
+    if not schema.fields:
+        return record_batch(schema, [], sum(batch.num_rows for batch in batches))
+    return pa.concat_batches([pa.RecordBatch.from_pylist([], arrow_schema(schema)), *batches])
+
 
 _OF_THE_FILE = {
     "partition": "partition",
@@ -39,7 +67,7 @@ _OF_THE_FILE = {
 
 
 def position_deletes(
-    sources: Sources, snapshot: Snapshot | None, schema: Schema, columns: Schema, where: Expression
+    sources: MetadataSource, snapshot: Snapshot | None, schema: Schema, columns: Schema, where: Expression
 ) -> pa.Table:
     """One row for each deleted position, if it passes a filter bound to the schema.
 
@@ -51,7 +79,7 @@ def position_deletes(
 class _Reading:
     """How one request is answered."""
 
-    def __init__(self, sources: Sources, schema: Schema, columns: Schema, where: Expression) -> None:
+    def __init__(self, sources: MetadataSource, schema: Schema, columns: Schema, where: Expression) -> None:
         self.sources = sources
         self.schema = schema
         self.columns = columns
@@ -74,7 +102,7 @@ class _Reading:
         manifests = [m for m in self.sources.manifests(snapshot) if m.content == ManifestContent.DELETES]
         chosen = list(filter(self.pruning.might_match, manifests))
         files = [file for found in self.sources.look_at(chosen, self._delete_files) for file in found]
-        return joined(self.sources.each(self._rows, files), self.columns)
+        return concat_batches(self.sources.each(self._rows, files), self.columns)
 
     def _delete_files(self, columns: ManifestColumns) -> list[tuple[DataFile, pa.RecordBatch]]:
         """The delete files among some entries that may have rows, each with its constant columns."""
@@ -89,9 +117,11 @@ class _Reading:
     def _might_match(self, rows: EntryRows, columns: ManifestColumns) -> Mask:
         if self.where == TRUE:
             return np.ones(len(rows), np.bool_)
-        early = passing(self.early, self._constants(rows, needed_columns(self.early, self.schema)), self.schema)
+        early = matching_rows(
+            self.early, self._constants(rows, columns_of_filter(self.early, self.schema)), self.schema
+        )
         # the columns of delete files have the ids that they have here; vectors have no metrics
-        metrics: Mask = might_match(self.where, columns.stats(self.measured))[rows.rows]
+        metrics: Mask = files_might_match(self.where, columns.stats(self.measured))[rows.rows]
         vectors: Mask = columns.file_format[rows.rows] == FORMATS.index("puffin")
         return early & (metrics | vectors)
 
@@ -99,7 +129,7 @@ class _Reading:
         """Those columns of a schema that are the same for all rows of a delete file, a row for each file."""
         fields = [field for field in schema.fields if field.name in _OF_THE_FILE]
         arrays = [rows.array(self._entry_field(field)) for field in fields]
-        return batch_of(Schema(tuple(fields)), arrays, len(rows))
+        return record_batch(Schema(tuple(fields)), arrays, len(rows))
 
     def _entry_field(self, field: Field) -> Field:
         """The column of an entry that one of this table is; partition fields have other ids there."""
@@ -116,21 +146,21 @@ class _Reading:
             raise error.with_context(file=file.file_path) from None
         if self.where == TRUE:
             return found
-        passed = found.filter(pa.array(passing(self.where, found, self.schema)))
+        passed = found.filter(pa.array(matching_rows(self.where, found, self.schema)))
         wanted = arrow_schema(self.columns)
         return pa.RecordBatch.from_struct_array(passed.select(wanted.names).to_struct_array().cast(pa.struct(wanted)))
 
     def _file_rows(self, file: DataFile, constants: pa.RecordBatch) -> pa.RecordBatch:
         fields = {field.name: field for field in self.read.fields}
         if file.is_deletion_vector:
-            positions = deleted_positions(self.sources.storage, file)
+            positions = read_deleted_positions(self.sources.storage, file)
             stored = {"pos": positions}
             count = len(positions)
             if "file_path" in fields:
                 stored["file_path"] = constant_array(fields["file_path"], file.referenced_data_file, count)
         else:
             wanted = project(self.read, {f.id for f in self.read.fields if f.name in ("file_path", "pos", "row")})
-            rows = deleted_rows(self.sources.storage, file, wanted, self.sources.metadata.properties)
+            rows = read_deleted_rows(self.sources.storage, file, wanted, self.sources.metadata.properties)
             stored, count = dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
         repeated = pa.array(np.zeros(count, np.int64))
         arrays = []
@@ -141,4 +171,4 @@ class _Reading:
                 arrays.append(constants.column(name).take(repeated))
             else:
                 arrays.append(null_array(field.type, count))
-        return batch_of(self.read, arrays, count)
+        return record_batch(self.read, arrays, count)

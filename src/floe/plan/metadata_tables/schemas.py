@@ -4,49 +4,54 @@ Some are the same for every table; those that show files depend on the table's c
 
 >>> [field.name for field in HISTORY]
 ['made_current_at', 'snapshot_id', 'parent_id', 'is_current_ancestor']
+
+The order in which Java's hash map gives its keys: the ids of readable metrics are handed out in it.
+
+The ids of the fields within `readable_metrics` are nowhere stored, but who filters or projects by id, or compares
+schemas, wants those that the reference implementation gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from floe.errors import UnsupportedFeature
-from floe.plan.metadata_tables.java_order import hash_map_order
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.partition_spec import PartitionSpec, unified_partition_type
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_ID, FILE, PARTITION_ID, SPEC_ID
 from floe.spec.schemas.schema import Schema
-from floe.spec.types import (
-    BINARY,
-    BOOLEAN,
-    INT,
-    LONG,
-    STRING,
-    TIMESTAMPTZ,
-    Field,
-    ListType,
-    MapType,
-    StructType,
-    Type,
-)
+from floe.spec.types import BINARY, BOOLEAN, INT, LONG, STRING, TIMESTAMPTZ, Field, ListType, MapType, StructType, Type
 
-__all__ = [
-    "ALL_MANIFESTS",
-    "HISTORY",
-    "MANIFESTS",
-    "METADATA_LOG_ENTRIES",
-    "METRICS",
-    "READABLE_METRICS",
-    "REFS",
-    "SNAPSHOTS",
-    "entries_schema",
-    "files_schema",
-    "measured_columns",
-    "partition_types",
-    "partitions_schema",
-    "position_deletes_schema",
-    "table_partition_type",
-]
+# The order in which Java's hash map gives its keys: the ids of readable metrics are handed out in it.
+
+_SMALLEST_TABLE = 16
+
+
+def java_hash_map_order(names: Iterable[str]) -> list[str]:
+    """The names, which were put into a `java.util.HashMap` in this order, as the map gives them.
+
+    >>> java_hash_map_order(["b", "a", "id"])
+    ['a', 'b', 'id']
+    """
+    listed = list(names)
+    buckets = _SMALLEST_TABLE
+    while len(listed) > buckets * 3 // 4:  # the table doubles when it is three quarters full
+        buckets *= 2
+    return sorted(listed, key=lambda name: _spread(_hash_code(name)) & (buckets - 1))
+
+
+def _hash_code(text: str) -> int:
+    """Java's `String.hashCode`, over UTF-16 units."""
+    data = text.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for high, low in zip(data[::2], data[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return code
+
+
+def _spread(code: int) -> int:
+    return code ^ (code >> 16)
+
 
 SNAPSHOTS = Schema(
     (
@@ -250,21 +255,21 @@ METRICS: tuple[tuple[str, str, Type | None, str], ...] = (
 """The parts of a readable metric: name, the map that it comes from, type (None: that of the column), documentation."""
 
 
-def measured_columns(schema: Schema) -> dict[str, Field]:
+def columns_with_metrics(schema: Schema) -> dict[str, Field]:
     """The columns that have readable metrics, under the names they have there: all that are primitive, at any depth.
 
     They come in the order in which they get their ids, which is that of the reference implementation's hash map.
 
     >>> from floe.spec.types import DATE
     >>> point = StructType((Field(2, "x", LONG), Field(3, "y", LONG)))
-    >>> list(measured_columns(Schema((Field(1, "p", point), Field(4, "d", DATE)))))
+    >>> list(columns_with_metrics(Schema((Field(1, "p", point), Field(4, "d", DATE)))))
     ['d', 'p.y', 'p.x']
     """
     names: dict[str, int] = {}
     for field_id in _children_first(schema.fields):
         name = schema.name_of(field_id)
         names[name if name not in names else f"{name}_{field_id}"] = field_id
-    found = {name: schema.entry(names[name]).field for name in hash_map_order(names)}
+    found = {name: schema.entry(names[name]).field for name in java_hash_map_order(names)}
     return {name: field for name, field in found.items() if field.type.is_primitive}
 
 
@@ -288,7 +293,7 @@ def _nested(type_: Type) -> Iterator[int]:
 def _with_readable_metrics(schema: Schema, table: Schema) -> Schema:
     next_id = schema.highest_field_id
     metrics = []
-    for name, column in measured_columns(table).items():
+    for name, column in columns_with_metrics(table).items():
         next_id += 1
         own = next_id
         parts = []

@@ -8,18 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from floe.avro.manifests import ManifestColumns
-from floe.plan.manifest_lists import manifests_of_snapshot
-from floe.plan.metadata_tables.schemas import measured_columns, partition_types, table_partition_type
-from floe.plan.reading import read_in_groups
+from floe.avro.manifest_columns import ManifestColumns
+from floe.plan.manifests import manifests_of_snapshot, read_manifest_groups
+from floe.plan.metadata_tables.schemas import columns_with_metrics, partition_types, table_partition_type
 from floe.spec.manifests.entries import ManifestFile
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.types import Field, StructType
 from floe.storage.concurrency import map_concurrently
 from floe.storage.protocol import Storage
-
-__all__ = ["Sources"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -28,7 +25,7 @@ _MOST_UNDER_WAY = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Sources:
+class MetadataSource:
     """A table, and by how many threads its files are read; None leaves it to the number of files, 1 uses no threads."""
 
     metadata: TableMetadata
@@ -49,7 +46,7 @@ class Sources:
     @cached_property
     def measured(self) -> dict[str, Field]:
         """The columns that have readable metrics, by their names."""
-        return measured_columns(self.metadata.schema)
+        return columns_with_metrics(self.metadata.schema)
 
     def each(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """The function's results in the order of the items, several at once."""
@@ -79,4 +76,4 @@ class Sources:
 
     def look_at(self, manifests: Sequence[ManifestFile], look: Callable[[ManifestColumns], R]) -> Iterator[R]:
         """What `look` makes of the entries of some manifests, in their order; small manifests come many at once."""
-        return read_in_groups(self.storage, manifests, look, types=self.partition_types, workers=self.workers)
+        return read_manifest_groups(self.storage, manifests, look, types=self.partition_types, workers=self.workers)

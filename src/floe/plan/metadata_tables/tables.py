@@ -14,42 +14,132 @@
 | `all_manifests` | manifest of each snapshot | |
 | `all_entries` | entry of any manifest of any snapshot | |
 | `all_files`, `all_data_files`, `all_delete_files` | file of any manifest of any snapshot; it may come twice | |
+
+The tables that need nothing but a table's metadata: snapshots, history, refs and metadata_log_entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
 from floe.errors import InvalidInput
 from floe.formats.arrow_types import arrow_schema
-from floe.plan.metadata_tables import metadata_rows, schemas
-from floe.plan.metadata_tables.arrays import batch_of
-from floe.plan.metadata_tables.file_rows import entry_table
-from floe.plan.metadata_tables.filtering import bind_filter, filter_table
-from floe.plan.metadata_tables.manifest_rows import all_manifests, manifests
-from floe.plan.metadata_tables.partition_rows import partitions
+from floe.plan.metadata_tables import schemas
+from floe.plan.metadata_tables.arrays import record_batch
+from floe.plan.metadata_tables.entries import entry_table
+from floe.plan.metadata_tables.filters import bind_filter, filter_table
+from floe.plan.metadata_tables.manifests import all_manifests, manifests
+from floe.plan.metadata_tables.partitions import partitions
 from floe.plan.metadata_tables.position_deletes import position_deletes
-from floe.plan.metadata_tables.sources import Sources
+from floe.plan.metadata_tables.schemas import HISTORY, METADATA_LOG_ENTRIES, REFS, SNAPSHOTS
+from floe.plan.metadata_tables.sources import MetadataSource
 from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import ManifestContent
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.ancestry import ancestors
+from floe.spec.metadata.snapshots import OPERATION, Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.column_projection import project
 from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
 
-__all__ = ["NAMES", "TIME_TRAVEL", "metadata_table", "schema_of"]
+# The tables that need nothing but a table's metadata: snapshots, history, refs and metadata_log_entries.
+
+_MICROS_PER_MILLI = 1000
+
+
+def _table(schema: Schema, columns: Mapping[str, list[Any]]) -> pa.Table:
+    wanted = arrow_schema(schema)
+    return pa.Table.from_arrays([pa.array(columns[field.name], field.type) for field in wanted], schema=wanted)
+
+
+def snapshots(metadata: TableMetadata) -> pa.Table:
+    """One row for each snapshot; the summary is shown without the operation, which has a column of its own."""
+    found = metadata.snapshots
+    summaries = [snapshot.summary for snapshot in found]
+    return _table(
+        SNAPSHOTS,
+        {
+            "committed_at": [snapshot.timestamp_ms * _MICROS_PER_MILLI for snapshot in found],
+            "snapshot_id": [snapshot.snapshot_id for snapshot in found],
+            "parent_id": [snapshot.parent_snapshot_id for snapshot in found],
+            "operation": [snapshot.operation for snapshot in found],
+            "manifest_list": [snapshot.manifest_list for snapshot in found],
+            "summary": [
+                None if summary is None else [pair for pair in summary.items() if pair[0] != OPERATION]
+                for summary in summaries
+            ],
+        },
+    )
+
+
+def history(metadata: TableMetadata) -> pa.Table:
+    """One row for each time that another snapshot became current, rollbacks included."""
+    log, known = metadata.snapshot_log, metadata.snapshots_by_id
+    current = {snapshot.snapshot_id for snapshot in ancestors(metadata, metadata.current_snapshot_id)}
+    return _table(
+        HISTORY,
+        {
+            "made_current_at": [entry.timestamp_ms * _MICROS_PER_MILLI for entry in log],
+            "snapshot_id": [entry.snapshot_id for entry in log],
+            "parent_id": [
+                known[entry.snapshot_id].parent_snapshot_id if entry.snapshot_id in known else None for entry in log
+            ],
+            "is_current_ancestor": [entry.snapshot_id in current for entry in log],
+        },
+    )
+
+
+def refs(metadata: TableMetadata) -> pa.Table:
+    """One row for each branch and tag."""
+    found = metadata.refs.values()
+    return _table(
+        REFS,
+        {
+            "name": list(metadata.refs),
+            "type": [ref.type.upper() for ref in found],
+            "snapshot_id": [ref.snapshot_id for ref in found],
+            "max_reference_age_in_ms": [ref.max_ref_age_ms for ref in found],
+            "min_snapshots_to_keep": [ref.min_snapshots_to_keep for ref in found],
+            "max_snapshot_age_in_ms": [ref.max_snapshot_age_ms for ref in found],
+        },
+    )
+
+
+def metadata_log_entries(metadata: TableMetadata, metadata_location: str) -> pa.Table:
+    """One row for each metadata file that the log still has and one for the newest, with what was current then."""
+    files = [(entry.timestamp_ms, entry.metadata_file) for entry in metadata.metadata_log]
+    files.append((metadata.last_updated_ms, metadata_location))
+    # Of the snapshot log the last entry that is not later counts. Clocks go wrong, so the log may be out of order; the
+    # lowest time from each entry on never falls, and can be searched.
+    log = metadata.snapshot_log
+    lowest = list(accumulate((entry.timestamp_ms for entry in reversed(log)), min))[::-1]
+    places = [bisect_right(lowest, time) - 1 for time, _ in files]
+    ids = [None if place < 0 else log[place].snapshot_id for place in places]
+    latest = [None if found is None else metadata.snapshots_by_id.get(found) for found in ids]
+    return _table(
+        METADATA_LOG_ENTRIES,
+        {
+            "timestamp": [time * _MICROS_PER_MILLI for time, _ in files],
+            "file": [location for _, location in files],
+            "latest_snapshot_id": ids,
+            "latest_schema_id": [None if snapshot is None else snapshot.schema_id for snapshot in latest],
+            "latest_sequence_number": [None if snapshot is None else snapshot.sequence_number for snapshot in latest],
+        },
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
     """What is asked of a table: its rows at a snapshot, in some columns of its schema, that pass a bound filter."""
 
-    sources: Sources
+    sources: MetadataSource
     snapshot: Snapshot | None
     schema: Schema
     columns: Schema
@@ -81,7 +171,7 @@ def _projected(table: pa.Table, columns: Schema) -> pa.Table:
     if wanted == table.schema:
         return table
     if not wanted.names:
-        return pa.Table.from_batches([batch_of(columns, [], table.num_rows)])
+        return pa.Table.from_batches([record_batch(columns, [], table.num_rows)])
     return table.select(wanted.names).cast(wanted)
 
 
@@ -111,12 +201,12 @@ def _of_entries(
 _DATA, _DELETES = ManifestContent.DATA, ManifestContent.DELETES
 _KINDS: MappingProxyType[str, _Kind] = MappingProxyType(
     {
-        "snapshots": _whole(schemas.SNAPSHOTS, lambda r: metadata_rows.snapshots(r.sources.metadata)),
-        "history": _whole(schemas.HISTORY, lambda r: metadata_rows.history(r.sources.metadata)),
-        "refs": _whole(schemas.REFS, lambda r: metadata_rows.refs(r.sources.metadata)),
+        "snapshots": _whole(schemas.SNAPSHOTS, lambda r: snapshots(r.sources.metadata)),
+        "history": _whole(schemas.HISTORY, lambda r: history(r.sources.metadata)),
+        "refs": _whole(schemas.REFS, lambda r: refs(r.sources.metadata)),
         "metadata_log_entries": _whole(
             schemas.METADATA_LOG_ENTRIES,
-            lambda r: metadata_rows.metadata_log_entries(r.sources.metadata, r.sources.metadata_location),
+            lambda r: metadata_log_entries(r.sources.metadata, r.sources.metadata_location),
         ),
         "manifests": _whole(schemas.MANIFESTS, lambda r: manifests(r.sources, r.snapshot), travels=True),
         "entries": _of_entries(schemas.entries_schema, live_only=False),
@@ -215,7 +305,7 @@ def metadata_table(
         snapshot = metadata.snapshot(snapshot)
     schema = kind.schema(metadata)
     request = _Request(
-        Sources(metadata, metadata_location, storage, workers),
+        MetadataSource(metadata, metadata_location, storage, workers),
         snapshot,
         schema,
         schema if columns is None else _selected(schema, columns),

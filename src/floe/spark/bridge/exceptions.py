@@ -41,7 +41,6 @@ from floe.errors import (
 if TYPE_CHECKING:
     from floe.spark.bridge.jvm import Jvm
 
-__all__ = ["JavaError", "declared_error", "null_error", "plain_message", "to_java", "to_python", "with_advice"]
 
 _ANALYSIS = "catalyst.analysis."
 _PRIVATE = 2

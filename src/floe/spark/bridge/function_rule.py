@@ -12,11 +12,9 @@ from typing import Any, Final
 
 from pyspark.sql import Column, SparkSession
 
-from floe.spark.bridge.compiling import made_of_source
-from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.jvm import Jvm, made_of_source
 from floe.spark.bridge.rules import add_rules
-
-__all__ = ["argument", "expressed_function", "install_function_rule"]
+from floe.spark.settings import ANSI
 
 FUNCTION_RULE: Final = "floe.FunctionRule"
 _SOURCE: Final = """
@@ -147,7 +145,7 @@ def expressed_function(
     Functions of a canonical name are the same. The expression is made once for each answer to overflows that a
     session may want.
     """
-    ansi = jvm.setting("spark.sql.ansi.enabled")
+    ansi = jvm.setting(ANSI)
     key = f"function {canonical_name}, ANSI {ansi}"
     return jvm.once(key, lambda: _made(jvm, name, canonical_name, types, express))
 

@@ -2,6 +2,15 @@
 
 Expressions are calls of static methods where Spark's own expressions differ between its versions: these are in
 generated code what they are in Java.
+
+Nodes of Spark's plans that do something: writes, made anew or with another table, and commands of ours.
+
+The reads that a plan rests on, found in one call.
+
+What Spark counted while it carried out a MERGE, for versions that tell it only to writers of their own.
+
+Up to 4.1 every write is told. Later only those are that Spark plans for statements, and ours are put in their place;
+the numbers are still those of the node that decides what becomes of each row.
 """
 
 from __future__ import annotations
@@ -10,12 +19,12 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyspark.sql import Column, functions as F
 
-from floe.spark.bridge.jvm import Jvm
-
-__all__ = ["Expressions", "Plans", "murmur3_of_bytes", "murmur3_of_long", "truncated_decimal", "unscaled_bytes"]
+from floe.spark.bridge.interfaces.write import ExternalCommandRunner
+from floe.spark.bridge.jvm import Jvm, made_of_source
+from floe.spark.bridge.proxies import Proxy, proxy_of
+from floe.spark.settings import ANSI, EXECUTION_ID
 
 _EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions."
 _JOINS: Final = "org.apache.spark.sql.catalyst.plans."
@@ -199,9 +208,140 @@ def truncated_decimal(jvm: Jvm, decimal: Column, width: Column, precision: int, 
     lower = expressions.method(exact, "subtract", kind, above)
     type_ = jvm.data_type(f"decimal({precision},{scale})")
     made = expressions.call("org.apache.spark.sql.types.Decimal", "apply", type_, lower)
-    gives_null = jvm.setting("spark.sql.ansi.enabled").lower() != "true"
+    gives_null = jvm.setting(ANSI).lower() != "true"
     return jvm.column(expressions.made("CheckOverflow", made, type_, gives_null))
 
 
 def _exact_decimal(expressions: Expressions, decimal: Any) -> Any:
     return expressions.method(decimal, "toJavaBigDecimal", expressions.object_type("java.math.BigDecimal"))
+
+
+# Nodes of Spark's plans that do something: writes, made anew or with another table, and commands of ours.
+
+_APPEND: Final = "org.apache.spark.sql.catalyst.plans.logical.AppendData"
+_ARGUMENTS_WITH_EVOLUTION: Final = 7
+_EXTERNAL: Final = "org.apache.spark.sql.execution.command.ExternalCommandExecutor"
+
+
+def append_data(jvm: Jvm, relation: Any, query: Any, write: Proxy) -> Any:
+    """A command that has a write take the rows of a query, as Spark's optimizer leaves it."""
+    (constructor,) = jvm.reflected(_APPEND).getConstructors()
+    evolution = [False] if constructor.getParameterCount() == _ARGUMENTS_WITH_EVOLUTION else []
+    options = jvm.scala_map({})
+    return jvm.named(_APPEND)(relation, query, options, False, *evolution, jvm.some(write), jvm.none)
+
+
+def with_table(jvm: Jvm, relation: Any, table: Proxy) -> Any:
+    """A relation with another table in it."""
+    others = [relation.productElement(place) for place in range(1, relation.productArity())]
+    return relation.copy(table, *others)
+
+
+def own_command(jvm: Jvm, runner: ExternalCommandRunner, text: str) -> Any:
+    """A command that Python runs, when and only when it is executed; EXPLAIN shows the text."""
+    return jvm.named(_EXTERNAL)(runner, text, jvm.scala_map({}))
+
+
+# The reads that a plan rests on, found in one call.
+
+_NAME: Final = "floe.PlanScans"
+_SOURCE: Final = """
+package floe;
+
+import java.util.ArrayList;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+
+public class PlanScans implements java.util.function.Function {
+  public PlanScans() {}
+
+  public Object apply(Object plan) {
+    ArrayList found = new ArrayList();
+    visit((QueryPlan) plan, found);
+    return found;
+  }
+
+  private static void visit(QueryPlan plan, ArrayList found) {
+    if (plan instanceof DataSourceV2ScanRelation) found.add(((DataSourceV2ScanRelation) plan).scan());
+    if (plan instanceof DataSourceV2Relation) found.add(((DataSourceV2Relation) plan).table());
+    scala.collection.Iterator expressions = plan.expressions().iterator();
+    while (expressions.hasNext()) look((TreeNode) expressions.next(), found);
+    scala.collection.Iterator children = ((TreeNode) plan).children().iterator();
+    while (children.hasNext()) visit((QueryPlan) children.next(), found);
+  }
+
+  private static void look(TreeNode expression, ArrayList found) {
+    if (expression instanceof DynamicPruning) return;
+    if (expression instanceof PlanExpression) visit((QueryPlan) ((PlanExpression) expression).plan(), found);
+    scala.collection.Iterator children = expression.children().iterator();
+    while (children.hasNext()) look((TreeNode) children.next(), found);
+  }
+}
+"""
+
+
+def own_parts(jvm: Jvm, plan: Any) -> list[Proxy]:
+    """Our tables in an analyzed plan and its subqueries, or our scans in an optimized one.
+
+    Those that only help to leave out files are not among them.
+    """
+    found = made_of_source(jvm, _SOURCE, _NAME, []).apply(plan)
+    proxies = [proxy_of(one) for one in found]
+    return [proxy for proxy in proxies if proxy is not None]
+
+
+# What Spark counted while it carried out a MERGE, for versions that tell it only to writers of their own.
+
+_MERGE_METRICS: Final = "floe.MergeMetrics"
+_MERGE_METRICS_SOURCE: Final = """
+package floe;
+
+import java.util.HashMap;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution$;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.execution.adaptive.QueryStageExec;
+import org.apache.spark.util.AccumulatorV2;
+
+public class MergeMetrics implements java.util.function.Function {
+  public MergeMetrics() {}
+
+  public Object apply(Object execution) {
+    HashMap found = new HashMap();
+    QueryExecution running = SQLExecution$.MODULE$.getQueryExecution(Long.parseLong((String) execution));
+    if (running != null) visit(running.executedPlan(), found);
+    return found;
+  }
+
+  private static void visit(SparkPlan plan, HashMap found) {
+    if (plan.getClass().getSimpleName().equals("MergeRowsExec")) {
+      scala.collection.Iterator metrics = ((scala.collection.Iterable) plan.metrics()).iterator();
+      while (metrics.hasNext()) {
+        scala.Tuple2 metric = (scala.Tuple2) metrics.next();
+        found.put(metric._1(), ((AccumulatorV2) metric._2()).value());
+      }
+    }
+    if (plan instanceof AdaptiveSparkPlanExec) visit(((AdaptiveSparkPlanExec) plan).executedPlan(), found);
+    if (plan instanceof QueryStageExec) visit(((QueryStageExec) plan).plan(), found);
+    scala.collection.Iterator children = ((scala.collection.Iterable) ((TreeNode) plan).children()).iterator();
+    while (children.hasNext()) visit((SparkPlan) children.next(), found);
+  }
+}
+"""
+
+
+def merge_metrics(jvm: Jvm) -> dict[str, int]:
+    """The metrics of the MERGE that this thread carries out, by Spark's names; none if it is planned otherwise."""
+    execution = jvm.context.getLocalProperty(EXECUTION_ID)
+    if execution is None:
+        return {}
+    return {
+        name: int(count)
+        for name, count in made_of_source(jvm, _MERGE_METRICS_SOURCE, _MERGE_METRICS, []).apply(execution).items()
+    }

@@ -13,21 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from floe.spark.bridge.compiling import made_of_source
-from floe.spark.bridge.jvm import Jvm
-
-__all__ = [
-    "Aggregates",
-    "Call",
-    "Cast",
-    "Column",
-    "Conditions",
-    "Node",
-    "Value",
-    "paths_in",
-    "read_aggregates",
-    "read_conditions",
-]
+from floe.spark.bridge.jvm import Jvm, made_of_source
 
 _NAME: Final = "floe.Conditions"
 _SOURCE: Final = """

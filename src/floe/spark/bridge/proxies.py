@@ -3,6 +3,10 @@
 A Java proxy forwards every call to Python, also those of methods that have a default in Java, so a class that stands
 for an interface (`floe.spark.bridge.interfaces`) has all of its methods. What a method raises becomes the Java
 exception that fits (`floe.spark.bridge.exceptions`).
+
+Functions of Java's, which Python calls stand for.
+
+What a method says that nobody has given.
 """
 
 from __future__ import annotations
@@ -18,8 +22,6 @@ from floe.spark.bridge.exceptions import to_java
 
 if TYPE_CHECKING:
     from floe.spark.bridge.jvm import Jvm
-
-__all__ = ["Proxy", "proxy_of"]
 
 _numbers = itertools.count(1)
 _proxies: weakref.WeakValueDictionary[int, Proxy] = weakref.WeakValueDictionary()
@@ -101,3 +103,63 @@ def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
             raise to_java(self.jvm, error) from None
 
     return answer
+
+
+# What a method says that nobody has given.
+
+CONNECTOR = "org.apache.spark.sql.connector."
+"""The package of Spark's interfaces for connectors."""
+
+
+def missing(proxy: Proxy, method: str) -> Any:
+    """Raise, for an object that was not made for such calls."""
+    raise NotImplementedError(f"{type(proxy).__name__} does not support {method}")
+
+
+# Functions of Java's, which Python calls stand for.
+
+
+class Function(Proxy):
+    """Something for something."""
+
+    interface = "java.util.function.Function"
+
+    def apply(self, given: Any) -> Any:
+        """What the function gives."""
+        return missing(self, "apply")
+
+    def andThen(self, other: Any) -> Any:
+        """Spark does not ask for it."""
+        return missing(self, "andThen")
+
+    def compose(self, other: Any) -> Any:
+        """Spark does not ask for it."""
+        return missing(self, "compose")
+
+
+class BiFunction(Proxy):
+    """Something for two things."""
+
+    interface = "java.util.function.BiFunction"
+
+    def apply(self, first: Any, second: Any) -> Any:
+        """What the function gives."""
+        return missing(self, "apply")
+
+    def andThen(self, other: Any) -> Any:
+        """Spark does not ask for it."""
+        return missing(self, "andThen")
+
+
+class Consumer(Proxy):
+    """Something is done, and nothing given."""
+
+    interface = "java.util.function.Consumer"
+
+    def accept(self, given: Any) -> None:
+        """Do it."""
+        missing(self, "accept")
+
+    def andThen(self, other: Any) -> Any:
+        """Spark does not ask for it."""
+        return missing(self, "andThen")

@@ -1,16 +1,21 @@
 """Single values in rows of Spark's: arguments of procedures, and answers that are known without reading files.
 
 Types are Spark's, as in the JSON of its schemas; a text, a number, a time, a list of texts, a map of texts.
+
+Rows as Spark keeps them inside.
+
+Metadata columns as objects of the JVM's own: Spark asks for all they say in every query, several times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from floe.spark.bridge.jvm import Jvm
+from pyspark.sql import SparkSession, functions as F
 
-__all__ = ["ARRAY_OF_TEXTS", "MAP_OF_TEXTS", "internal_rows_of", "optional_value", "value_at"]
+from floe.spark.bridge.jvm import Jvm, made_of_source
 
 ARRAY_OF_TEXTS: Final = {"type": "array", "elementType": "string", "containsNull": True}
 MAP_OF_TEXTS: Final = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
@@ -81,3 +86,67 @@ def _set(jvm: Jvm, row: Any, place: int, value: Any, type_: str) -> None:
             row.update(place, jvm.sql("types.Decimal").apply(number, int(precision), int(scale)))
         case _:
             row.setLong(place, value)
+
+
+# Rows as Spark keeps them inside.
+
+
+def internal_rows(jvm: Jvm, names: Sequence[str], rows: Sequence[Mapping[str, str | None]]) -> Any:
+    """An `InternalRow[]` of texts: Spark makes them all in one go."""
+    spark = SparkSession(jvm.context, jvm.active_session())
+    kind = "ARRAY<STRUCT<" + ", ".join(f"c{place}: STRING" for place in range(len(names))) + ">>"
+    text = json.dumps([{f"c{place}": row[name] for place, name in enumerate(names)} for row in rows])
+    made: Any = spark.range(1).select(F.inline(F.from_json(F.lit(text), kind)))
+    return made._jdf.queryExecution().executedPlan().executeCollect()
+
+
+# Metadata columns as objects of the JVM's own: Spark asks for all they say in every query, several times.
+
+_NAME: Final = "floe.MetadataColumns"
+_SOURCE: Final = """
+package floe;
+
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+public class MetadataColumns {
+  public MetadataColumns() {}
+
+  public MetadataColumn[] made(String schema) {
+    StructField[] fields = ((StructType) DataType.fromJson(schema)).fields();
+    MetadataColumn[] made = new MetadataColumn[fields.length];
+    for (int place = 0; place < fields.length; place++) made[place] = new Column(fields[place]);
+    return made;
+  }
+
+  public static class Column implements MetadataColumn {
+    private final StructField field;
+    private final String told;
+
+    public Column(StructField field) {
+      this.field = field;
+      Metadata rest = new MetadataBuilder().withMetadata(field.metadata()).remove("comment").build();
+      this.told = rest.equals(Metadata.empty()) ? null : rest.json();
+    }
+
+    public String name() { return field.name(); }
+
+    public DataType dataType() { return field.dataType(); }
+
+    public boolean isNullable() { return field.nullable(); }
+
+    public String comment() { return (String) (field.getComment().isDefined() ? field.getComment().get() : null); }
+
+    public String metadataInJSON() { return told; }
+  }
+}
+"""
+
+
+def java_metadata_columns(jvm: Jvm, spark_schema: Any) -> Any:
+    """A `MetadataColumn[]` of a schema's JSON; what the fields' metadata has but comments is what the columns tell."""
+    return made_of_source(jvm, _SOURCE, _NAME, []).made(json.dumps(spark_schema))

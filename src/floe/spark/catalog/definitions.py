@@ -2,6 +2,8 @@
 
 SHOW CREATE TABLE gives a statement that makes the same table again, so what it shows as a property (`sort-order`,
 `identifier-fields`, `format-version`) is taken as what it is by CREATE TABLE.
+
+A table's partitioning as Spark's transforms.
 """
 
 from __future__ import annotations
@@ -15,19 +17,18 @@ from typing import Any, Final
 from floe.catalog.identifiers import format_identifier
 from floe.catalog.protocol import Capability
 from floe.errors import InvalidInput, NamespaceAlreadyExists, NoSuchNamespace
-from floe.spark.columns import CURRENT_DEFAULT, SparkType, table_schema
-from floe.spec.metadata.properties import FORMAT_VERSION
-from floe.spec.partitioning.building import build_spec
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.schemas import CURRENT_DEFAULT, SparkType, table_schema
 from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transforms import Bucket, Identity, Transform, Truncate, Void
+from floe.spec.properties import FILE_FORMAT, FORMAT_VERSION
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import SortOrder, build_order
+from floe.spec.sort_order import SortOrder, build_order
 from floe.spec.types import Field, Type
-from floe.table.column_text import name_text
+from floe.sql.printing import name_text, spelled_sort_terms
 from floe.table.lake import Lake
 from floe.table.table import Table
-from floe.table.terms import spelled_sort_terms
-
-__all__ = ["NewTable", "make_room", "new_table", "no_such_namespace", "shown_properties", "split_terms", "table_like"]
 
 SORT_ORDER: Final = "sort-order"
 IDENTIFIER_FIELDS: Final = "identifier-fields"
@@ -37,14 +38,14 @@ LOCATION: Final = "location"
 _FILE_FORMATS: Final = ("parquet", "orc", "avro")
 _NOT_STORED: Final = frozenset(
     {
-        PROVIDER, LOCATION, "external", "is_managed_location", "table_type", "collation", "format", FORMAT_VERSION,
+        PROVIDER, LOCATION, "external", "is_managed_location", "table_type", "collation", "format", FORMAT_VERSION.name,
         SORT_ORDER, IDENTIFIER_FIELDS, "current-snapshot-id",
     }
 )  # fmt: skip
 """What Spark says with properties, and what only SHOW CREATE TABLE has."""
 
 _KNOWN_OTHERWISE: Final = frozenset(
-    {PROVIDER, LOCATION, "format", FORMAT_VERSION, SORT_ORDER, IDENTIFIER_FIELDS, "current-snapshot-id"}
+    {PROVIDER, LOCATION, "format", FORMAT_VERSION.name, SORT_ORDER, IDENTIFIER_FIELDS, "current-snapshot-id"}
 )
 """What a table's own properties cannot say, as with Java's."""
 
@@ -99,14 +100,14 @@ def new_table(
     own = {key: value for key, value in properties.items() if key not in _NOT_STORED}
     provider = properties.get(PROVIDER, "iceberg").lower()
     if provider in _FILE_FORMATS:
-        own.setdefault("write.format.default", provider)
+        own.setdefault(FILE_FORMAT.name, provider)
     elif provider not in ("iceberg", "floe"):
         raise InvalidInput(
             f"a table of this catalog is USING iceberg, found {provider}",
             hint="leave out USING, or name a file format: parquet, orc, avro",
         )
     schema = _with_keys(_with_defaults(table_schema(spark_schema), spark_schema, evaluate), properties)
-    version = properties.get(FORMAT_VERSION)
+    version = properties.get(FORMAT_VERSION.name)
     if version is not None and not version.isdigit():
         raise InvalidInput(f"the format version is a number, found {version!r}")
     return NewTable(
@@ -147,7 +148,7 @@ def split_terms(text: str) -> list[str]:
 def table_like(table: Table, given: Mapping[str, str]) -> NewTable:
     """A new table like another: all but its rows, its history and where it keeps its files."""
     copied = {key: value for key, value in table.properties.items() if not key.endswith(_PLACES)}
-    version = given.get(FORMAT_VERSION)
+    version = given.get(FORMAT_VERSION.name)
     return NewTable(
         table.schema,
         table.spec,
@@ -191,8 +192,8 @@ def shown_properties(table: Table) -> dict[str, str]:
     shown = {
         PROVIDER: "iceberg",
         LOCATION: table.location,
-        "format": f"iceberg/{metadata.properties.get('write.format.default', 'parquet')}",
-        FORMAT_VERSION: str(metadata.format_version),
+        "format": f"iceberg/{metadata.properties.get(FILE_FORMAT.name, FILE_FORMAT.default)}",
+        FORMAT_VERSION.name: str(metadata.format_version),
         "current-snapshot-id": "none" if table.current_snapshot is None else str(table.current_snapshot.snapshot_id),
     }
     if table.schema.identifier_field_ids:
@@ -200,3 +201,35 @@ def shown_properties(table: Table) -> dict[str, str]:
     if not table.sort_order.is_unsorted:
         shown[SORT_ORDER] = ", ".join(spelled_sort_terms(table.sort_order, table.schema))
     return {**{key: value for key, value in metadata.properties.items() if key not in _KNOWN_OTHERWISE}, **shown}
+
+
+# A table's partitioning as Spark's transforms.
+
+_TIMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
+
+
+def spark_transforms(jvm: Jvm, spec: PartitionSpec, schema: Schema) -> Any:
+    """The partition fields as a `Transform[]`; those that split nothing any more are left out."""
+    made = []
+    for field in spec.fields:
+        entry = schema.by_id.get(field.source_id)
+        if entry is not None and not isinstance(field.transform, Void):
+            made.append(_transform(jvm, field.transform, ".".join(map(name_text, entry.path))))
+    return jvm.array("org.apache.spark.sql.connector.expressions.Transform", made)
+
+
+def _transform(jvm: Jvm, transform: Transform, column: str) -> Any:
+    expressions = jvm.sql("connector.expressions.Expressions")
+    match transform:
+        case Identity():
+            return expressions.identity(column)
+        case Bucket(n=number):
+            return expressions.bucket(number, jvm.strings([column]))
+        case Truncate(width=width):
+            arguments = [expressions.literal(width), expressions.column(column)]
+            name = "truncate"
+        case _ if (time := _TIMES.get(str(transform))) is not None:
+            return getattr(expressions, time)(column)
+        case _:
+            arguments, name = [expressions.column(column)], str(transform)
+    return expressions.apply(name, jvm.array("org.apache.spark.sql.connector.expressions.Expression", arguments))

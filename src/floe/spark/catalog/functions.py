@@ -6,20 +6,17 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyspark.sql import Column, functions as F
 
 from floe.errors import UnsupportedFeature
 from floe.spark.bridge.exceptions import JavaError
 from floe.spark.bridge.function_rule import argument, expressed_function
-from floe.spark.bridge.interfaces.functions import FunctionCatalog, UnboundFunction
+from floe.spark.bridge.interfaces.catalog import FunctionCatalog, UnboundFunction
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.plans import murmur3_of_bytes, murmur3_of_long, truncated_decimal, unscaled_bytes
-from floe.spark.columns import floe_type
+from floe.spark.schemas import floe_type
 from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Transform, Truncate
 from floe.spec.types import DecimalType, Type
-
-__all__ = ["LakeFunctions"]
 
 SYSTEM: Final = "system"
 _TIMES: Final[Mapping[str, Transform]] = {"years": YEAR, "months": MONTH, "days": DAY, "hours": HOUR}

@@ -14,27 +14,28 @@ import pyarrow as pa
 
 from floe.errors import UnsupportedFeature
 from floe.plan.metadata_tables.tables import metadata_table, schema_of
-from floe.plan.snapshots import choose_snapshot
-from floe.spark.bridge.interfaces.scans import Batch, Scan, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters
-from floe.spark.bridge.interfaces.tables import SupportsRead
+from floe.plan.snapshot_selection import choose_snapshot
+from floe.spark.bridge.interfaces.read import (
+    Batch,
+    Scan,
+    SupportsPushDownRequiredColumns,
+    SupportsPushDownV2Filters,
+    SupportsRead,
+)
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.predicates import read_conditions
-from floe.spark.columns import spark_schema
 from floe.spark.names import AsOf, Selected
-from floe.spark.scan.options import state_of
-from floe.spark.scan.predicates import filter_of
-from floe.spark.scan.projection import projected
-from floe.spark.scan.python_reader import python_partitions, python_reader_factory
-from floe.spark.scan.worker import for_spark
+from floe.spark.read.filters import filter_of
+from floe.spark.read.source import projected, state_of
+from floe.spark.read.worker import for_spark, python_partitions, python_reader_factory
+from floe.spark.schemas import spark_schema
+from floe.spark.settings import END_SNAPSHOT_ID, START_SNAPSHOT_ID
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.schemas.schema import Schema
-from floe.spec.schemas.schema_fields import walk_fields
+from floe.spec.schemas.schema import Schema, walk_fields
 from floe.spec.types import StructType
-from floe.table.column_text import name_text
+from floe.sql.printing import name_text
 from floe.table.table import Table
-
-__all__ = ["MetadataTable"]
 
 _ROWS_OF_A_PARTITION = 50_000
 
@@ -75,7 +76,7 @@ class MetadataTable(SupportsRead):
     def newScanBuilder(self, options: Any) -> Any:
         """A read of the table, at the state that its name or the options say."""
         given = self.jvm.read_map(options)  # names come in small letters
-        if ranges := [name for name in ("start-snapshot-id", "end-snapshot-id") if name in given]:
+        if ranges := [option.name for option in (START_SNAPSHOT_ID, END_SNAPSHOT_ID) if option.is_set(given)]:
             raise UnsupportedFeature(
                 f"{', '.join(ranges)}: a metadata table is of one state, and not of a range",
                 hint="read a state with snapshot-id, as-of-timestamp, branch or tag",

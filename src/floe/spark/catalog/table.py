@@ -1,47 +1,272 @@
-"""A table of a lake as Spark sees it: at one state, which a query keeps from its analysis to its end."""
+"""A table of a lake as Spark sees it: at one state, which a query keeps from its analysis to its end.
+
+The partitions of a table for SHOW PARTITIONS: values of partition fields as the folders of files say them.
+
+Writes of tables, whether they are there or being made.
+
+A table that is being made, or replaced, together with its rows: CREATE TABLE … AS SELECT, REPLACE TABLE ….
+
+The columns that every table has for those who name them, such as `_file` and `_pos`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
-from floe.commit.operations.delete_files import DeleteFiles
-from floe.errors import UnsupportedFeature
-from floe.plan.snapshots import schema_for
-from floe.spark.bridge.interfaces.row_level import SupportsRowLevelOperations
-from floe.spark.bridge.interfaces.tables import SupportsDeleteV2, SupportsMetadataColumns, SupportsRead, SupportsWrite
+from floe.commit.operations.overwrite import DeleteFiles
+from floe.commit.target import CommitTarget
+from floe.errors import InvalidInput, UnsupportedFeature
+from floe.plan.metadata_tables.tables import metadata_table
+from floe.plan.snapshot_selection import choose_snapshot, schema_for
+from floe.spark.bridge.interfaces.read import (
+    StagedTable,
+    SupportsDeleteV2,
+    SupportsMetadataColumns,
+    SupportsPartitionManagement,
+    SupportsRead,
+    SupportsWrite,
+)
+from floe.spark.bridge.interfaces.write import SupportsRowLevelOperations
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.predicates import read_conditions
 from floe.spark.bridge.rules import Rewritable
-from floe.spark.columns import spark_schema
-from floe.spark.definitions import shown_properties
+from floe.spark.bridge.values import internal_rows, java_metadata_columns
+from floe.spark.catalog.analyze import analysis
+from floe.spark.catalog.definitions import shown_properties, spark_transforms
+from floe.spark.catalog.metadata_table import MetadataTable
 from floe.spark.names import CHANGES, Selected
-from floe.spark.row_level.operation import OperationBuilder
-from floe.spark.row_level.retrying import noting_conflicts
-from floe.spark.row_level.statement import statement_on
-from floe.spark.scan.builder import TableScanBuilder
-from floe.spark.scan.metadata_columns import metadata_columns
-from floe.spark.scan.options import audited_state, with_options
-from floe.spark.scan.predicates import filter_of, translate
-from floe.spark.scan.source import Source, selects_whole_files
-from floe.spark.settings import session_settings
-from floe.spark.tables.analyzing import analysis
-from floe.spark.tables.changes import ChangesTable
-from floe.spark.tables.metadata_table import MetadataTable
-from floe.spark.tables.partitioning import spark_transforms
-from floe.spark.tables.partitions import ListedPartitions
-from floe.spark.tables.writing import capability_set, write_builder, write_capabilities
-from floe.spark.write.intent import actions_of
+from floe.spark.read.builder import TableScanBuilder
+from floe.spark.read.changes import ChangesTable
+from floe.spark.read.filters import filter_of, translate
+from floe.spark.read.source import Source, audited_state, selects_whole_files, with_options
+from floe.spark.schemas import SparkField, spark_field, spark_schema
+from floe.spark.settings import VALIDATE_FROM, session_settings
+from floe.spark.write.builder import TableWriteBuilder
+from floe.spark.write.insert import commit_target
 from floe.spark.write.options import WriteOptions, write_options
+from floe.spark.write.retries import noting_conflicts
+from floe.spark.write.row_level import statement_on
+from floe.spark.write.row_level_plan import OperationBuilder
+from floe.spark.write.worker import check_types
 from floe.spec.expressions.nodes import TRUE, Expression, and_
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.partitioning.partition_spec import PartitionField, unified_partition_type
+from floe.spec.partitioning.transforms import Void
+from floe.spec.properties import ACCEPT_ANY_SCHEMA
+from floe.spec.schemas.metadata_columns import (
+    DELETED,
+    FILE,
+    LAST_UPDATED_SEQUENCE_NUMBER,
+    POS,
+    ROW_ID,
+    SPEC_ID,
+    partition_column,
+)
 from floe.spec.schemas.schema import Schema
-from floe.table.column_text import name_text
-from floe.table.committing import change_options, make_changes
-from floe.table.file_actions import FileActions
+from floe.spec.types import UNKNOWN, Field, Type
+from floe.spec.values.conversion import convert
+from floe.sql.printing import name_text
+from floe.table.lake import CreateTransaction
 from floe.table.table import Table
+from floe.table.transaction import Transaction
 
-__all__ = ["SparkTable", "metadata_or_data_table"]
+# The partitions of a table for SHOW PARTITIONS: values of partition fields as the folders of files say them.
+
+_HINT: Final = "use INSERT, and DELETE FROM … WHERE"
+
+
+class ListedPartitions(SupportsPartitionManagement):
+    """The part of a table that lists its partitions: every value is a text, null where there is none."""
+
+    table: Table
+    selected: Selected
+
+    def partitionSchema(self) -> Any:
+        """The partition fields of all specs, as texts."""
+        fields = [
+            {"name": name, "type": "string", "nullable": True, "metadata": {}} for name in self._partition_fields()
+        ]
+        return self.jvm.data_type({"type": "struct", "fields": fields})
+
+    def listPartitionIdentifiers(self, names: Any, values: Any) -> Any:
+        """The partitions with these values of these fields."""
+        wanted = {
+            name: None if values.isNullAt(place) else values.getUTF8String(place).toString()
+            for place, name in enumerate(self.jvm.read_strings(names))
+        }
+        found = [row for row in self._partition_rows() if all(row[name] == value for name, value in wanted.items())]
+        return internal_rows(self.jvm, list(self._partition_fields()), found)
+
+    def partitionExists(self, partition: Any) -> bool:
+        """Whether there are rows in such a partition."""
+        return len(self.listPartitionIdentifiers(self.jvm.strings(self._partition_fields()), partition)) > 0
+
+    def createPartition(self, partition: Any, properties: Any) -> None:
+        """Partitions come with their rows."""
+        raise UnsupportedFeature("a partition is there when rows of it are", hint=_HINT)
+
+    def dropPartition(self, partition: Any) -> bool:
+        """Partitions go with their rows."""
+        raise UnsupportedFeature("a partition goes when its rows do", hint=_HINT)
+
+    purgePartition = dropPartition
+    truncatePartition = dropPartition
+
+    def _partition_fields(self) -> dict[str, PartitionField]:
+        """The fields of all specs by name, the current one's first; those that split nothing any more are left out."""
+        metadata = self.table.metadata
+        specs = sorted(metadata.partition_specs, key=lambda spec: spec.spec_id != metadata.default_spec_id)
+        found: dict[int, PartitionField] = {}
+        for spec in specs:
+            for field in spec.fields:
+                if not isinstance(field.transform, Void):
+                    found.setdefault(field.field_id, field)
+        return {field.name: field for field in found.values()}
+
+    def _partition_rows(self) -> list[dict[str, str | None]]:
+        metadata, as_of = self.table.metadata, self.selected.as_of
+        snapshot = choose_snapshot(metadata, snapshot=as_of.snapshot_id, ref=as_of.ref, as_of_ms=as_of.timestamp_ms)
+        listed = metadata_table(
+            "partitions", metadata, self.table.metadata_location, self.table.storage, snapshot=snapshot
+        )
+        fields = self._partition_fields()
+        if not fields:
+            return []
+        partitions: Sequence[dict[str, Any]] = listed.column("partition").to_pylist()
+        rows = [
+            {name: self._partition_text(field, values.get(name)) for name, field in fields.items()}
+            for values in partitions
+        ]
+        return list({tuple(row.values()): row for row in rows}.values())
+
+    def _partition_text(self, field: PartitionField, value: Any) -> str | None:
+        """A value as it stands in the path of a file."""
+        if value is None:
+            return None
+        source = self._source_type(field.source_id)
+        return field.transform.to_human(source, convert(field.transform.result_type(source), value))
+
+    def _source_type(self, field_id: int) -> Type:
+        schemas = (self.table.schema, *self.table.metadata.schemas)
+        return next((found.type for schema in schemas if (found := schema.find(field_id))), UNKNOWN)
+
+
+# Writes of tables, whether they are there or being made.
+
+_CAPABILITY: Final = "org.apache.spark.sql.connector.catalog.TableCapability"
+
+WRITE_CAPABILITIES: Final = (
+    "BATCH_WRITE", "V1_BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC",
+)  # fmt: skip
+
+
+def takes_any_columns(metadata: TableMetadata) -> bool:
+    """Whether a table finds the columns of rows itself."""
+    return ACCEPT_ANY_SCHEMA.read(metadata.properties)
+
+
+def write_capabilities(jvm: Jvm, metadata: TableMetadata, *, changes_rows: bool = False) -> list[str]:
+    """What can be done to a table that is there; for a statement that changes rows, Spark has to find its columns."""
+    found = list(WRITE_CAPABILITIES)
+    if takes_any_columns(metadata) and not changes_rows:
+        found.append("ACCEPT_ANY_SCHEMA")
+    if jvm.version >= (4, 1):
+        found.append("AUTOMATIC_SCHEMA_EVOLUTION")  # Spark alters the table for statements WITH SCHEMA EVOLUTION
+    return found
+
+
+def capability_set(jvm: Jvm, names: Sequence[str]) -> Any:
+    """What can be done with a table; Spark asks often, so each set is made once."""
+    key = ("capabilities", *names)
+    return jvm.once(key, lambda: jvm.set([jvm.constant(_CAPABILITY, name) for name in names]))
+
+
+def write_builder(
+    jvm: Jvm, name: str, target: Table | Transaction, info: Any, branch: str | None = None
+) -> TableWriteBuilder:
+    """A write of what Spark describes."""
+    check_types(target.metadata.schema)
+    given = {key.lower(): value for key, value in jvm.read_map(info.options().asCaseSensitiveMap()).items()}
+    if VALIDATE_FROM.is_set(given) and not isinstance(target, Table):
+        raise InvalidInput(
+            f"{VALIDATE_FROM} is for writes that replace rows, and this one replaces or creates the table",
+            hint="leave the option out, or write with overwrite or overwritePartitions",
+            table=name,
+        )
+    options = write_options(jvm, given, target.metadata, branch)
+    return TableWriteBuilder(jvm, name, target, options, info.schema(), info.queryId())
+
+
+# A table that is being made, or replaced, together with its rows: CREATE TABLE … AS SELECT, REPLACE TABLE ….
+
+
+class StagedSparkTable(StagedTable, SupportsWrite):
+    """A table that is there when its transaction is committed, with all rows or not at all."""
+
+    def __init__(self, jvm: Jvm, path: tuple[str, ...], transaction: CreateTransaction) -> None:
+        super().__init__(jvm)
+        self._path = path
+        self._transaction = transaction
+
+    def name(self) -> str:
+        """The table's name, for people."""
+        return ".".join(map(name_text, self._path))
+
+    def schema(self) -> Any:
+        """The columns as a `StructType`."""
+        return self.jvm.data_type(spark_schema(self._transaction.schema.fields))
+
+    def columns(self) -> Any:
+        """The columns as a `Column[]`."""
+        return self.jvm.columns(spark_schema(self._transaction.schema.fields))
+
+    def partitioning(self) -> Any:
+        """The partitioning as a `Transform[]`."""
+        return spark_transforms(self.jvm, self._transaction.spec, self._transaction.schema)
+
+    def properties(self) -> Any:
+        """The table's properties."""
+        return self.jvm.map(dict(self._transaction.properties))
+
+    def capabilities(self) -> Any:
+        """It can be written."""
+        return capability_set(self.jvm, WRITE_CAPABILITIES)
+
+    def newWriteBuilder(self, info: Any) -> Any:
+        """A write to the table."""
+        return write_builder(self.jvm, self.name(), self._transaction, info)
+
+    def commitStagedChanges(self) -> None:
+        """Make the table."""
+        self._transaction.commit()
+
+    def abortStagedChanges(self) -> None:
+        """Forget it, and delete what was written."""
+        self._transaction.abort()
+
+
+# The columns that every table has for those who name them, such as `_file` and `_pos`.
+
+
+def metadata_columns(jvm: Jvm, metadata: TableMetadata) -> Any:
+    """The metadata columns of a table."""
+    partitions = unified_partition_type(metadata.partition_specs, metadata.schemas)
+    fields = [FILE, POS, SPEC_ID, partition_column(partitions), DELETED]
+    if metadata.format_version >= 3:
+        fields += [ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER]
+    key = ("metadata columns", *fields)
+    schema = {"type": "struct", "fields": [_spark_field(field) for field in fields]}
+    return jvm.once(key, lambda: java_metadata_columns(jvm, schema))  # Spark asks for them in every query
+
+
+def _spark_field(field: Field) -> SparkField:
+    made = spark_field(field)
+    if field.id == LAST_UPDATED_SEQUENCE_NUMBER.id:  # when a row was changed is not kept when it is changed again
+        made["metadata"]["__preserve_on_update"] = False
+    return made
 
 
 class SparkTable(
@@ -180,7 +405,7 @@ class SparkTable(
         found = translate(read_conditions(self.jvm, predicates), self.floe_schema)
         if not self._can_be_written or not all(one.exact for one in found):
             return False
-        if self._destination()[0]._head() != self._source.snapshot:
+        if self._destination()[0].head != self._source.snapshot:
             return False  # it is for a branch that has other files
         return selects_whole_files(self._source.plan(and_(*(one.filter for one in found))))
 
@@ -189,14 +414,14 @@ class SparkTable(
         self._remove(filter_of(read_conditions(self.jvm, predicates), self.floe_schema))
 
     def _remove(self, where: Expression) -> None:
-        actions, options = self._destination()
+        target, options = self._destination()
         with noting_conflicts(self.jvm, self.table, at_least=1):  # a file came meanwhile of which only some rows go
-            make_changes(actions, [DeleteFiles(where=where, **change_options(actions, options.summary))])
+            target.commit([DeleteFiles(where=where, **target.options(options.summary))])
 
-    def _destination(self) -> tuple[FileActions, WriteOptions]:
+    def _destination(self) -> tuple[CommitTarget, WriteOptions]:
         """Where deletes go, as the session and the name say."""
         options = write_options(self.jvm, {}, self.table.metadata, self.selected.branch)
-        return actions_of(self.table, options), options
+        return commit_target(self.table, options), options
 
     # statements that Spark leaves to others ----------------------------------------------------------------------
 

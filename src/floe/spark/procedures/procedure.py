@@ -14,8 +14,6 @@ from floe.spark.bridge.jvm import Jvm
 from floe.table.lake import Lake
 from floe.table.table import Table
 
-__all__ = ["Column", "Context", "Parameter", "Procedure", "required_text"]
-
 
 @dataclass(frozen=True, slots=True)
 class Parameter:

@@ -1,4 +1,7 @@
-"""The procedures of a catalog, as Spark asks for them: `CALL lake.system.…`, SHOW PROCEDURES, DESCRIBE PROCEDURE."""
+"""The procedures of a catalog, as Spark asks for them: `CALL lake.system.…`, SHOW PROCEDURES, DESCRIBE PROCEDURE.
+
+All procedures, by their names.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,57 @@ from typing import Any, Final
 
 from floe.commit.operations.snapshot_summary import engine_properties
 from floe.errors import InvalidInput, NotFound
-from floe.spark.bridge.interfaces.procedures import BoundProcedure, ProcedureCatalog, UnboundProcedure
-from floe.spark.bridge.interfaces.scans import LocalScan
+from floe.spark.bridge.interfaces.catalog import BoundProcedure, ProcedureCatalog, UnboundProcedure
+from floe.spark.bridge.interfaces.read import LocalScan
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.values import internal_rows_of, value_at
-from floe.spark.procedures.all import INSTEAD, PROCEDURES
+from floe.spark.procedures.history import (
+    AncestorsOf,
+    CherrypickSnapshot,
+    CreateChangelogView,
+    FastForward,
+    PublishChanges,
+    RollbackToSnapshot,
+    RollbackToTimestamp,
+    SetCurrentSnapshot,
+)
+from floe.spark.procedures.maintenance import ComputeTableStats, RegisterTable
 from floe.spark.procedures.procedure import Column, Context, Parameter, Procedure
 from floe.spark.write.options import snapshot_properties
 from floe.table.lake import Lake
 
-__all__ = ["LakeProcedures"]
+# All procedures, by their names.
 
+_ALL: Final[tuple[type[Procedure], ...]] = (
+    AncestorsOf,
+    CherrypickSnapshot,
+    ComputeTableStats,
+    CreateChangelogView,
+    FastForward,
+    PublishChanges,
+    RegisterTable,
+    RollbackToSnapshot,
+    RollbackToTimestamp,
+    SetCurrentSnapshot,
+)
+
+PROCEDURES: Final[dict[str, type[Procedure]]] = {kind.name: kind for kind in _ALL}
+
+INSTEAD: Final = {
+    "expire_snapshots": "in Python, {table}.expire(older_than='7d').apply() does it",
+    "rewrite_manifests": "in Python, {table}.rewrite_manifests() does it",
+    "add_files": "in Python, {table}.add_files(['folder']) does it",
+    "rewrite_data_files": "there is no compaction yet; INSERT OVERWRITE t SELECT * FROM t writes all rows anew, and in"
+    " Python {table}.rewrite_files(…) takes files that somebody else wrote",
+    "rewrite_position_delete_files": "there is no compaction yet; INSERT OVERWRITE t SELECT * FROM t writes all rows"
+    " anew, without deletes",
+    "remove_orphan_files": "`floe doctor --full` names files that no snapshot has, and deletes none of them",
+    "snapshot": "create a table of the same columns, and in Python {table}.add_files(['folder']) takes the files",
+    "migrate": "create a table of the same columns, and in Python {table}.add_files(['folder']) takes the files",
+    "compute_partition_stats": "SELECT * FROM db.t.partitions counts rows and files of partitions",
+    "rewrite_table_path": 'floe.connect(…, prefixes={{"/old/root": "/new/root"}}) opens tables that were moved',
+}
+"""What to do in place of Iceberg's procedures that are not there yet."""
 _NAMESPACE: Final = "system"
 _PARAMETER: Final = "org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter"
 

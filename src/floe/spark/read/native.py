@@ -2,38 +2,147 @@
 
 The reader's columns need not have the names of the query's. A column keeps its name where no file can have another
 column of that name (then Spark may also leave out row groups by it), and has a name that no file has otherwise.
+
+What is the same in all rows of a file, and goes to Spark's reader with the file.
+
+Beside `_file` and `_spec_id` these are columns that no query names: others are made of them above the reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from floe.formats.parquet.reading import verifies_page_checksums
+import pyarrow as pa
+
+from floe.formats.parquet.reader import verifies_page_checksums
 from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.parquet_readers import parquet_factory
-from floe.spark.bridge.partitioned_files import Kind
-from floe.spark.bridge.versions import READS_RENAMED_FIELDS
-from floe.spark.columns import EXISTS_DEFAULT, ONLY_READ, SparkField, spark_field, spark_type
-from floe.spark.literals import spark_literal
-from floe.spark.scan.constants import constant_kind, partition_constant
+from floe.spark.bridge.parquet_readers import READS_RENAMED_FIELDS, Kind, parquet_factory
+from floe.spark.schemas import EXISTS_DEFAULT, ONLY_READ, SparkField, spark_field, spark_literal, spark_type
+from floe.spark.settings import PARQUET_READER
 from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.properties import NAME_MAPPING
 from floe.spec.schemas.metadata_columns import (
     DELETED,
+    FILE,
     LAST_UPDATED_SEQUENCE_NUMBER,
     PARTITION_ID,
     POS,
     ROW_ID,
+    SPEC_ID,
     is_metadata_column,
 )
-from floe.spec.schemas.name_mapping import NAME_MAPPING_PROPERTY
-from floe.spec.schemas.schema import Schema
-from floe.spec.schemas.schema_fields import walk_fields
-from floe.spec.types import DecimalType, Field, ListType, MapType, StructType, Type
+from floe.spec.schemas.schema import Schema, walk_fields
+from floe.spec.types import BINARY, INT, LONG, DecimalType, Field, ListType, MapType, StructType, Type
 
-__all__ = ["NativeColumns", "native_columns", "reader_factory", "why_not_columns", "why_not_native"]
+# What is the same in all rows of a file, and goes to Spark's reader with the file.
+
+BITS: Final = Field(-1, "_deleted_rows", BINARY, required=True)
+"""A bit for each row of the file, set where it is deleted; empty for a file without deletes."""
+
+FIRST_ROW_ID: Final = Field(-2, "_first_row_id", LONG, required=True)
+SEQUENCE_NUMBER: Final = Field(-3, "_sequence_number", LONG, required=True)
+SCOPE: Final = Field(-4, "_scope", INT, required=True)
+"""A number that the partition of a file has in one read: deletes apply to files with the same (`PlannedFiles`)."""
+
+_KINDS: Final[Mapping[int, Kind]] = {
+    FILE.id: "text",
+    SPEC_ID.id: "int",
+    BITS.id: "bytes",
+    FIRST_ROW_ID.id: "long",
+    SEQUENCE_NUMBER.id: "long",
+    SCOPE.id: "int",
+}
+_COLUMNS: Final = {
+    FILE.id: "file_path",
+    SPEC_ID.id: "spec_id",
+    FIRST_ROW_ID.id: "first_row_id",
+    SEQUENCE_NUMBER.id: "sequence_number",
+    SCOPE.id: "scope",
+}
+"""The columns of a plan's table that constants are."""
+
+_KINDS_OF_PARTITIONS: Final[Mapping[str, Kind]] = {
+    "int": "int",
+    "date": "int",
+    "boolean": "int",
+    "float": "int",
+    "long": "long",
+    "timestamp": "long",
+    "timestamptz": "long",
+    "double": "long",
+    "string": "text",
+    "uuid": "text",
+    "binary": "bytes",
+    "fixed": "bytes",
+}
+_BELOW: Final = -10
+"""Constants for fields of `_partition` have the ids from here downwards."""
+
+_CARRIED_AS: Final[Mapping[str, Type]] = {"boolean": INT, "float": INT, "double": LONG}
+_LONGEST_DECIMAL: Final = 18
+
+
+def constant_kind(field: Field) -> Kind | None:
+    """How a column is carried; None for one that is no constant of a file."""
+    if field.id >= 0:
+        return _KINDS.get(field.id)
+    return _KINDS.get(field.id) or _KINDS_OF_PARTITIONS.get(field.type.kind)
+
+
+def partition_constant(field: Field) -> Field | None:
+    """The constant that carries a field of `_partition`; None for types that cannot be carried."""
+    type_ = field.type
+    if isinstance(type_, DecimalType):
+        carried: Type = LONG
+        if type_.precision > _LONGEST_DECIMAL:
+            return None
+    elif type_.kind in _KINDS_OF_PARTITIONS:
+        carried = _CARRIED_AS.get(type_.kind, type_)
+    else:
+        return None
+    return replace(field, id=_BELOW - field.id, name=f"_partition_{field.id}", type=carried, required=False, doc=None)
+
+
+def constant_column(files: pa.Table, field: Field, bits: Mapping[str, bytes] | None = None) -> pa.Array:
+    """What each file of a plan's table has in a constant; `bits` are the rows that are deleted of some."""
+    if field.id == BITS.id:
+        known = bits or {}
+        return pa.array([known.get(path, b"") for path in files["file_path"].to_pylist()], pa.large_binary())
+    if field.id in _COLUMNS:
+        return files[_COLUMNS[field.id]].combine_chunks()
+    return _partition_values(files["partition"], _BELOW - field.id)
+
+
+def _partition_values(partitions: pa.ChunkedArray, field_id: int) -> pa.Array:
+    """The values of one partition field, as they are carried."""
+    key = str(field_id).encode()
+    place = next(n for n, field in enumerate(partitions.type) if field.metadata[b"PARQUET:field_id"] == key)
+    is_uuid = partitions.type.field(place).metadata.get(b"ICEBERG:type") == b"uuid"
+    values = pa.chunked_array([_numbers(chunk.field(place)) for chunk in partitions.chunks]).combine_chunks()
+    if is_uuid:
+        return pa.array([None if one is None else str(uuid.UUID(bytes=one)) for one in values.to_pylist()], pa.string())
+    return values
+
+
+def _numbers(array: pa.Array) -> pa.Array:
+    """Dates, times and the like as the numbers that stand for them."""
+    type_ = array.type
+    if pa.types.is_date32(type_) or pa.types.is_float32(type_):
+        return array.view(pa.int32())
+    if pa.types.is_timestamp(type_) or pa.types.is_float64(type_):
+        return array.view(pa.int64())
+    if pa.types.is_boolean(type_):
+        return array.cast(pa.int32())
+    if pa.types.is_decimal(type_):
+        return pa.array(
+            [None if one is None else int(one.scaleb(type_.scale)) for one in array.to_pylist()], pa.int64()
+        )
+    return array
+
 
 FIELD_ID: Final = "parquet.field.id"
 ROW_INDEX: Final = "_tmp_metadata_row_index"
@@ -44,17 +153,6 @@ _MADE: Final = frozenset({DELETED.id, ROW_ID.id, LAST_UPDATED_SEQUENCE_NUMBER.id
 
 _NOT_EXACT: Final = frozenset({"uuid", "variant", "unknown"}) | ONLY_READ
 _PACKAGE: Final = "org.apache.spark.sql.execution.datasources."
-_SETTINGS: Final = {
-    "parquet.read.support.class": _PACKAGE + "parquet.ParquetReadSupport",
-    "spark.sql.parquet.fieldId.read.enabled": "true",
-    "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
-    "spark.sql.parquet.binaryAsString": "false",
-    "spark.sql.parquet.int96AsTimestamp": "true",
-    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
-    "spark.sql.legacy.parquet.nanosAsLong": "false",
-    "spark.sql.parquet.variant.annotation.logicalType.ignore": "false",
-    "spark.sql.caseSensitive": "true",
-}
 _VERIFY_CHECKSUMS: Final = "parquet.page.verify-checksum.enabled"
 
 
@@ -72,7 +170,7 @@ def why_not_native(plan: ScanPlan, wanted: Schema, formats: Iterable[str]) -> st
 
 def why_not_columns(metadata: TableMetadata, wanted: Schema, *, above: bool = False) -> str | None:
     """Why columns cannot be read exactly by Spark's reader; `above` it, some can be made of what it reads."""
-    if NAME_MAPPING_PROPERTY in metadata.properties:
+    if NAME_MAPPING.is_set(metadata.properties):
         return "files without field ids"
     for field in wanted.fields:
         if is_metadata_column(field.id):
@@ -229,6 +327,6 @@ def reader_factory(jvm: Jvm, columns: NativeColumns, predicates: Any = None, cho
         columns.constants_schema(),
         predicates,
         chosen,
-        settings={**_SETTINGS, _VERIFY_CHECKSUMS: str(columns.page_checksums).lower()},
+        settings={**PARQUET_READER, _VERIFY_CHECKSUMS: str(columns.page_checksums).lower()},
         options={"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"},
     )

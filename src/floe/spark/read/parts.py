@@ -1,28 +1,191 @@
-"""The parts of a read that has been rewritten: files for Spark's reader, and files for the Arrow reader."""
+"""The parts of a read that has been rewritten: files for Spark's reader, and files for the Arrow reader.
+
+The two readers: which partitions each gets, and what makes it in executors.
+
+The equality deletes of a read, as files of rows to be joined with (spec: Scan Planning, Equality Delete Files).
+
+Delete files that compare the same columns are joined with together: those that reach the whole table, and those that
+reach rows of their own partition. A row is deleted if it is equal to one of theirs and strictly older.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from floe.spark.bridge.interfaces.scans import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floe.arrow.reading.deletes import KeyColumns, key_columns
+from floe.plan.delete_files import DeleteKind
+from floe.plan.tasks import SplitSettings, pack_tasks
+from floe.spark.bridge.interfaces.read import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.parquet_readers import partitioned_files
+from floe.spark.bridge.predicates import Call, Column, Node, paths_in
 from floe.spark.bridge.rules import Rewritable
-from floe.spark.columns import spark_schema
-from floe.spark.scan.constants import BITS
-from floe.spark.scan.deleted_keys import Scopes
-from floe.spark.scan.deleted_rows import bit_sets
-from floe.spark.scan.files import PlannedFiles
-from floe.spark.scan.native import NativeColumns
-from floe.spark.scan.readers import arrow_factory, arrow_partitions, columnar_mode, native_factory, native_partitions
-from floe.spark.scan.source import Source
+from floe.spark.read.native import BITS, NativeColumns, reader_factory
+from floe.spark.read.position_deletes import bit_sets
+from floe.spark.read.source import PlannedFiles, Pushed, Source
+from floe.spark.read.splits import file_parts
+from floe.spark.read.worker import ReadTasks, pickled_tasks, python_partitions, python_reader_factory
+from floe.spark.schemas import spark_schema
 from floe.spec.expressions.nodes import Expression
-from floe.spec.schemas.schema import Schema
+from floe.spec.manifests.entries import DataFile
+from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import Field
+from floe.storage.protocol import Storage
 
 if TYPE_CHECKING:
-    from floe.spark.scan.scan import TableScan
+    from floe.spark.read.scan import TableScan
 
-__all__ = ["ArrowPart", "NativePart", "ReadPart", "Share"]
+
+# The two readers: which partitions each gets, and what makes it in executors.
+
+_INPUT: Final = "org.apache.spark.sql.connector.read.InputPartition"
+
+
+def native_partitions(
+    jvm: Jvm,
+    files: pa.Table,
+    storage: Storage,
+    columns: NativeColumns,
+    splits: SplitSettings,
+    bits: Mapping[str, bytes] | None = None,
+) -> Any:
+    """Files in parts for Spark's reader, packed into partitions, the largest first."""
+    if not len(files):
+        return jvm.array(_INPUT, [])
+    parts = file_parts(files, storage, columns.constants, splits.target_size, bits)
+    return partitioned_files(jvm, parts.largest_first(), columns.kinds, splits.target_size, splits.open_file_cost)
+
+
+def native_factory(jvm: Jvm, columns: NativeColumns, pushed: Pushed) -> Any:
+    """What makes Spark's readers; predicates on columns that have their names in all files leave out row groups.
+
+    But not those that NaN may pass: it is above all numbers to Spark, and not in the bounds that row groups have.
+    """
+    own = {field.name: field.type.kind for field in columns.data if field.id in columns.own_names}
+    chosen = []
+    for place in pushed.places:
+        paths = list(paths_in(pushed.trees[place]))
+        if paths and all(len(path) == 1 and path[0] in own for path in paths):
+            floating = any(own[path[0]] in ("float", "double") for path in paths)
+            if not floating or _is_below(pushed.trees[place]):
+                chosen.append(place)
+    return reader_factory(jvm, columns, pushed.array, chosen)
+
+
+def _is_below(tree: Node) -> bool:
+    """Whether a predicate says that a column is below some value."""
+    match tree:
+        case Call("<" | "<=", (Column(), _)):
+            return True
+    return False
+
+
+def columnar_mode(jvm: Jvm, factory: Any) -> Any:
+    """Whether the rows of a reader come in columns."""
+    mode = "SUPPORTED" if factory.supportColumnarReads(None) else "UNSUPPORTED"
+    return jvm.constant("org.apache.spark.sql.connector.read.Scan$ColumnarSupportMode", mode)
+
+
+def arrow_partitions(jvm: Jvm, files: PlannedFiles, splits: SplitSettings) -> Any:
+    """Files in parts for the Arrow reader, packed into partitions."""
+    return python_partitions(jvm, map(pickled_tasks, pack_tasks(files.tasks(), splits)))
+
+
+def arrow_factory(jvm: Jvm, source: Source, columns: Schema) -> Any:
+    """What has workers read with the Arrow reader."""
+    read = ReadTasks(source.shipped_metadata, source.storage, columns)
+    return python_reader_factory(jvm, read, spark_schema(columns.fields))
+
+
+# The equality deletes of a read, as files of rows to be joined with (spec: Scan Planning, Equality Delete Files).
+
+
+@dataclass(frozen=True, eq=False)
+class DeletedKeys:
+    """Delete files that compare the same columns, and reach equally far."""
+
+    columns: KeyColumns
+    everywhere: bool
+    """Whether they reach the whole table, and not only their partitions."""
+
+    table: pa.Table
+    """The files, with the columns that readers of files ask for."""
+
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows the files have."""
+        return sum(max(0, file.record_count) for file in self.files)
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """Where the files are."""
+        return tuple(file.file_path for file in self.files)
+
+    def may_be_null(self, entry: SchemaField) -> bool:
+        """Whether a key may have null in a column, by the counts of the files."""
+        return bool(entry.ancestors) or not all(_has_no_null(file, entry.field.id) for file in self.files)
+
+    def in_parquet(self, yes: bool) -> DeletedKeys:
+        """Those of the files that are in Parquet, or the others."""
+        chosen = [(file.file_format == "parquet") == yes for file in self.files]
+        files = tuple(file for file, one in zip(self.files, chosen, strict=True) if one)
+        return DeletedKeys(self.columns, self.everywhere, self.table.filter(pa.array(chosen, pa.bool_())), files)
+
+    def __str__(self) -> str:
+        return f"({', '.join(entry.name for entry in self.columns.entries)})"
+
+
+class Scopes:
+    """The numbers of the partitions of some files, as one plan has them: another plan may have others."""
+
+    def __init__(self, files: PlannedFiles) -> None:
+        self._paths = files.table["file_path"].combine_chunks()
+        self._numbers = pa.array(files.partition_numbers, pa.int32())
+
+    def added_to(self, table: pa.Table) -> pa.Table:
+        """The same files with a column for the numbers."""
+        places = pc.index_in(table["file_path"], value_set=self._paths)
+        return table.append_column("scope", self._numbers.take(places.combine_chunks()))
+
+
+def deleted_keys(files: PlannedFiles) -> list[DeletedKeys]:
+    """The equality deletes of some files."""
+    index = files.plan.deletes
+    numbers = files.equality_deletes
+    if index is None or not numbers.size:
+        return []
+    table = files.plan.deletes_to_arrow().take(pa.array(numbers))
+    table = table.append_column("scope", pa.array(index.deletes.partition[numbers], pa.int32()))
+    table = table.append_column("split_offsets", pa.nulls(len(numbers), pa.list_(pa.int64())))
+    everywhere = (index.deletes.kind[numbers] == DeleteKind.GLOBAL_EQUALITY).tolist()
+    groups: dict[tuple[tuple[int, ...], bool], list[int]] = defaultdict(list)
+    for place, ids in enumerate(table["equality_ids"].to_pylist()):
+        groups[tuple(sorted(set(ids or ()))), everywhere[place]].append(place)
+    found = []
+    for (ids, reach), places in sorted(groups.items()):
+        objects = tuple(index.files(numbers[places].tolist()))
+        columns = key_columns(files.plan.metadata, ids, objects[0].file_path)
+        found.append(DeletedKeys(columns, reach, table.take(pa.array(places)), objects))
+    return found
+
+
+def compared_columns(keys: Iterable[DeletedKeys]) -> list[SchemaField]:
+    """The columns that some deletes compare."""
+    return [entry for one in keys for entry in one.columns.entries]
+
+
+def _has_no_null(file: DataFile, field_id: int) -> bool:
+    nulls, values = file.null_value_counts or {}, file.value_counts or {}
+    return nulls.get(field_id) == 0 and values.get(field_id) == file.record_count
 
 
 class Share:

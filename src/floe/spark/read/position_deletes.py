@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from floe.arrow.reading.tasks import TaskReader
+from floe.arrow.reading.task_reader import TaskReader
 from floe.plan.tasks import FileTask
-from floe.spark.scan.files import PlannedFiles
+from floe.spark.read.source import PlannedFiles
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.concurrency import map_concurrently
 from floe.storage.protocol import Storage
-
-__all__ = ["bit_set", "bit_sets", "within_budget"]
 
 _BYTES_OF_A_POSITION: Final = 3
 """What a deleted position takes, about, while it is read."""

@@ -1,7 +1,7 @@
 """A read of a table: planned by Floe, carried out by Spark's own Parquet reader, or by the Arrow reader in workers.
 
 A read that Spark's reader cannot carry out alone is rewritten when the query is optimized
-(`floe.spark.scan.rewriting`). Where that does not happen the Arrow reader reads the whole.
+(`floe.spark.read.rewrite`). Where that does not happen the Arrow reader reads the whole.
 """
 
 from __future__ import annotations
@@ -11,37 +11,24 @@ from functools import cached_property
 from typing import Any, Final
 
 from floe.plan.scan_plan import ScanPlan
-from floe.plan.splits import SplitSettings
-from floe.plan.tasks import FileTask
-from floe.spark.bridge.interfaces.scans import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
+from floe.plan.tasks import FileTask, SplitSettings
+from floe.spark.bridge.interfaces.read import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.predicates import read_conditions
 from floe.spark.bridge.proxies import Proxy
 from floe.spark.bridge.rules import Rewritable
-from floe.spark.columns import spark_schema
-from floe.spark.scan.files import PlannedFiles
-from floe.spark.scan.native import NativeColumns, native_columns, why_not_columns
-from floe.spark.scan.predicates import filter_of
-from floe.spark.scan.pushed import NOTHING_PUSHED, Pushed
-from floe.spark.scan.reach import why_not_reachable
-from floe.spark.scan.readers import arrow_factory, arrow_partitions, columnar_mode, native_factory, native_partitions
-from floe.spark.scan.rewriting import rewritten_read
-from floe.spark.scan.source import Source, selects_whole_files
-from floe.spark.scan.statistics import (
-    ColumnFacts,
-    TableStatistics,
-    column_facts,
-    distinct_counts,
-    is_reported,
-    width,
-)
+from floe.spark.read.filters import filter_of
+from floe.spark.read.native import NativeColumns, native_columns, why_not_columns
+from floe.spark.read.parts import arrow_factory, arrow_partitions, columnar_mode, native_factory, native_partitions
+from floe.spark.read.rewrite import rewritten_read
+from floe.spark.read.source import NOTHING_PUSHED, PlannedFiles, Pushed, Source, selects_whole_files, why_not_reachable
+from floe.spark.read.statistics import ColumnFacts, TableStatistics, column_facts, distinct_counts, is_reported, width
+from floe.spark.schemas import spark_schema
 from floe.spark.streaming.source import TableStream
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field
-from floe.table.cards import snapshot_line
-
-__all__ = ["TableScan"]
+from floe.table.display import snapshot_line
 
 _REFERENCE: Final = "org.apache.spark.sql.connector.expressions.NamedReference"
 

@@ -1,21 +1,250 @@
-"""The files of a plan that a scan reads: all of them, or those that one of its readers takes."""
+"""What a read reads: a table at one state.
+
+What the options of a read say: which state of the table, which range of its history, how large the parts are.
+
+| option | |
+|---|---|
+| `snapshot-id`, `branch`, `tag`, `as-of-timestamp` (milliseconds) | the state; only one of them |
+| `start-snapshot-id` (exclusive), `end-snapshot-id` (inclusive) | what was appended in between |
+| `split-size` | how many bytes a task reads |
+| `file-open-cost`, `lookback` | how many bytes a file weighs at least; among how many tasks one is chosen for it |
+| `aggregate-push-down-enabled` | `false`: rows are read for what metadata could tell |
+
+Settings of the session (`spark.sql.iceberg.read.split-size`, …) count where there is no such option.
+
+What a read has been told of the rows that are asked for.
+
+The files of a plan that a scan reads: all of them, or those that one of its readers takes.
+
+The columns that a query needs, as Spark says it by names, as a schema that says it by ids.
+
+Whether Spark's own readers reach the files of a table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from floe.errors import InvalidInput, NoSuchColumn
 from floe.plan.delete_files import DeleteKind
+from floe.plan.scan import plan_appends, plan_scan
 from floe.plan.scan_plan import ScanPlan
-from floe.plan.tasks import FileTask
+from floe.plan.snapshot_selection import choose_snapshot
+from floe.plan.tasks import FileTask, SplitSettings
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.bridge.predicates import Node
+from floe.spark.executors import shipped
+from floe.spark.names import NOW, AsOf
+from floe.spark.read.filter_terms import Translated
+from floe.spark.read.splits import actual_location, splits_for
+from floe.spark.schemas import SparkField, SparkType
+from floe.spark.settings import (
+    AGGREGATES,
+    AS_OF_TIMESTAMP,
+    END_SNAPSHOT_ID,
+    FILE_OPEN_COST,
+    LOOKBACK,
+    READ_BRANCH,
+    READ_TAG,
+    SESSION_ADAPTIVE_SPLITS,
+    SESSION_AGGREGATES,
+    SESSION_PARALLELISM,
+    SESSION_SPLIT_SIZE,
+    SNAPSHOT_ID,
+    SPLIT_SIZE,
+    START_SNAPSHOT_ID,
+    WAP_BRANCH,
+    check_read_options,
+    first_set,
+)
+from floe.spec.expressions.nodes import TRUE, Expression, and_
+from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.properties import ADAPTIVE_SPLIT_SIZE, WAP_ENABLED
+from floe.spec.schemas.metadata_columns import metadata_column
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import Field, ListType, MapType, StructType, Type
+from floe.storage.locations import parse
+from floe.storage.protocol import Storage
+from floe.table.table import Table
 
-__all__ = ["PlannedFiles"]
+
+@dataclass(frozen=True)
+class Source:
+    """A table, as of some state, in the columns of that state."""
+
+    name: str
+    table: Table
+    as_of: AsOf
+    schema: Schema
+    splits: Mapping[str, int] = field(default_factory=dict)
+    """Of the settings of `floe.plan.tasks`, those that the read has itself."""
+
+    since: int | None = None
+    """Only what was appended after this snapshot is read, if there is one."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    """All options of the read, by their names in small letters."""
+
+    session: Mapping[str, str] = field(default_factory=dict)
+    """The settings of Iceberg that the session had, by their full names."""
+
+    all_deletes: bool = False
+    """Whether files come with all of their deletes, also those that cannot matter to the rows that are asked for."""
+
+    @property
+    def key(self) -> Any:
+        """What makes two sources the same."""
+        return (self.table.uuid, self.table.metadata_location, self.as_of, self.since)
+
+    @property
+    def tells_aggregates(self) -> bool:
+        """Whether counts, minima and maxima may be told from metadata."""
+        return first_set((AGGREGATES, self.options), (SESSION_AGGREGATES, self.session), default=True)
+
+    def split_settings(self, total: int, parallelism: int) -> SplitSettings:
+        """How files of so many bytes are cut up for so many cores, as the read, the session and the table say."""
+        properties = dict(self.table.metadata.properties)
+        if SESSION_ADAPTIVE_SPLITS.is_set(self.session):
+            properties[ADAPTIVE_SPLIT_SIZE.name] = self.session[SESSION_ADAPTIVE_SPLITS.name]
+        return splits_for(properties, total, SESSION_PARALLELISM.read(self.session) or parallelism, self.splits)
+
+    @property
+    def storage(self) -> Storage:
+        """The storage of the table's files."""
+        return self.table.storage
+
+    @cached_property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that is read; None while the table has none."""
+        return choose_snapshot(
+            self.table.metadata,
+            snapshot=self.as_of.snapshot_id,
+            ref=self.as_of.ref,
+            as_of_ms=self.as_of.timestamp_ms,
+        )
+
+    @cached_property
+    def shipped_metadata(self) -> TableMetadata:
+        """What a reader in an executor needs to know of the table."""
+        return shipped(self.table.metadata)
+
+    def plan(self, where: Expression, *, metrics: Collection[int] | None = ()) -> ScanPlan:
+        """The files that may hold rows which pass a filter."""
+        if self.since is not None:
+            return plan_appends(
+                self.table.metadata,
+                self.storage,
+                after=self.since,
+                until=None if self.snapshot is None else self.snapshot.snapshot_id,
+                schema=self.schema,
+                where=where,
+                metrics=metrics,
+            )
+        return plan_scan(
+            self.table.metadata,
+            self.storage,
+            snapshot=self.snapshot,
+            schema=self.schema,
+            where=where,
+            metrics=metrics,
+            all_deletes=self.all_deletes,
+        )
+
+
+def selects_whole_files(plan: ScanPlan) -> bool:
+    """Whether all rows of all files of a plan pass its filter."""
+    return all(bool((chunk.settled | plan.without_filter(chunk)).all()) for chunk in plan.chunks)
+
+
+# What the options of a read say: which state of the table, which range of its history, how large the parts are.
+
+_SPLITS = {"target_size": SPLIT_SIZE, "open_file_cost": FILE_OPEN_COST, "lookback": LOOKBACK}
+_STATES = (SNAPSHOT_ID, READ_BRANCH, READ_TAG, AS_OF_TIMESTAMP, END_SNAPSHOT_ID)
+
+
+def with_options(source: Source, given: Mapping[str, str], session: Mapping[str, str] = MappingProxyType({})) -> Source:
+    """The source that a read with options reads, in a session with these settings of Iceberg."""
+    check_read_options(given)
+    as_of = state_of(given, source.as_of, source.name)
+    source = replace(source, options=dict(given), as_of=as_of, session=session)
+    if START_SNAPSHOT_ID.is_set(given):
+        source = replace(source, since=START_SNAPSHOT_ID.read(given))
+    elif END_SNAPSHOT_ID.is_set(given):
+        raise InvalidInput(f"{END_SNAPSHOT_ID} is the end of a range, of which {START_SNAPSHOT_ID} is the beginning")
+    splits = {name: size for name, option in _SPLITS.items() if (size := option.read(given)) is not None}
+    if (size := SESSION_SPLIT_SIZE.read(session)) is not None:
+        splits.setdefault("target_size", size)
+    return replace(source, splits=splits)
+
+
+def state_of(given: Mapping[str, str], named: AsOf, table: str) -> AsOf:
+    """The state that a read with options reads, where a table's name says another one or none.
+
+    >>> state_of({"tag": "eoy"}, AsOf(), "db.t").ref, state_of({}, AsOf(snapshot_id=7), "db.t").snapshot_id
+    ('eoy', 7)
+    """
+    states = [option.name for option in _STATES if option.is_set(given)]
+    if len(states) > 1 or (states and not named.is_now):
+        raise InvalidInput(f"the state that is read is said twice: {', '.join(states)}", table=table)
+    if not states:
+        return named
+    snapshot_id = SNAPSHOT_ID.read(given) if SNAPSHOT_ID.is_set(given) else END_SNAPSHOT_ID.read(given)
+    return AsOf(snapshot_id, READ_BRANCH.read(given) or READ_TAG.read(given), AS_OF_TIMESTAMP.read(given))
+
+
+def audited_state(jvm: Jvm, metadata: TableMetadata) -> AsOf:
+    """The state that is read where nobody says one: that of `spark.wap.branch`, for those who audit what they wrote.
+
+    It counts for tables with `write.wap.enabled`, and where the branch is there; all others are read as they are now.
+    """
+    if not WAP_ENABLED.read(metadata.properties):
+        return NOW
+    branch = jvm.setting(WAP_BRANCH.name, "")
+    return AsOf(ref=branch) if branch in metadata.refs else NOW
+
+
+# What a read has been told of the rows that are asked for.
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """Spark's predicates: as they are there, as trees, and what they mean."""
+
+    array: Any
+    """The `Predicate[]`; None while Spark has given none."""
+
+    trees: Sequence[Node] = ()
+    found: Sequence[Translated] = ()
+
+    @cached_property
+    def where(self) -> Expression:
+        """A filter for the rows that pass all of them."""
+        return and_(*(one.filter for one in self.found))
+
+    @cached_property
+    def places(self) -> list[int]:
+        """Where those are that leave out something."""
+        return [place for place, one in enumerate(self.found) if one.filter != TRUE]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the filter lets just these rows pass."""
+        return bool(self.places) and all(one.exact for one in self.found)
+
+
+NOTHING_PUSHED: Final = Pushed(None)
+
+# The files of a plan that a scan reads: all of them, or those that one of its readers takes.
 
 Places = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -146,3 +375,77 @@ class PlannedFiles:
             for start in range(0, len(own), size):
                 yield int(low) + start, number, own[start : start + size]
             begin += len(chunk)
+
+
+# The columns that a query needs, as Spark says it by names, as a schema that says it by ids.
+
+
+def projected(schema: Schema, wanted: SparkType, partition_type: StructType) -> Schema:
+    """The part of a schema that a Spark schema names, nested parts too, in the order in which it does.
+
+    >>> from floe.sql.columns import parse_columns
+    >>> struct = {"type": "struct", "fields": [{"name": "b", "type": "string"}]}
+    >>> wanted = {"type": "struct", "fields": [{"name": "s", "type": struct}, {"name": "_pos", "type": "long"}]}
+    >>> print(projected(parse_columns("id int, s struct<a: int, b: string>"), wanted, StructType(())))
+    table {
+      2: s: optional struct<4: b: optional string>
+      2147483645: _pos: required long (position of the row in its file, from 0)
+    }
+    """
+    return Schema(tuple(_top_level(schema, field, partition_type) for field in wanted["fields"]))
+
+
+def _top_level(schema: Schema, wanted: SparkField, partition_type: StructType) -> Field:
+    own = _named(schema.fields, wanted["name"])
+    if own is not None:
+        return _narrowed(own, wanted["type"])
+    found = metadata_column(wanted["name"], partition_type=partition_type)
+    if found is None:
+        raise NoSuchColumn(f"the table has no column {wanted['name']!r}")
+    return _narrowed(found, wanted["type"])
+
+
+def _named(fields: Iterable[Field], name: str) -> Field | None:
+    return next((field for field in fields if field.name == name), None)
+
+
+def _narrowed(field: Field, wanted: SparkType) -> Field:
+    return replace(field, type=_type(field.type, wanted))
+
+
+def _type(type_: Type, wanted: Any) -> Type:
+    if isinstance(wanted, str):
+        return type_
+    match type_:
+        case StructType():
+            children = []
+            for child in wanted["fields"]:
+                found = _named(type_.fields, child["name"])
+                if found is None:
+                    raise NoSuchColumn(f"there is no field {child['name']!r} in {type_}")
+                children.append(_narrowed(found, child["type"]))
+            return StructType(tuple(children))
+        case ListType():
+            return replace(type_, element=_type(type_.element, wanted["elementType"]))
+        case MapType():
+            key, value = _type(type_.key, wanted["keyType"]), _type(type_.value, wanted["valueType"])
+            return replace(type_, key=key, value=value)
+        case _:
+            return type_
+
+
+# Whether Spark's own readers reach the files of a table.
+
+
+def why_not_reachable(jvm: Jvm, source: Source) -> str | None:
+    """A scheme that has no Hadoop file system on the class path is reached from Python."""
+    location = actual_location(source.storage, source.table.location)
+    scheme = parse(location).scheme
+    if scheme == "file":
+        return None
+    try:
+        hadoop = jvm.active_session().sessionState().newHadoopConf()
+        jvm.named("org.apache.hadoop.fs.FileSystem").getFileSystemClass(location.partition(":")[0], hadoop)
+    except Exception:
+        return f"{scheme}: locations"
+    return None

@@ -15,16 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floe.errors import UnsupportedFeature
-from floe.plan.splits import SplitSettings, adjusted_split_size, split_settings
-from floe.spark.bridge.partitioned_files import FileParts
-from floe.spark.scan.constants import constant_column
+from floe.plan.tasks import SplitSettings, adjusted_split_size, split_settings
+from floe.spark.bridge.parquet_readers import FileParts
+from floe.spark.read.native import constant_column
+from floe.spec.properties import ADAPTIVE_SPLIT_SIZE
 from floe.spec.types import Field
 from floe.storage.access import check_allowed
 from floe.storage.locations import Location, is_below, parse
-from floe.storage.prefix_map import PrefixMap
 from floe.storage.protocol import Storage
-
-__all__ = ["actual_location", "even_turns", "file_parts", "hadoop_path", "splits_for", "urls_of"]
+from floe.storage.wrappers import PrefixMap
 
 _SAFE: Final = "/:@&=+$,;-_.!~*'()"
 """What may stand in a URL of Hadoop's beside letters and digits."""
@@ -44,7 +43,7 @@ def splits_for(
     The size of parts becomes less where that keeps more executors busy, unless it is given.
     """
     settings = split_settings(properties, **given)
-    if "target_size" in given or properties.get("read.split.adaptive-size.enabled", "true") == "false":
+    if "target_size" in given or not ADAPTIVE_SPLIT_SIZE.read(properties):
         return settings
     size = adjusted_split_size(total, parallelism, settings.target_size)
     return replace(settings, target_size=even_turns(total, parallelism, size))

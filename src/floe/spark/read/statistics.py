@@ -8,22 +8,19 @@ from typing import Any, Final
 
 from floe.plan.counts import count_values, value_range
 from floe.plan.scan_plan import ScanPlan
-from floe.spark.bridge.interfaces.scans import ColumnStatistics, Statistics
+from floe.spark.bridge.interfaces.read import ColumnStatistics, Statistics
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.values import optional_value
-from floe.spark.columns import spark_type
-from floe.spark.scan.source import Source
+from floe.spark.read.source import Source
+from floe.spark.schemas import spark_type
+from floe.spark.settings import COLUMN_STATS, COST_BASED, SESSION_COLUMN_STATS, first_set
 from floe.spec.codecs.puffin import THETA_SKETCH
 from floe.spec.codecs.theta_sketches import NDV
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.types import Field, Type
-from floe.table.statistics import statistics_of
+from floe.table.maintenance import statistics_of
 
-__all__ = ["ColumnFacts", "TableStatistics", "column_facts", "distinct_counts", "is_reported", "width"]
-
-_REPORTED: Final = "report-column-stats"
-_COST_BASED: Final = ("spark.sql.cbo.enabled", "spark.sql.cbo.planStats.enabled")
 _RANGES: Final = frozenset({"boolean", "int", "long", "float", "double", "decimal", "date", "timestamptz"})
 """The types of which Spark knows what to do with the least and the greatest value."""
 
@@ -98,8 +95,8 @@ class FoundStatistics(ColumnStatistics):
 
 def is_reported(jvm: Jvm, source: Source) -> bool:
     """Whether Spark is told of columns: it makes use of it only where it plans by costs, and it may be turned off."""
-    asked = source.options.get(_REPORTED) or source.session.get(_REPORTED, "true")
-    return asked.lower() == "true" and any(jvm.setting(name, "false") == "true" for name in _COST_BASED)
+    enabled = first_set((COLUMN_STATS, source.options), (SESSION_COLUMN_STATS, source.session), default=True)
+    return enabled and any(jvm.setting(name, "false") == "true" for name in COST_BASED)
 
 
 def distinct_counts(metadata: TableMetadata, snapshot: Snapshot | None) -> dict[int, int]:

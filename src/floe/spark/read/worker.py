@@ -1,28 +1,32 @@
 """What runs in Spark's Python workers to read files that Spark itself cannot read exactly: the Arrow reader.
 
 An object of `ReadTasks` is pickled and sent to the executors, where `floe` must be installed.
+
+Partitions that Python workers read: the classes behind Spark's own Python data sources, with a function of ours.
 """
 
 from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql.types import StructType as SparkStruct
+from pyspark.sql.udf import _wrap_function
 
-from floe.arrow.reading.tasks import TaskReader
+from floe.arrow.reading.task_reader import TaskReader
 from floe.plan.tasks import FileTask
-from floe.spark.columns import ONLY_READ
+from floe.spark.bridge.jvm import Jvm
+from floe.spark.executors import Carried
+from floe.spark.schemas import ONLY_READ, SparkType
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, ListType, MapType, StructType, Type
 from floe.storage.protocol import Storage
-
-__all__ = ["ReadTasks", "for_spark", "pickled_tasks", "tasks_of"]
-
 
 _OTHERS = frozenset({"uuid", "fixed", "variant"}) | ONLY_READ
 _VARIANT = [pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False, {"variant": "true"})]
@@ -97,3 +101,27 @@ def _differs(type_: Type) -> bool:
 
 def _nulls(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
+
+
+# Partitions that Python workers read: the classes behind Spark's own Python data sources, with a function of ours.
+
+_PACKAGE: Final = "org.apache.spark.sql.execution.datasources.v2.python."
+
+
+def python_partitions(jvm: Jvm, contents: Iterable[bytes]) -> Any:
+    """A partition for each pickled content, as an `InputPartition[]`."""
+    kind = jvm.named(_PACKAGE + "PythonInputPartition")
+    made = [kind(number, bytearray(content)) for number, content in enumerate(contents)]
+    return jvm.array("org.apache.spark.sql.connector.read.InputPartition", made)
+
+
+def python_reader_factory(jvm: Jvm, function: Callable[..., Any], schema: SparkType) -> Any:
+    """What has workers call a function with the contents of partitions, and takes the rows that it gives."""
+    serializer: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
+    pickled = serializer.dumps((Carried(function), SparkStruct.fromJson(schema)))
+    source = jvm.named(_PACKAGE + "UserDefinedPythonDataSource")(_wrap_function(jvm.context, _nothing))
+    return jvm.made(_PACKAGE + "PythonPartitionReaderFactory", [source, bytearray(pickled), jvm.data_type(schema)])
+
+
+def _nothing() -> None:
+    """Spark takes from it how Python is called, and does not call it."""

@@ -7,28 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol
 
 from floe.errors import InvalidInput, NoSuchColumn, NoSuchRef
+from floe.spec.properties import DISTRIBUTION_MODE
 from floe.table.table import Table
-
-__all__ = [
-    "AddPartitionField",
-    "Column",
-    "DropIdentifierFields",
-    "DropPartitionField",
-    "DropRef",
-    "MakeRef",
-    "ReplacePartitionField",
-    "SetIdentifierFields",
-    "TableAction",
-    "WriteOrder",
-]
 
 Column = tuple[str, ...]
 """The path of a column."""
-
-DISTRIBUTION_MODE: Final = "write.distribution-mode"
 
 
 class TableAction(Protocol):
@@ -88,7 +74,7 @@ class WriteOrder:
         with table.transaction() as tx:
             tx.update_sort(*self.terms, case_sensitive=False)
             if self.distribution is not None:
-                tx.set_properties({DISTRIBUTION_MODE: self.distribution})
+                tx.set_properties({DISTRIBUTION_MODE.name: self.distribution})
 
 
 @dataclass(frozen=True, slots=True)

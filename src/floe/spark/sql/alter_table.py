@@ -22,7 +22,7 @@ from typing import Final, Literal, NoReturn, TypeVar
 from sqlglot import TokenType
 
 from floe.errors import InvalidExpression
-from floe.spark.extended_sql.actions import (
+from floe.spark.sql.actions import (
     AddPartitionField,
     Column,
     DropIdentifierFields,
@@ -34,9 +34,7 @@ from floe.spark.extended_sql.actions import (
     TableAction,
     WriteOrder,
 )
-from floe.spec.expressions.parser_tokens import SqlTokens
-
-__all__ = ["AlterTable", "CreateTableLike", "parse"]
+from floe.sql.tokens import SqlTokens
 
 RefType = Literal["branch", "tag"]
 Item = TypeVar("Item")

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from floe.errors import FloeError, NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists
 from floe.spark.bridge.exceptions import declared_error, to_python
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.view_statements import (
+from floe.spark.bridge.views import (
     AlterQuery,
     CreateView,
     DropView,
@@ -27,10 +27,8 @@ from floe.spark.bridge.view_statements import (
     ViewStatement,
     check_query,
 )
-from floe.spark.definitions import no_such_namespace
-from floe.spark.literals import quoted
-from floe.spark.settings import with_defaults
-from floe.spark.tables.view import (
+from floe.spark.catalog.definitions import no_such_namespace
+from floe.spark.catalog.views import (
     NOT_SHOWN,
     ViewDefinition,
     change_view,
@@ -40,10 +38,10 @@ from floe.spark.tables.view import (
     defined,
     with_properties,
 )
-from floe.table.column_text import name_text
+from floe.spark.schemas import quoted
+from floe.spark.settings import with_defaults
+from floe.sql.printing import name_text
 from floe.table.lake import Lake
-
-__all__ = ["Place", "run_view_statement", "show_extended"]
 
 Query = Callable[[str], DataFrame]
 """Spark's own `sql`."""

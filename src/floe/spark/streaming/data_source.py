@@ -17,28 +17,23 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition, WriterCommitMessage
 from pyspark.sql.types import StructType as SparkStruct
 
-from floe.arrow.changing.base import deleted_on_error
+from floe.arrow.dml.base import deleted_on_error
 from floe.errors import InvalidInput
 from floe.formats.writers.rolling import discard
-from floe.plan.splits import pack_tasks, split_settings
-from floe.spark.bridge.python_streams import HAS_LIMITS, ArrowStreamWriter, BoundedStreamReader, limited, unlimited
-from floe.spark.scan.projection import projected
-from floe.spark.scan.source import Source
-from floe.spark.scan.worker import ReadTasks, pickled_tasks
-from floe.spark.shipping import shipped
-from floe.spark.streaming.columns import places_of
-from floe.spark.streaming.offsets import BEGINNING, StreamOffset, offset_of
-from floe.spark.streaming.options import stream_options
+from floe.plan.tasks import pack_tasks, split_settings
+from floe.spark.bridge.streams import HAS_LIMITS, ArrowStreamWriter, BoundedStreamReader, limited, unlimited
+from floe.spark.executors import shipped
+from floe.spark.read.source import Source, projected
+from floe.spark.read.worker import ReadTasks, pickled_tasks
 from floe.spark.streaming.sink import WriteStream, publish_epoch
-from floe.spark.streaming.steps import StreamSteps
+from floe.spark.streaming.source import BEGINNING, StreamOffset, StreamSteps, offset_of, stream_options
+from floe.spark.write.columns import places_of
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.manifests.entries import DataFile
 from floe.spec.types import StructType
-from floe.table.storages import storage_for
+from floe.storage.schemes import configure_storage
 from floe.table.table import Table
-
-__all__ = ["stream_reader", "stream_writer"]
 
 
 def stream_reader(source: Source, schema: SparkStruct) -> DataSourceStreamReader:
@@ -186,5 +181,5 @@ def _query_id(checkpoint: str | None) -> str:
             "a stream is written once only if its checkpoint is known", hint='give .option("checkpointLocation", …)'
         )
     location = f"{checkpoint.rstrip('/')}/metadata"
-    found: str = json.loads(storage_for(location, {}).read(location))["id"]
+    found: str = json.loads(configure_storage(location, {}).read(location))["id"]
     return found

@@ -3,6 +3,8 @@
 The tasks of an epoch write files, and the driver commits them in a snapshot that tells query and epoch. When an epoch
 comes again, because the query failed between that commit and its checkpoint or because another driver of it is still
 at work, the table has it already, and the files of the second time are thrown away.
+
+Which epochs of a streaming query a table has: each snapshot of a stream says it in its summary, as Java's do.
 """
 
 from __future__ import annotations
@@ -10,35 +12,115 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
-from floe.arrow.changing.base import deleted_on_error
-from floe.commit.change import Change
-from floe.commit.footprint import BLIND, Isolation
+from floe.arrow.dml.base import deleted_on_error
+from floe.commit.change import BLIND, Attempt, Change, Isolation
 from floe.commit.operations.append import FastAppend
 from floe.commit.operations.overwrite import Overwrite
-from floe.errors import UnsupportedFeature
-from floe.formats.arrow_values import constant_array
+from floe.commit.target import BranchTarget, CommitTarget
+from floe.errors import AlreadyExists, NoSuchSnapshot, UnsupportedFeature
+from floe.formats.arrow_arrays import constant_array
 from floe.formats.writers.rolling import discard
-from floe.spark.bridge.interfaces.streams import StreamingWrite
+from floe.spark.bridge.interfaces.read import StreamingWrite
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.rules import Rewritable
-from floe.spark.shipping import shipped
-from floe.spark.streaming.columns import places_of
-from floe.spark.streaming.epochs import EpochExists, OnlyOnce, epoch_summary
-from floe.spark.streaming.together import with_partitions_together
-from floe.spark.write.distribution import distribution_mode
+from floe.spark.executors import shipped
+from floe.spark.write.base import PythonTasks
+from floe.spark.write.columns import places_of
+from floe.spark.write.distribution import distribution_mode, with_partitions_together
 from floe.spark.write.options import WriteOptions
-from floe.spark.write.python_writer import PythonTasks
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.manifests.entries import DataFile
-from floe.table.committing import branch_of, change_options, make_changes
+from floe.spec.metadata.ancestry import ancestors, unknown_before
+from floe.spec.metadata.snapshots import MAIN_BRANCH, Snapshot
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.updates import TableUpdate
 from floe.table.table import Table
 
-__all__ = ["TableStreamingWrite", "WriteStream", "publish_epoch"]
+# Which epochs of a streaming query a table has: each snapshot of a stream says it in its summary, as Java's do.
+
+QUERY_ID: Final = "spark.sql.streaming.queryId"
+EPOCH_ID: Final = "spark.sql.streaming.epochId"
+
+
+def epoch_summary(query_id: str, epoch: int) -> dict[str, str]:
+    """What the snapshot of an epoch says.
+
+    >>> epoch_summary("q", 3)
+    {'spark.sql.streaming.queryId': 'q', 'spark.sql.streaming.epochId': '3'}
+    """
+    return {QUERY_ID: query_id, EPOCH_ID: str(epoch)}
+
+
+def last_epoch(metadata: TableMetadata, branch: str, query_id: str) -> int | None:
+    """The newest epoch of a query that a branch has, by the snapshots that have not expired; None for none."""
+    epochs = (_epoch(snapshot, query_id) for snapshot in ancestors(metadata, _head(metadata, branch)))
+    return next((epoch for epoch in epochs if epoch is not None), None)
+
+
+def _head(metadata: TableMetadata, branch: str) -> int | None:
+    ref = metadata.refs.get(branch)
+    if ref is None:
+        return metadata.current_snapshot_id if branch == MAIN_BRANCH else None
+    return ref.snapshot_id
+
+
+def _epoch(snapshot: Snapshot, query_id: str) -> int | None:
+    summary = snapshot.summary or {}
+    known = summary.get(QUERY_ID) == query_id and summary.get(EPOCH_ID, "").isdigit()
+    return int(summary[EPOCH_ID]) if known else None
+
+
+def _below_the_cut(metadata: TableMetadata, branch: str) -> Iterator[Snapshot]:
+    """The snapshots that may be in the history of a branch, though expiry has removed what would show it."""
+    head = _head(metadata, branch)
+    found = {one.snapshot_id for one in ancestors(metadata, head)}
+    for snapshot in metadata.snapshots:
+        if snapshot.snapshot_id not in found and unknown_before(metadata, head, snapshot.snapshot_id) is not None:
+            yield snapshot
+
+
+class EpochExists(AlreadyExists):
+    """The table has an epoch already, so that it is not written again."""
+
+
+@dataclass(frozen=True)
+class OnlyOnce:
+    """A change that changes nothing, and refuses to publish what goes with it if the branch has the epoch by then.
+
+    It is asked in each attempt of a commit, with the very state that the swap rests on. So two drivers of a query (one
+    of them thought to be gone) cannot both commit an epoch, whenever they looked before.
+    """
+
+    branch: str
+    query_id: str
+    epoch: int
+
+    def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
+        """None; raises if the epoch is there, or may be there where history has expired."""
+        metadata = attempt.metadata
+        last = last_epoch(metadata, self.branch, self.query_id)
+        for snapshot in _below_the_cut(metadata, self.branch) if last is None else ():
+            kept = _epoch(snapshot, self.query_id)
+            if kept is not None and self.epoch <= kept:
+                raise NoSuchSnapshot(
+                    f"it cannot be told whether branch {self.branch!r} has epoch {self.epoch} of this stream: snapshot "
+                    f"{snapshot.snapshot_id} has epoch {kept}, and the snapshots between it and the head have expired",
+                    hint="look whether the rows are there; if not, remove the tag or branch that keeps the snapshot",
+                    query=self.query_id,
+                )
+        if last is not None and self.epoch <= last:
+            raise EpochExists(
+                f"the table has epoch {self.epoch} of this stream already, its last one is {last}",
+                hint="another driver of the same query has committed it; stop one of them",
+                query=self.query_id,
+                branch=self.branch,
+            )
+        return ()
 
 
 @dataclass(frozen=True)
@@ -81,7 +163,7 @@ class TableStreamingWrite(StreamingWrite, Rewritable):
                 table=name,
             )
         self._name, self._options, self._schema, self._query_id = name, options, schema, query_id
-        self._table = Table.load(table._pointer)
+        self._table = Table.load(table.commit_target.pointer)
         self._replaces, self._tasks = replaces, PythonTasks(jvm)
         rows = jvm.read_data_type(schema)
         self._places = places_of(self._table.schema, rows, case_sensitive=jvm.is_case_sensitive, table=name)
@@ -129,9 +211,11 @@ def publish_epoch(
     """Commit the files of an epoch; False if the table has it already, and the files are thrown away."""
     with deleted_on_error(table.storage, files):
         table.refresh()
-        actions = table if options.branch is None else table.branch(options.branch, create=True)
+        target: CommitTarget = table.commit_target
+        if options.branch is not None:
+            target = BranchTarget(target, options.branch, create=True)
         summary = {**options.summary, **epoch_summary(query_id, epoch)}
-        own = change_options(actions, summary, Isolation(options.isolation))
+        own = target.options(summary, Isolation(options.isolation))
         own["fresh"] = True
         change: Change
         if replaces:
@@ -140,9 +224,9 @@ def publish_epoch(
             change = FastAppend(files, **own)
         else:
             return True
-    once = OnlyOnce(branch_of(actions), query_id, epoch)
+    once = OnlyOnce(target.branch, query_id, epoch)
     try:
-        make_changes(actions, [once, change], [file.file_path for file in files])
+        target.commit([once, change], [file.file_path for file in files])
     except EpochExists:
         return False
     return True

@@ -1,21 +1,50 @@
-"""Tasks that write in Python workers: the classes behind Spark's own Python data sources, with a function of ours."""
+"""Tasks that write in Python workers: the classes behind Spark's own Python data sources, with a function of ours.
+
+How many rows go to a Python worker at a time.
+
+After each row Spark computes how big the batch has become, to end it at a number of bytes; that takes longer than
+putting the row there. So batches of writes end by their number of rows alone, unless rows have columns that are often
+big. These are properties of the thread that starts the tasks, over which Spark puts whatever the session says itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
+from pyspark import SparkContext
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.sql.udf import _wrap_function
 
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.executors import Carried
-from floe.spark.write.batches import sized_batches
-from floe.spec.schemas.schema import Schema
+from floe.spark.settings import ARROW_BATCH_BYTES, ARROW_BATCH_ROWS
+from floe.spec.schemas.schema import Schema, walk_fields
 
-__all__ = ["PythonTasks"]
+# How many rows go to a Python worker at a time.
+
+_OFTEN_BIG: Final = frozenset({"binary", "variant", "geometry", "geography"})
+_NO_LIMIT: Final = str(2**31 - 1)
+"""With just this number Spark does not compute sizes."""
+
+
+@contextmanager
+def sized_batches(context: SparkContext, schema: Schema) -> Iterator[None]:
+    """Tasks that this thread starts meanwhile get rows of a table in batches that suit a writer of files."""
+    limits = {ARROW_BATCH_ROWS: "16384"}
+    if not any(entry.field.type.kind in _OFTEN_BIG for entry in walk_fields(schema.fields)):
+        limits[ARROW_BATCH_BYTES] = _NO_LIMIT
+    before = {name: context.getLocalProperty(name) for name in limits}
+    try:
+        for name, value in limits.items():
+            context.setLocalProperty(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            context.setLocalProperty(name, old)  # type: ignore[arg-type]  # None takes it away
+
 
 _PACKAGE: Final = "org.apache.spark.sql.execution.datasources.v2.python."
 _MESSAGE: Final = StructType([StructField("message", BinaryType())])

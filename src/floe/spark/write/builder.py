@@ -8,12 +8,12 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from floe.commit.footprint import BLIND, Reads
+from floe.commit.change import BLIND, Reads
 from floe.errors import UnsupportedFeature
 from floe.formats.writers.rolling import discard
-from floe.formats.writers.target import WriteTarget
+from floe.formats.writers.write_target import WriteTarget
 from floe.spark.bridge.exceptions import null_error
-from floe.spark.bridge.interfaces.writes import (
+from floe.spark.bridge.interfaces.write import (
     BatchWrite,
     InsertableRelation,
     SupportsDynamicOverwrite,
@@ -24,31 +24,28 @@ from floe.spark.bridge.interfaces.writes import (
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.predicates import read_conditions
 from floe.spark.bridge.rules import Rewritable
-from floe.spark.scan.own_reads import reads_of_plan
-from floe.spark.scan.predicates import translate
-from floe.spark.scan.translated import Translated
-from floe.spark.shipping import shipped
+from floe.spark.executors import shipped
+from floe.spark.read.filter_terms import Translated
+from floe.spark.read.filters import translate
 from floe.spark.streaming.sink import TableStreamingWrite
-from floe.spark.write.any_columns import check_columns
-from floe.spark.write.distribution import distribution_mode
-from floe.spark.write.intent import (
+from floe.spark.write.base import PythonTasks
+from floe.spark.write.columns import check_columns
+from floe.spark.write.conflict_reads import reads_of_plan
+from floe.spark.write.distribution import brought_together, distribution_mode
+from floe.spark.write.insert import (
     Append,
     Intent,
     ReplaceDynamically,
     ReplaceWhere,
-    actions_of,
+    commit_target,
     publish,
     write_data_frame,
 )
 from floe.spark.write.options import WriteOptions
-from floe.spark.write.planned import brought_together
-from floe.spark.write.python_writer import PythonTasks
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.nodes import TRUE, and_
 from floe.table.table import Table
 from floe.table.transaction import Transaction
-
-__all__ = ["TableWriteBuilder"]
 
 Target = Table | Transaction
 
@@ -164,8 +161,8 @@ class TableBatchWrite(_AnyWrite, BatchWrite, Rewritable):
         """The same with its rows brought together."""
         metadata, query = self._target.metadata, node.query()
         if isinstance(self._target, Table):
-            actions = actions_of(self._target, self._options)
-            self._reads = reads_of_plan(self.jvm, query, self._target, actions)
+            target = commit_target(self._target, self._options)
+            self._reads = reads_of_plan(self.jvm, query, self._target, target)
         names = [field["name"] for field in self.jvm.read_data_type(query.schema())["fields"]]
         check_columns(names, metadata.schema, self._options)
         size = WriteTarget.of(metadata, self._target.storage, overrides=self._options.overrides).file_bytes

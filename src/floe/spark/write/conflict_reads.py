@@ -12,18 +12,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from floe.commit.footprint import BLIND, Reads
+from floe.commit.change import BLIND, Reads
+from floe.commit.target import CommitTarget
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.plan_scans import own_parts
-from floe.spark.scan.source import Source
+from floe.spark.bridge.plans import own_parts
+from floe.spark.read.source import Source
 from floe.spec.expressions.nodes import TRUE, Expression, or_
-from floe.spec.metadata.refs import MAIN_BRANCH
-from floe.spec.metadata.snapshots import Snapshot
-from floe.table.committing import branch_of
-from floe.table.file_actions import FileActions
+from floe.spec.metadata.snapshots import MAIN_BRANCH, Snapshot
 from floe.table.table import Table
-
-__all__ = ["OwnReads", "own_reads", "reads_of_frame", "reads_of_plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +55,18 @@ def _is_of(source: Source, table: Table, branch: str) -> bool:
     return (source.as_of.ref or MAIN_BRANCH) == branch
 
 
-def reads_of_plan(jvm: Jvm, plan: Any, table: Table, actions: FileActions) -> Reads:
+def reads_of_plan(jvm: Jvm, plan: Any, table: Table, target: CommitTarget) -> Reads:
     """What a write of the rows of an optimized plan rests on."""
-    found = own_reads(jvm, plan, table, branch_of(actions))
+    found = own_reads(jvm, plan, table, target.branch)
     if not found.filters:
         return BLIND
     return Reads(found.oldest(), filter=or_(*found.filters), schema_id=table.metadata.current_schema_id)
 
 
-def reads_of_frame(jvm: Jvm, rows: DataFrame, table: Table, actions: FileActions) -> Reads:
+def reads_of_frame(jvm: Jvm, rows: DataFrame, table: Table, target: CommitTarget) -> Reads:
     """What a write of the rows of a data frame rests on; it is only optimized for that if the table is in it."""
     execution = rows._jdf.queryExecution()
     named = [getattr(found, "table", None) for found in own_parts(jvm, execution.analyzed())]
     if not any(isinstance(one, Table) and one.uuid == table.uuid for one in named):
         return BLIND
-    return reads_of_plan(jvm, execution.optimizedPlan(), table, actions)
+    return reads_of_plan(jvm, execution.optimizedPlan(), table, target)

@@ -2,24 +2,28 @@
 
 What groups rows is computed inside the JVM, by expressions that are equal just where the partition is. Spark decides
 how many tasks that makes: small groups share one, large ones are cut.
+
+Rows brought together inside a plan that Spark carries out itself.
+
+Rows of an epoch brought together by partition before they are written, so that each partition gets one file.
+
+Spark does not adapt the plans of streams to what they read, so there are as many tasks as the cluster runs at a time.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.plans import murmur3_of_bytes, murmur3_of_long
+from floe.spark.bridge.plans import Plans, murmur3_of_bytes, murmur3_of_long
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.transforms import Bucket, Identity, Transform, Truncate, Void
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import SortDirection, SortOrder
+from floe.spec.sort_order import SortDirection, SortOrder
 from floe.spec.types import Type
-
-__all__ = ["distributed", "distribution_mode", "rebalanced"]
 
 _MICROS_PER_HOUR = 3_600_000_000
 _MICROS_PER_DAY = 24 * _MICROS_PER_HOUR
@@ -138,3 +142,54 @@ def _as_long(column: Column, type_: Type) -> Column:
 
 def _bucket(hashed: Column, number: int) -> Column:
     return F.pmod(hashed.bitwiseAND(F.lit(2**31 - 1)), F.lit(number))
+
+
+# Rows brought together inside a plan that Spark carries out itself.
+
+_TOGETHER: Final = ("RebalancePartitions", "RepartitionByExpression")
+
+
+def brought_together(jvm: Jvm, query: Any, metadata: TableMetadata, mode: str, file_bytes: int) -> Any:
+    """An optimized query whose tasks have about a file's worth of rows each; if it is such a query, the same."""
+    if jvm.simple_name(query) in _TOGETHER:
+        return query
+    return put_above(jvm, query, query.output(), lambda like: distributed(jvm, like, metadata, mode, file_bytes))
+
+
+def put_above(jvm: Jvm, query: Any, columns: Any, arrange: Callable[[DataFrame], DataFrame]) -> Any:
+    """An optimized query below what a function puts upon a data frame of these columns; the query itself if nothing.
+
+    The plan is optimized already, so the expressions are made upon an empty relation with the same columns.
+    """
+    like = jvm.data_frame(SparkSession(jvm.context, jvm.active_session()), Plans(jvm).local(columns))
+    made = arrange(like)
+    if made is like:
+        return query
+    above = made._jdf.queryExecution().analyzed()
+    simplified = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(above)
+    return simplified.withNewChildren(jvm.seq([query]))
+
+
+# Rows of an epoch brought together by partition before they are written, so that each partition gets one file.
+
+
+def with_partitions_together(jvm: Jvm, query: Any, metadata: TableMetadata, mode: str) -> Any:
+    """An optimized query with the rows of each partition in one task; the query itself if that is not asked for."""
+    if mode == "none" or jvm.simple_name(query) == "RepartitionByExpression" or not _has_sources(jvm, query, metadata):
+        return query
+    above = brought_together(jvm, query, metadata, "hash", 1)
+    if jvm.simple_name(above) != "RebalancePartitions":
+        return query
+    made = jvm.module("org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression")
+    return made.apply(above.partitionExpressions(), query, jvm.context.defaultParallelism)
+
+
+def _has_sources(jvm: Jvm, query: Any, metadata: TableMetadata) -> bool:
+    """Whether the rows have the columns by which the table is partitioned; a stream may leave some out."""
+    given = {field["name"].lower() for field in jvm.read_data_type(query.schema())["fields"]}
+    sources = [
+        metadata.schema.entry(field.source_id).path[0]
+        for field in metadata.spec.fields
+        if not isinstance(field.transform, Void)
+    ]
+    return bool(sources) and all(name.lower() in given for name in sources)

@@ -1,41 +1,117 @@
-"""What a write is to do with the table, and doing it: from a data frame to a commit."""
+"""What a write is to do with the table, and doing it: from a data frame to a commit.
+
+Few rows that the driver has already, as those of INSERT … VALUES: written there, without a job of Spark's.
+
+Files of tasks that have finished, known to the driver while others still run.
+
+When a task of a query fails, what the others gave is lost with the query. So each also tells its files by an
+accumulator of Spark's, which arrives with the end of the task, and a write that fails deletes them.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame
 
-from floe.arrow.changing.base import deleted_on_error
-from floe.commit.change import Change
-from floe.commit.footprint import BLIND, Isolation, Reads
+from floe.arrow.dml.base import deleted_on_error
+from floe.commit.change import BLIND, Change, Isolation, Reads
 from floe.commit.operations.append import MergeAppend
-from floe.commit.operations.overwrite import Overwrite
-from floe.commit.operations.replace_partitions import ReplacePartitions
-from floe.formats.writers.target import WriteTarget
+from floe.commit.operations.overwrite import Overwrite, ReplacePartitions
+from floe.commit.target import BranchTarget, CommitTarget, StageTarget
+from floe.formats.writers.rolling import discard, leave_nothing
+from floe.formats.writers.write_target import WriteTarget
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.executors import Carried
-from floe.spark.scan.own_reads import reads_of_frame
-from floe.spark.shipping import shipped
-from floe.spark.write.any_columns import fitted
-from floe.spark.write.batches import sized_batches
+from floe.spark.executors import Carried, shipped
+from floe.spark.write.base import sized_batches
+from floe.spark.write.columns import fitted
+from floe.spark.write.conflict_reads import reads_of_frame
 from floe.spark.write.distribution import distributed, distribution_mode
-from floe.spark.write.finished import FinishedFiles
-from floe.spark.write.local_rows import local_rows
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.worker import RESULT_SCHEMA, WriteRows, files_of
 from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.table.branch import Stage
-from floe.table.committing import change_options, make_changes
-from floe.table.file_actions import FileActions
+from floe.storage.protocol import Storage
 from floe.table.table import Table
 from floe.table.transaction import Transaction
 
-__all__ = ["Append", "Intent", "ReplaceDynamically", "ReplaceWhere", "actions_of", "publish", "write_data_frame"]
+# Few rows that the driver has already, as those of INSERT … VALUES: written there, without a job of Spark's.
+
+_MOST_ROWS: Final = 10_000
+_MOST_BYTES: Final = 16 * 2**20
+
+
+def local_rows(jvm: Jvm, rows: DataFrame) -> list[pa.RecordBatch] | None:
+    """The rows as workers would get them, if Spark's optimizer has made the query a few rows; None if it has not."""
+    execution: Any = rows._jdf.queryExecution()
+    leaves = execution.analyzed().collectLeaves()
+    if leaves.size() != 1 or jvm.simple_name(leaves.head()) not in ("LocalRelation", "OneRowRelation"):
+        return None  # so that other queries are not optimized in vain
+    plan = execution.optimizedPlan()
+    if jvm.simple_name(plan) != "LocalRelation":
+        return None
+    data = plan.data()
+    if data.size() > _MOST_ROWS:
+        return None
+    return list(_batches(jvm, data, rows))
+
+
+def _batches(jvm: Jvm, data: Any, rows: DataFrame) -> Iterator[pa.RecordBatch]:
+    made = jvm.module("org.apache.spark.sql.execution.arrow.ArrowConverters").toBatchWithSchemaIterator(
+        data.iterator(), rows._jdf.schema(), _MOST_ROWS, _MOST_BYTES, "UTC", False, False
+    )
+    while made.hasNext():
+        with pa.ipc.open_stream(bytes(made.next())) as stream:
+            yield from stream
+
+
+# Files of tasks that have finished, known to the driver while others still run.
+
+_MOST_WRITES: Final = 1000
+"""Tasks may end after their query has failed: what they tell is asked for by nobody, and forgotten some day."""
+
+ByWrite = dict[str, list[str]]
+
+
+class _Gathered(AccumulatorParam[ByWrite]):
+    """Puts locations of files together, by the ids of writes."""
+
+    def zero(self, value: ByWrite) -> ByWrite:
+        return {}
+
+    def addInPlace(self, value1: ByWrite, value2: ByWrite) -> ByWrite:
+        for write_id, files in value2.items():
+            value1[write_id] = value1.get(write_id, []) + files
+        while len(value1) > _MOST_WRITES:
+            del value1[next(iter(value1))]
+        return value1
+
+
+class FinishedFiles:
+    """The files of finished tasks, by writes; there is one for each Spark context."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self.told: Accumulator[ByWrite] = context.accumulator({}, _Gathered())
+        """What tasks add their files to."""
+
+    @contextmanager
+    def deleted_on_error(self, storage: Storage, write_id: str) -> Iterator[None]:
+        """What tasks of a write have told is deleted if what is inside fails, in which nothing may be committed."""
+        try:
+            yield
+        except BaseException as error:
+            leave_nothing(error, discard(storage, self.told.value.get(write_id, [])))
+            raise
+        finally:
+            self.told.value.pop(write_id, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +147,7 @@ def write_data_frame(
     jvm: Jvm, rows: DataFrame, target: Table | Transaction, intent: Intent, options: WriteOptions
 ) -> None:
     """Write the rows of a data frame, and commit the files."""
-    reads = reads_of_frame(jvm, rows, target, actions_of(target, options)) if isinstance(target, Table) else BLIND
+    reads = reads_of_frame(jvm, rows, target, commit_target(target, options)) if isinstance(target, Table) else BLIND
     rows, place = fitted(jvm, rows, target, options)
     files = _written(jvm, rows, place, options)
     publish(place, files, intent, options, reads)
@@ -99,30 +175,28 @@ def publish(
 ) -> None:
     """Commit files that rest on what was read of the table; if that fails for certain they are deleted."""
     with deleted_on_error(target.storage, files):
-        actions = actions_of(target, options)
-        change = _change(actions, files, intent, options, reads)
+        destination = commit_target(target, options)
+        change = _change(destination, files, intent, options, reads)
     if change is not None:
-        make_changes(actions, [change], [file.file_path for file in files])
+        destination.commit([change], [file.file_path for file in files])
 
 
-def actions_of(target: Table | Transaction, options: WriteOptions) -> FileActions:
+def commit_target(table: Table | Transaction, options: WriteOptions) -> CommitTarget:
     """Where the commit goes: to the table, to a branch of it, or to a stage."""
-    if options.wap_id is not None and isinstance(target, Table):
-        return Stage(target, options.wap_id)
+    if options.wap_id is not None and isinstance(table, Table):
+        return StageTarget(table.commit_target, options.wap_id)
     if options.branch is not None:
-        return (
-            target.branch(options.branch, create=True) if isinstance(target, Table) else target.branch(options.branch)
-        )
-    return target
+        return BranchTarget(table.commit_target, options.branch, create=isinstance(table, Table))
+    return table.commit_target
 
 
 def _change(
-    actions: FileActions, files: Sequence[DataFile], intent: Intent, options: WriteOptions, reads: Reads
+    target: CommitTarget, files: Sequence[DataFile], intent: Intent, options: WriteOptions, reads: Reads
 ) -> Change | None:
-    own = change_options(actions, options.summary, Isolation(options.isolation))
+    own = target.options(options.summary, Isolation(options.isolation))
     own["fresh"] = True
     if not isinstance(intent, Append):
-        reads = _older(reads, options.rests_on, actions.metadata)
+        reads = _older(reads, options.rests_on, target.metadata)
     match intent:
         case Append():
             return MergeAppend(files, reads=reads, **own) if files else None

@@ -18,44 +18,43 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 
 import floe
-from floe.commit.conflicts.window import branch_head
-from floe.commit.footprint import BLIND, Reads
+from floe.commit.change import BLIND, Reads
+from floe.commit.conflicts.concurrent_commits import branch_head
 from floe.commit.operations.snapshot_summary import follow_properties
 from floe.errors import InvalidInput
+from floe.spark import settings
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.settings import check_write_options, session_settings
-from floe.spec.metadata.refs import MAIN_BRANCH
-from floe.spec.metadata.summaries import APP_ID, ENGINE_NAME, ENGINE_VERSION, ICEBERG_VERSION, SPARK_APP_ID
+from floe.spark.settings import check_write_options, first_set, session_settings
+from floe.spec import properties
+from floe.spec.metadata.snapshots import APP_ID, ENGINE_NAME, ENGINE_VERSION, ICEBERG_VERSION, MAIN_BRANCH, SPARK_APP_ID
 from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.setting_types import Setting
 
-__all__ = ["WriteOptions", "carry_commit_properties", "engine_summary", "snapshot_properties", "write_options"]
-
-_PROPERTIES: Final = {
-    "target-file-size-bytes": "write.target-file-size-bytes",
-    "target-delete-file-size-bytes": "write.delete.target-file-size-bytes",
-    "write-format": "write.format.default",
-    "delete-format": "write.delete.format.default",
-    "delete-granularity": "write.delete.granularity",
+_OVERRIDES: Final[Mapping[str, Setting[Any]]] = {
+    settings.TARGET_FILE_SIZE.name: properties.TARGET_FILE_SIZE,
+    settings.TARGET_DELETE_FILE_SIZE.name: properties.DELETE_TARGET_FILE_SIZE,
+    settings.WRITE_FORMAT.name: properties.FILE_FORMAT,
+    settings.DELETE_FORMAT.name: properties.DELETE_FILE_FORMAT,
+    settings.DELETE_GRANULARITY.name: properties.DELETE_GRANULARITY,
 }
+"""Write options and the table properties that they override."""
+
 _BLOCKS: Final = "floe.commit.properties"
 """The property of a thread in the JVM that holds what blocks of `floe.commit_properties` say."""
 
-_SNAPSHOT_PROPERTY: Final = "snapshot-property."
-_MODES: Final = ("none", "hash", "range")
-_ISOLATIONS: Final = ("serializable", "snapshot")
 _SWITCHES: Final = (
-    "write.spark.fanout.enabled",
-    "write.spark.accept-any-schema",
-    "write.object-storage.enabled",
-    "write.object-storage.partitioned-paths",
-    "write.wap.enabled",
+    properties.FANOUT,
+    properties.ACCEPT_ANY_SCHEMA,
+    properties.OBJECT_STORAGE,
+    properties.PARTITIONED_PATHS,
+    properties.WAP_ENABLED,
 )
-"""Properties that say yes or no, and change what a write does."""
+"""Boolean properties that change what a write does; a text that is neither true nor false is an error here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +87,47 @@ def write_options(
 
     Where there is no session to be asked (in a worker), options and table say it all.
     """
-    for name in _SWITCHES:
-        _switch(metadata.properties, name, default=False)
+    for switch in _SWITCHES:
+        if not switch.values.accepts(metadata.properties.get(switch.name, "false")):
+            switch.reject(metadata.properties[switch.name])
     check_write_options(given)
     session = {} if jvm is None else session_settings(jvm)
-    overrides = {own: given[name] for name, own in _PROPERTIES.items() if name in given}
-    file_format = overrides.get("write.format.default", metadata.properties.get("write.format.default", "parquet"))
-    for name in ("compression-codec", "compression-level", "compression-strategy"):
-        if name in given or name in session:
-            overrides[f"write.{file_format}.{name}"] = given.get(name, session.get(name, ""))
-    said = {**session, **given}
-    mode = said.get("distribution-mode") or metadata.properties.get("write.distribution-mode")
+    overrides = {setting.name: given[name] for name, setting in _OVERRIDES.items() if name in given}
+    file_format = {**metadata.properties, **overrides}.get(properties.FILE_FORMAT.name, properties.FILE_FORMAT.default)
+    for name, option in settings.COMPRESSION.items():
+        text = given.get(option.name, session.get(settings.SESSION_COMPRESSION[name].name))
+        if text is not None:
+            overrides[properties.format_property(file_format, name)] = text
     branch, wap_id = _destination(jvm, given, metadata, named_branch)
     return WriteOptions(
         branch,
         wap_id,
-        None if mode is None else _one_of("a distribution mode", mode, _MODES),
-        _one_of("an isolation level", given.get("isolation-level", "serializable"), _ISOLATIONS),
+        first_set(
+            (settings.DISTRIBUTION_MODE, given),
+            (settings.SESSION_DISTRIBUTION_MODE, session),
+            (properties.DISTRIBUTION_MODE, metadata.properties),
+            default=None,
+        ),
+        settings.ISOLATION_LEVEL.read(given),
         _rests_on(given, metadata, branch),
-        engine_summary(jvm) | _of_blocks(jvm) | _summary(session) | _summary(given),
+        engine_summary(jvm)
+        | _of_blocks(jvm)
+        | settings.SESSION_SNAPSHOT_PROPERTY.members(session)
+        | settings.SNAPSHOT_PROPERTY.members(given),
         overrides,
-        any_columns=_switch(metadata.properties, "write.spark.accept-any-schema", default=False),
-        merge_schema=_switch(said, "mergeschema" if "mergeschema" in said else "merge-schema", default=False),
-        check_nullability=_switch(said, "check-nullability", default=True),
-        check_ordering=_switch(said, "check-ordering", default=False),
+        any_columns=properties.ACCEPT_ANY_SCHEMA.read(metadata.properties),
+        merge_schema=first_set(
+            (settings.MERGE_SCHEMA_SPARK, given),
+            (settings.MERGE_SCHEMA, given),
+            (settings.SESSION_MERGE_SCHEMA, session),
+            default=False,
+        ),
+        check_nullability=first_set(
+            (settings.CHECK_NULLABILITY, given), (settings.SESSION_CHECK_NULLABILITY, session), default=True
+        ),
+        check_ordering=first_set(
+            (settings.CHECK_ORDERING, given), (settings.SESSION_CHECK_ORDERING, session), default=False
+        ),
     )
 
 
@@ -129,7 +145,7 @@ def engine_summary(jvm: Jvm | None) -> dict[str, str]:
 
 def snapshot_properties(jvm: Jvm) -> dict[str, str]:
     """What summaries tell of a snapshot that no write with options makes, such as that of a procedure."""
-    return engine_summary(jvm) | _of_blocks(jvm) | _summary(session_settings(jvm))
+    return engine_summary(jvm) | _of_blocks(jvm) | settings.SESSION_SNAPSHOT_PROPERTY.members(session_settings(jvm))
 
 
 def carry_commit_properties(jvm: Jvm) -> None:
@@ -144,60 +160,36 @@ def _of_blocks(jvm: Jvm | None) -> dict[str, str]:
 
 def _rests_on(given: Mapping[str, str], metadata: TableMetadata, branch: str | None) -> Reads:
     """The state that an overwrite is validated from: a snapshot that is named, or the branch's head of now."""
-    named = given.get("validate-from-snapshot-id")
-    if named is None and "isolation-level" not in given:
+    named = given.get(settings.VALIDATE_FROM.name)
+    if named is None and not settings.ISOLATION_LEVEL.is_set(given):
         return BLIND
     found = branch_head(metadata, branch or MAIN_BRANCH)
     if named is not None:
         known = {str(snapshot_id): snapshot_id for snapshot_id in metadata.snapshots_by_id}
         if named not in known:
             raise InvalidInput(
-                f"validate-from-snapshot-id is {named!r:.80}, and the table has no such snapshot",
+                f"{settings.VALIDATE_FROM} is {named!r:.80}, and the table has no such snapshot",
                 hint="give the snapshot that was current before the table was read; it may have expired",
             )
         found = known[named]
     return Reads(found, schema_id=metadata.current_schema_id)
 
 
-def _one_of(what: str, found: str, known: tuple[str, ...]) -> str:
-    if found.lower() not in known:
-        raise InvalidInput(f"{what} is one of {', '.join(known)}, found {found!r:.80}")
-    return found.lower()
-
-
-def _switch(given: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Whether something is on; a text that says neither is a mistake that would go unseen."""
-    found = given.get(name)
-    if found is None:
-        return default
-    if found.lower() not in ("true", "false"):
-        raise InvalidInput(f"{name} is true or false, found {found!r:.80}")
-    return found.lower() == "true"
-
-
-def _summary(given: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name.removeprefix(_SNAPSHOT_PROPERTY): value
-        for name, value in given.items()
-        if name.startswith(_SNAPSHOT_PROPERTY)
-    }
-
-
 def _destination(
     jvm: Jvm | None, given: Mapping[str, str], metadata: TableMetadata, named: str | None
 ) -> tuple[str | None, str | None]:
     """The branch to write to, or the id under which the write is staged (write, audit, publish)."""
-    asked = given.get("branch")
+    asked = settings.WRITE_BRANCH.read(given)
     if asked is not None and named is not None and asked != named:
         raise InvalidInput(f"the name says branch {named!r}, and the option says branch {asked!r}")
     branch = named or asked
-    if jvm is None or not _switch(metadata.properties, "write.wap.enabled", default=False):
+    if jvm is None or not properties.WAP_ENABLED.read(metadata.properties):
         return branch, None
-    wap_id, wap_branch = jvm.setting("spark.wap.id", ""), jvm.setting("spark.wap.branch", "")
+    wap_id, wap_branch = jvm.setting(settings.WAP_ID.name, ""), jvm.setting(settings.WAP_BRANCH.name, "")
     if wap_id and wap_branch:
-        raise InvalidInput("spark.wap.id and spark.wap.branch are both set", hint="unset one of them")
+        raise InvalidInput(f"{settings.WAP_ID} and {settings.WAP_BRANCH} are both set", hint="unset one of them")
     if branch is not None:
         if wap_branch and wap_branch != branch:
-            raise InvalidInput(f"the write is for branch {branch!r}, and spark.wap.branch is {wap_branch!r}")
+            raise InvalidInput(f"the write is for branch {branch!r}, and {settings.WAP_BRANCH} is {wap_branch!r}")
         return branch, None
     return wap_branch or None, wap_id or None

@@ -1,25 +1,84 @@
-"""A statement that changes rows: the state that it rests on, where it goes, and what it has read."""
+"""A statement that changes rows: the state that it rests on, where it goes, and what it has read.
+
+What a statement reads: the files whose rows may change, with all of their deletes.
+
+The clauses of a MERGE, as far as they say which rows of the table its outcome rests on.
+
+What becomes of a row of the table depends on that row and the source. But a row of the source is inserted if no row of
+the table matches it: if somebody deletes the only one that does, the outcome is another. So with such a clause a MERGE
+rests on all rows that are matched. These are known if all of them are changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
-from floe.arrow.changing.base import Base, Mode
+from floe.arrow.dml.base import Base, Mode
+from floe.commit.target import CommitTarget
+from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.names import AsOf
-from floe.spark.row_level.clauses import Clauses
-from floe.spark.row_level.source import RowLevelSource
-from floe.spark.scan.files import PlannedFiles
-from floe.spark.scan.source import Source
-from floe.spark.write.intent import actions_of
+from floe.spark.read.source import PlannedFiles, Source
+from floe.spark.write.insert import commit_target
 from floe.spark.write.options import WriteOptions, write_options
-from floe.spec.expressions.nodes import Expression, or_
-from floe.table.row_changes import RowChanges
+from floe.spec.expressions.nodes import TRUE, Expression, or_
 from floe.table.table import Table
 
-__all__ = ["Statement", "statement_on"]
+# What a statement reads: the files whose rows may change, with all of their deletes.
+
+
+@dataclass(frozen=True)
+class RowLevelSource(Source):
+    """A table, as of the state that a statement changes."""
+
+    all_deletes: bool = True
+    copies: bool = False
+    """Whether all rows of the files are wanted, because these will be written anew."""
+
+    def plan(self, where: Expression, *, metrics: Collection[int] | None = ()) -> ScanPlan:
+        """The files that may hold rows which pass a filter; a file that is copied is read as a whole."""
+        plan = super().plan(where, metrics=metrics)
+        return replace(plan, residuals=[TRUE] * len(plan.residuals)) if self.copies else plan
+
+
+# The clauses of a MERGE, as far as they say which rows of the table its outcome rests on.
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """What is done with rows, of the source and of the table."""
+
+    insert: bool = False
+    """Whether rows of the source are inserted that match nothing."""
+
+    change_all_matched: bool = False
+    """Whether each row that is matched is changed, or deleted."""
+
+
+def clauses_of(jvm: Jvm, query: Any) -> Clauses:
+    """The clauses of a MERGE whose rows a plan makes; if it is not to be seen there, what is the worst."""
+    found = down_to(jvm, "MergeRows", query)
+    if not found:
+        return Clauses(insert=True)
+    matched = jvm.read_seq(found[-1].matchedInstructions())
+    return Clauses(
+        insert=not found[-1].notMatchedInstructions().isEmpty(),
+        change_all_matched=any(str(one.condition().sql()) == "true" for one in matched[-1:]),
+    )
+
+
+def down_to(jvm: Jvm, kind: str, plan: Any) -> list[Any]:
+    """The nodes from the top of a plan down to one of a kind; none if there is no such node, or more than one way."""
+    path = [plan]
+    while jvm.simple_name(path[-1]) != kind:
+        children = jvm.read_seq(path[-1].children())
+        if len(children) != 1:
+            return []
+        path += children
+    return path
 
 
 @dataclass(eq=False)
@@ -33,7 +92,7 @@ class Statement:
     """`delete`, `update` or `merge`."""
 
     table: Table
-    actions: RowChanges
+    target: CommitTarget
     """Where the commit goes: the table, a branch of it, or a stage."""
 
     base: Base
@@ -88,9 +147,8 @@ def statement_on(jvm: Jvm, source: Source, kind: str, given: Mapping[str, str], 
     """A statement on the table that others read from a source."""
     table = source.table
     options = write_options(jvm, {key.lower(): value for key, value in given.items()}, table.metadata, branch)
-    actions = actions_of(table, options)
-    assert isinstance(actions, RowChanges)
-    base = actions._base_of(table.metadata, options.overrides, options.summary)
+    target = commit_target(table, options)
+    base = Base.of(target, metadata=table.metadata, overrides=options.overrides, summary=options.summary)
     return Statement(
-        source.name, kind, table, actions, base, options, reads_what_others_read=source.snapshot == base.head
+        source.name, kind, table, target, base, options, reads_what_others_read=source.snapshot == base.head
     )

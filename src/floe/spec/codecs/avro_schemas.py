@@ -3,6 +3,12 @@
 An Avro schema is a JSON value here: a string, or dicts and lists of them. Ids are stored where the spec says
 (`field-id`, `element-id`, `key-id`, `value-id`). A field's name must be legal in Avro, so others are spelt out
 (`a b` becomes `a_x20b`) and the real name is kept beside it as `iceberg-field-name`.
+
+Avro schemas of files as types: what a data file or manifest of any writer holds (spec: Appendix A, Avro).
+
+Files that were not written for the format have no ids. Their fields get negative numbers in place of ids, all
+different; `avro_file_fields` gives them no id at all, as a name mapping wants it. What is read may be hostile: nesting
+and size are limited, and a problem is an `InvalidMetadata` with the JSON path of the place.
 """
 
 from __future__ import annotations
@@ -10,15 +16,43 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
-from floe.errors import InvalidSchema
-from floe.spec.codecs import single_value
-from floe.spec.codecs.decimal_width import bytes_for_precision
-from floe.spec.schemas.schema import Schema
-from floe.spec.types import DecimalType, Field, FixedType, ListType, MapType, StructType, Type
+import msgspec
 
-__all__ = ["FIELD_NAME", "avro_name", "type_to_avro"]
+from floe.errors import InvalidInput, InvalidMetadata, InvalidSchema, UnsupportedFeature
+from floe.spec.codecs import single_value
+from floe.spec.json_reader import check_unique_keys
+from floe.spec.schemas.name_mapping import FileField
+from floe.spec.schemas.schema import Schema
+from floe.spec.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_NS,
+    TIMESTAMPTZ,
+    TIMESTAMPTZ_NS,
+    UNKNOWN,
+    UUID,
+    VARIANT,
+    DecimalType,
+    Field,
+    FixedType,
+    ListType,
+    MapType,
+    StructType,
+    Type,
+)
+from floe.spec.values.exact_numbers import bytes_for_precision
 
 FIELD_NAME = "iceberg-field-name"
 """Where a field's real name is kept when Avro cannot spell it."""
@@ -272,3 +306,285 @@ def _child_default(child: Field, value: Any) -> Any:
     if child.optional:
         return None if value is None else _NONE
     return _default(child.type, value)
+
+
+# Avro schemas of files as types: what a data file or manifest of any writer holds (spec: Appendix A, Avro).
+
+MAX_DEPTH = 100
+MAX_FIELDS = 50_000
+"""How many fields a schema may spread out to; a name used twice in each record would double them at every level."""
+
+MAX_SCHEMA_BYTES = 64 * 2**20
+MAX_ID = 2**31 - 1
+
+_PRIMITIVES: dict[str, Type] = {
+    "null": UNKNOWN,
+    "boolean": BOOLEAN,
+    "int": INT,
+    "long": LONG,
+    "float": FLOAT,
+    "double": DOUBLE,
+    "bytes": BINARY,
+    "string": STRING,
+}
+
+_LOGICAL: dict[tuple[str, str], Type] = {
+    ("int", "date"): DATE,
+    ("int", "time-millis"): TIME,
+    ("long", "time-micros"): TIME,
+    ("string", "uuid"): UUID,
+    ("fixed", "uuid"): UUID,
+    ("long", "local-timestamp-millis"): TIMESTAMP,
+    ("long", "local-timestamp-micros"): TIMESTAMP,
+    ("long", "local-timestamp-nanos"): TIMESTAMP_NS,
+}
+
+_TIMESTAMPS: dict[str, tuple[Type, Type]] = {  # without and with `adjust-to-utc`, which is false when absent
+    "timestamp-millis": (TIMESTAMP, TIMESTAMPTZ),
+    "timestamp-micros": (TIMESTAMP, TIMESTAMPTZ),
+    "timestamp-nanos": (TIMESTAMP_NS, TIMESTAMPTZ_NS),
+}
+
+
+def parse_avro_schema(text: bytes | str) -> Any:
+    """The JSON value of an Avro schema as a file's header holds it.
+
+    >>> parse_avro_schema(b'{"type": "fixed", "name": "f", "size": 4}')
+    {'type': 'fixed', 'name': 'f', 'size': 4}
+    """
+    if len(text) > MAX_SCHEMA_BYTES:
+        raise InvalidMetadata(f"an Avro schema of {len(text)} bytes; at most {MAX_SCHEMA_BYTES} are read")
+    try:
+        schema = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidMetadata(f"the Avro schema is not JSON: {error}") from error
+    except RecursionError:
+        raise InvalidMetadata("the Avro schema nests too deep") from None
+    _check_keys(text)
+    return schema
+
+
+@lru_cache(maxsize=64)
+def _check_keys(text: bytes | str) -> None:
+    """The same few schemas stand in all manifests and manifest lists of a table; each is looked at once."""
+    check_unique_keys(text)
+
+
+def avro_to_type(schema: Any) -> Type:
+    """The type that an Avro schema (as a JSON value) describes; a record becomes a struct.
+
+    >>> from floe.spec.codecs.avro_schemas import type_to_avro
+    >>> original = StructType((Field(1, "id", LONG, required=True), Field(2, "a b", ListType(3, UUID))))
+    >>> avro_to_type(type_to_avro(original)) == original
+    True
+    >>> print(avro_to_type({"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]}))
+    struct<-1: x: required int>
+    """
+    return _Reader().of(schema, "", MAX_DEPTH)
+
+
+def avro_file_fields(schema: Any) -> tuple[FileField, ...]:
+    """The columns of an Avro file, by its schema; those that the file gives no id have none.
+
+    >>> avro_file_fields({"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]})
+    (FileField(name='x', kind='int', stored=INT, id=None, children=()),)
+    """
+    type_ = avro_to_type(schema)
+    if not isinstance(type_, StructType):
+        raise InvalidMetadata(f"the rows of an Avro file must be records, found {type_}")
+    return tuple(_file_field(FileField.of(child)) for child in type_.fields)
+
+
+def _file_field(column: FileField) -> FileField:
+    own = column.id if column.id is not None and column.id >= 0 else None
+    return replace(column, id=own, children=tuple(map(_file_field, column.children)))
+
+
+@dataclass
+class _Reader:
+    defined: dict[str, tuple[Any, str]] = field(default_factory=dict)
+    """Named schemas by full name, with the namespace they stand in."""
+
+    open: set[str] = field(default_factory=set)
+    """The records around the place being read: one that holds itself has no type here."""
+
+    stand_in: int = 0
+    fields: int = 0
+
+    def of(self, schema: Any, namespace: str, depth: int) -> Type:
+        if depth <= 0:
+            raise InvalidMetadata(f"Avro schemas nest deeper than {MAX_DEPTH} levels")
+        if isinstance(schema, str):
+            return self.by_name(schema, namespace, depth)
+        if isinstance(schema, list):
+            inner, _ = _without_null(schema)
+            return self.of(inner, namespace, depth - 1)
+        if not isinstance(schema, dict):
+            raise InvalidMetadata(
+                f"must be an Avro schema, found {schema!r:.80}" if schema is not None else "is missing"
+            )
+        kind = schema.get("type")
+        if not isinstance(kind, str):
+            return self.step(".type", kind, namespace, depth - 1)
+        if kind in ("record", "error"):
+            return self.record(schema, namespace, depth)
+        if kind == "array":
+            return self.array(schema, namespace, depth)
+        if kind == "map":
+            return self.map(schema, namespace, depth)
+        if kind in ("fixed", "enum"):
+            self.define(schema, namespace)
+        return self.primitive(schema, kind, namespace, depth)
+
+    def step(self, step: str, schema: Any, namespace: str, depth: int) -> Type:
+        try:
+            return self.of(schema, namespace, depth)
+        except InvalidMetadata as error:
+            raise error.at(step) from None
+
+    # names ------------------------------------------------------------------------------------------------
+
+    def define(self, schema: dict[str, Any], namespace: str) -> tuple[str, str]:
+        """Remember a named schema; its full name, and the namespace within it."""
+        name, own = schema.get("name"), schema.get("namespace", namespace)
+        if not isinstance(name, str) or not isinstance(own, str):
+            raise InvalidMetadata("an Avro record, enum or fixed needs a name").at(".name")
+        full = name if "." in name or not own else f"{own}.{name}"
+        self.defined.setdefault(full, (schema, namespace))
+        return full, full.rpartition(".")[0]
+
+    def by_name(self, name: str, namespace: str, depth: int) -> Type:
+        if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        found = (self.defined.get(f"{namespace}.{name}") if namespace else None) or self.defined.get(name)
+        if found is None:
+            raise InvalidMetadata(f"no Avro schema is named {name[:80]!r}")
+        return self.of(*found, depth - 1)
+
+    # nested types -----------------------------------------------------------------------------------------
+
+    def record(self, schema: dict[str, Any], namespace: str, depth: int) -> Type:
+        full, inside = self.define(schema, namespace)
+        if schema.get("logicalType") == "variant":
+            return VARIANT
+        if full in self.open:
+            raise UnsupportedFeature(f"the Avro record {full[:80]!r} holds itself, which no type of the format can")
+        self.open.add(full)
+        try:
+            return StructType(self.record_fields(schema, inside, depth))
+        except InvalidMetadata:
+            raise
+        except InvalidInput as error:
+            raise InvalidMetadata(error.message, hint=error.hint, **error.context) from error
+        finally:
+            self.open.discard(full)
+
+    def record_fields(self, schema: dict[str, Any], namespace: str, depth: int) -> tuple[Field, ...]:
+        items = schema.get("fields")
+        if not isinstance(items, list):
+            raise InvalidMetadata("must be a list of fields" if items is not None else "is missing").at(".fields")
+        self.fields += len(items)
+        if self.fields > MAX_FIELDS:
+            raise InvalidMetadata(f"the Avro schema has more than {MAX_FIELDS} fields")
+        fields = []
+        for n, item in enumerate(items):
+            try:
+                fields.append(self.field(item, namespace, depth))
+            except InvalidMetadata as error:
+                raise error.at(f".fields[{n}]") from None
+        return tuple(fields)
+
+    def field(self, item: Any, namespace: str, depth: int) -> Field:
+        if not isinstance(item, dict):
+            raise InvalidMetadata(f"must be a field, found {item!r:.80}")
+        name = item.get(FIELD_NAME, item.get("name"))
+        if not isinstance(name, str):
+            raise InvalidMetadata("must be a string" if name is not None else "is missing").at(".name")
+        own, optional = _without_null(item.get("type"))
+        type_ = self.step(".type", own, namespace, depth - 1)
+        doc = item.get("doc")
+        return Field(
+            self.id(item, "field-id"),
+            name,
+            type_,
+            required=not optional and type_.kind != "unknown",
+            doc=doc if isinstance(doc, str) else None,
+        )
+
+    def array(self, schema: dict[str, Any], namespace: str, depth: int) -> Type:
+        if schema.get("logicalType") == "map":
+            return self.map_of_pairs(schema, namespace, depth)
+        own, optional = _without_null(schema.get("items"))
+        element_id = self.id(schema, "element-id")
+        element = self.step(".items", own, namespace, depth - 1)
+        return ListType(element_id, element, element_required=not optional and element.kind != "unknown")
+
+    def map_of_pairs(self, schema: dict[str, Any], namespace: str, depth: int) -> Type:
+        pairs = self.step(".items", schema.get("items"), namespace, depth - 1)
+        if not isinstance(pairs, StructType) or len(pairs) != 2 or pairs.fields[0].optional:
+            raise InvalidMetadata("the pairs of a map must be records of a required key and a value").at(".items")
+        key, value = pairs.fields
+        return MapType(key.id, key.type, value.id, value.type, value_required=value.required)
+
+    def map(self, schema: dict[str, Any], namespace: str, depth: int) -> Type:
+        own, optional = _without_null(schema.get("values"))
+        key_id, value_id = self.id(schema, "key-id"), self.id(schema, "value-id")
+        value = self.step(".values", own, namespace, depth - 1)
+        return MapType(key_id, STRING, value_id, value, value_required=not optional and value.kind != "unknown")
+
+    def id(self, schema: dict[str, Any], key: str) -> int:
+        found = schema.get(key)
+        if found is None:
+            self.stand_in -= 1
+            return self.stand_in
+        if isinstance(found, str) and found.isascii() and found.isdigit():  # old writers put ids in strings
+            found = int(found[:11])
+        if type(found) is not int or not 0 <= found <= MAX_ID:
+            raise InvalidMetadata(f"must be a field id, found {found!r:.80}").at("." + key)
+        return found
+
+    # primitives -------------------------------------------------------------------------------------------
+
+    def primitive(self, schema: dict[str, Any], kind: str, namespace: str, depth: int) -> Type:
+        """Avro wants a logical type that is unknown, or does not fit, to be read as the type below it."""
+        logical = schema.get("logicalType")
+        if isinstance(logical, str):
+            known = _LOGICAL.get((kind, logical))
+            if known is not None and (kind != "fixed" or schema.get("size") == 16):
+                return known
+            if kind == "long" and logical in _TIMESTAMPS:
+                return _TIMESTAMPS[logical][schema.get("adjust-to-utc") in (True, "true")]
+            if logical == "decimal" and kind in ("fixed", "bytes") and (decimal := _decimal(schema)):
+                return decimal
+        if kind == "fixed":
+            return _fixed(schema)
+        return STRING if kind == "enum" else self.by_name(kind, namespace, depth)
+
+
+def _without_null(schema: Any) -> tuple[Any, bool]:
+    """The schema without the null of its union, and whether there was one: the only unions of the format."""
+    if not isinstance(schema, list):
+        return schema, False
+    rest = [branch for branch in schema if branch != "null" and branch != {"type": "null"}]
+    if len(rest) > 1 or not schema:
+        raise UnsupportedFeature(
+            f"an Avro union of {len(schema)} schemas: the format has only unions of one schema and null"
+        )
+    return (rest[0] if rest else "null"), len(rest) < len(schema)
+
+
+def _decimal(schema: dict[str, Any]) -> Type | None:
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int:
+        return None
+    try:
+        return DecimalType(precision, scale)
+    except InvalidInput:
+        return None
+
+
+def _fixed(schema: dict[str, Any]) -> Type:
+    size = schema.get("size")
+    if type(size) is not int or not 0 <= size <= MAX_ID:
+        raise InvalidMetadata(f"must be a number of bytes, found {size!r:.80}").at(".size")
+    return FixedType(size)

@@ -22,8 +22,6 @@ from floe.spec.codecs.puffin import DELETION_VECTOR, Blob, BlobMetadata, FooterP
 from floe.spec.manifests.entries import DataFile
 from floe.spec.schemas.metadata_columns import POS
 
-__all__ = ["CARDINALITY", "MAX_POSITION", "REFERENCED_DATA_FILE", "blob_of", "deserialize", "find_blob", "serialize"]
-
 MAGIC = bytes.fromhex("d1d33964")
 REFERENCED_DATA_FILE = "referenced-data-file"
 CARDINALITY = "cardinality"

@@ -3,6 +3,8 @@
 The tables below are those of the spec (Manifests, Data File Fields, Manifest Lists). Names, ids, types, order and which
 fields are required are what the reference implementation writes, which differs from the spec in one point: an entry's
 `snapshot_id` is optional in v1 too. Documentation strings are left out; they only make every file longer.
+
+The columns of a partition statistics file, in each format version (spec: Partition Statistics File).
 """
 
 from __future__ import annotations
@@ -20,16 +22,6 @@ from floe.spec.partitioning.partition_spec import PartitionSpec, fields_to_json
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_to_json
 from floe.spec.types import BINARY, BOOLEAN, INT, LONG, STRING, Field, ListType, MapType, StructType, Type
-
-__all__ = [
-    "DEFAULT_BLOCK_SIZE",
-    "manifest_entry_schema",
-    "manifest_entry_type",
-    "manifest_file_type",
-    "manifest_list_metadata",
-    "manifest_list_schema",
-    "manifest_metadata",
-]
 
 FORMAT_VERSIONS = (1, 2, 3)
 PARTITION_ID = 102
@@ -232,3 +224,45 @@ def manifest_list_metadata(
                 raise InvalidInput(f"a manifest list of format version {format_version} needs a {key}")
             metadata[key] = str(value)
     return metadata | {"format-version": str(format_version)}
+
+
+# The columns of a partition statistics file, in each format version (spec: Partition Statistics File).
+
+STATISTICS_ALWAYS, FROM_V3, STATISTICS_NEVER = 1, 3, 4
+"""From which version on a column is required."""
+
+DV_COUNT_ID = 13
+"""Deletion vectors came with v3, and so did their count."""
+
+_COLUMNS: tuple[tuple[int, str, Type, int], ...] = (
+    (2, "spec_id", INT, STATISTICS_ALWAYS),
+    (3, "data_record_count", LONG, STATISTICS_ALWAYS),
+    (4, "data_file_count", INT, STATISTICS_ALWAYS),
+    (5, "total_data_file_size_in_bytes", LONG, STATISTICS_ALWAYS),
+    (6, "position_delete_record_count", LONG, FROM_V3),
+    (7, "position_delete_file_count", INT, FROM_V3),
+    (8, "equality_delete_record_count", LONG, FROM_V3),
+    (9, "equality_delete_file_count", INT, FROM_V3),
+    (10, "total_record_count", LONG, STATISTICS_NEVER),
+    (11, "last_updated_at", LONG, STATISTICS_NEVER),
+    (12, "last_updated_snapshot_id", LONG, STATISTICS_NEVER),
+    (DV_COUNT_ID, "dv_count", INT, FROM_V3),
+)
+
+
+def partition_statistics_schema(format_version: int, partition_type: StructType) -> Schema:
+    """The schema of the file; `partition_type` is the unified one, with the fields of all specs ordered by id.
+
+    >>> [child.name for child in partition_statistics_schema(3, StructType())][-2:]
+    ['last_updated_snapshot_id', 'dv_count']
+    >>> partition_statistics_schema(2, StructType()).has("dv_count")
+    False
+    """
+    if format_version not in FORMAT_VERSIONS:
+        raise UnsupportedFeature(f"partition statistics of format version {format_version} are not known to Floe")
+    columns = tuple(
+        Field(field_id, name, type_, required=required_from <= format_version)
+        for field_id, name, type_, required_from in _COLUMNS
+        if field_id != DV_COUNT_ID or format_version >= FROM_V3
+    )
+    return Schema((Field(1, "partition", partition_type, required=True), *columns))

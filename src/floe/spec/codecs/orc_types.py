@@ -31,8 +31,6 @@ from floe.spec.types import (
     Type,
 )
 
-__all__ = ["OrcType", "field_attributes", "orc_type", "stored_type"]
-
 ID = "iceberg.id"
 REQUIRED = "iceberg.required"
 LONG_TYPE = "iceberg.long-type"

@@ -18,9 +18,7 @@ from typing import Any
 
 from floe.errors import InvalidInput
 from floe.spec.types import ListType, MapType, StructType, Type
-from floe.spec.values.checks import map_items
-
-__all__ = ["compare", "sort_key"]
+from floe.spec.values.value_checks import map_items
 
 _DOUBLE = struct.Struct(">d")
 _BITS = struct.Struct(">q")

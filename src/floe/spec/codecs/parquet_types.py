@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from floe.spec.codecs.decimal_width import bytes_for_precision
 from floe.spec.types import DecimalType, FixedType, GeographyType, GeometryType, Type
-
-__all__ = ["LogicalAnnotation", "ParquetType", "parquet_type"]
+from floe.spec.values.exact_numbers import bytes_for_precision
 
 INT32_MAX_DIGITS = 9
 INT64_MAX_DIGITS = 18

@@ -1,4 +1,4 @@
-"""Single values as bytes: the bounds of columns and of partition fields (spec: Appendix D, binary).
+r"""Single values as bytes: the bounds of columns and of partition fields (spec: Appendix D, binary).
 
 Bounds outlive promotions of their column: a long's bound of 4 bytes was written when the column was an int, and so
 on (spec: Schema Evolution). `decode` reads them all as values of the present type.
@@ -9,6 +9,23 @@ on (spec: Schema Evolution). `decode` reads them all as values of the present ty
 >>> decode(LONG, b"abc")
 Traceback (most recent call last):
 floe.errors.CorruptFile: a value of type long has 4 or 8 bytes, found 3
+
+Shorter bounds for strings and bytes, still below or above every value that they bound.
+
+Writers keep bounds short (table property `write.metadata.metrics.default`, `truncate(16)`). A prefix is a lower bound
+as it stands; an upper bound is a prefix with its last part counted up by one. Strings are cut by code points, never
+inside one.
+
+>>> from floe.spec.types import BINARY, STRING
+>>> truncate_lower(STRING, "iceberg", 3), truncate_upper(STRING, "iceberg", 3)
+('ice', 'icf')
+>>> truncate_upper(BINARY, b"\x01\xff\xff", 2), truncate_upper(BINARY, b"\xff\xff\xff", 2)
+(b'\x02', None)
+
+Where in the bytes of a variant its metadata ends and its value begins (spec: Bound serialization).
+
+A variant's bound is the encoded metadata, version 1, followed by the encoded value, which is an object whose keys are
+normalised JSON paths. The layout is that of Parquet's variant encoding.
 """
 
 from __future__ import annotations
@@ -20,23 +37,111 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from floe.errors import CorruptFile, InvalidValue
-from floe.spec.codecs.variant_layout import check_variant_bound
+from floe.errors import CorruptFile, InvalidInput, InvalidValue
 from floe.spec.types import DecimalType, FixedType, Type
-from floe.spec.values.checks import check, show
 from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY, date_to_text
 from floe.spec.values.exact_numbers import decimal_from_unscaled, unscaled_value
+from floe.spec.values.value_checks import check, short_repr
 
-__all__ = [
-    "GeoPoint",
-    "decode",
-    "decode_bound",
-    "decode_geo_bound",
-    "decode_many",
-    "encode",
-    "encode_bound",
-    "encode_geo_bound",
-]
+# Shorter bounds for strings and bytes, still below or above every value that they bound.
+
+_MAX_CODE_POINT = 0x10FFFF
+_LAST_BEFORE_SURROGATES = 0xD7FF
+_FIRST_BEHIND_SURROGATES = 0xE000
+
+
+def truncate_lower(type_: Type, value: Any, length: int) -> Any:
+    """The greatest prefix of `length` code points or bytes that is not above `value`; other types stay as they are.
+
+    >>> from floe.spec.types import LONG, STRING
+    >>> truncate_lower(STRING, "iceberg", 16), truncate_lower(LONG, 34, 1)
+    ('iceberg', 34)
+    """
+    _check_length(length)
+    return value[:length] if type_.kind in _COUNT_UP else value
+
+
+def truncate_upper(type_: Type, value: Any, length: int) -> Any:
+    r"""The least value of up to `length` code points or bytes that is not below `value`, or None where there is none.
+
+    >>> from floe.spec.types import STRING
+    >>> truncate_upper(STRING, "ab\U0010ffffc", 3)
+    'ac'
+    """
+    _check_length(length)
+    count_up = _COUNT_UP.get(type_.kind)
+    if count_up is None or len(value) <= length:
+        return value
+    return count_up(value[:length])
+
+
+def _string_above(prefix: str) -> str | None:
+    """The least string above all that start with `prefix`."""
+    prefix = prefix.rstrip(chr(_MAX_CODE_POINT))
+    if not prefix:
+        return None
+    code = ord(prefix[-1])
+    # surrogates are not characters: UTF-8 cannot encode them, so they are stepped over
+    code = _FIRST_BEHIND_SURROGATES if _LAST_BEFORE_SURROGATES <= code < _FIRST_BEHIND_SURROGATES else code + 1
+    return prefix[:-1] + chr(code)
+
+
+def _bytes_above(prefix: bytes) -> bytes | None:
+    """The least byte string above all that start with `prefix`."""
+    prefix = prefix.rstrip(b"\xff")
+    return prefix[:-1] + bytes([prefix[-1] + 1]) if prefix else None
+
+
+# A fixed keeps its length: a shorter one would be no value of its type (and Java leaves it whole too).
+_COUNT_UP: dict[str, Any] = {"string": _string_above, "binary": _bytes_above}
+
+
+def _check_length(length: int) -> None:
+    if length < 0:
+        raise InvalidInput(f"a bound cannot be cut to {length} characters or bytes")
+
+
+# Where in the bytes of a variant its metadata ends and its value begins (spec: Bound serialization).
+
+_VERSION = 1
+_OBJECT = 2
+
+
+def split_variant(data: bytes) -> tuple[bytes, bytes]:
+    r"""The metadata and the value of a variant whose bytes are put together, or `CorruptFile`.
+
+    >>> metadata, value = b"\x01\x01\x00\x01a", b"\x02\x01\x00\x00\x01\x00"  # {"a": null}
+    >>> split_variant(metadata + value) == (metadata, value)
+    True
+    """
+    if not data:
+        raise CorruptFile("a variant cannot be empty")
+    header = data[0]
+    if header & 0x0F != _VERSION:
+        raise CorruptFile(f"the metadata of a variant has version {_VERSION}, found {header & 0x0F}")
+    width = (header >> 6) + 1  # bytes of a count or an offset
+    names = int.from_bytes(data[1 : 1 + width], "little")
+    strings = 1 + width + (names + 1) * width  # where the offsets end and the names begin
+    if strings > len(data):
+        raise CorruptFile(f"the metadata of a variant claims {names} names, but ends too early for them")
+    end = strings + int.from_bytes(data[strings - width : strings], "little")
+    if end >= len(data):
+        raise CorruptFile("a variant ends before its value begins")
+    return bytes(data[:end]), bytes(data[end:])
+
+
+def check_variant_bound(data: bytes) -> None:
+    r"""Raise `CorruptFile` unless the bytes are laid out as the bound of a variant: metadata, then an object.
+
+    >>> check_variant_bound(b"\x01\x00\x00\x00")
+    Traceback (most recent call last):
+    floe.errors.CorruptFile: the bound of a variant is an object, found a primitive value
+    """
+    _, value = split_variant(data)
+    if value[0] & 0x03 != _OBJECT:
+        kind = {0: "a primitive value", 1: "a short string", 3: "an array"}[value[0] & 0x03]
+        raise CorruptFile(f"the bound of a variant is an object, found {kind}")
+
 
 _I32 = struct.Struct("<i")
 _I64 = struct.Struct("<q")
@@ -134,7 +239,7 @@ def encode_geo_bound(point: GeoPoint) -> bytes:
     (16, 32)
     """
     if not isinstance(point, GeoPoint):
-        raise InvalidValue(f"a geospatial bound needs a GeoPoint, found {show(point)}")
+        raise InvalidValue(f"a geospatial bound needs a GeoPoint, found {short_repr(point)}")
     if math.isnan(point.x) or math.isnan(point.y):
         raise InvalidValue("a geospatial bound needs both x and y", hint="write no bound where one is missing")
     numbers = [point.x, point.y]

@@ -24,7 +24,6 @@ from typing import Any
 from floe.errors import InvalidValue
 from floe.spec.codecs.wkt import wkb_to_wkt, wkt_to_wkb
 from floe.spec.types import DecimalType, ListType, MapType, StructType, Type
-from floe.spec.values.checks import check, flaw, map_items, show, walk_list, walk_map, walk_struct
 from floe.spec.values.civil_time import (
     MICROS,
     NANOS,
@@ -36,8 +35,7 @@ from floe.spec.values.civil_time import (
     timestamp_to_text,
 )
 from floe.spec.values.exact_numbers import nearest_float32, shortest_float32
-
-__all__ = ["from_json", "to_json"]
+from floe.spec.values.value_checks import check, find_problem, map_items, short_repr, walk_list, walk_map, walk_struct
 
 
 def to_json(type_: Type, value: Any) -> Any:
@@ -95,7 +93,7 @@ _FORMS = {
 
 
 def _wrong(type_: Type, json: Any, why: str = "") -> InvalidValue:
-    message = f"{show(json)} is not the JSON of type {type_.kind if type_.is_nested else type_}"
+    message = f"{short_repr(json)} is not the JSON of type {type_.kind if type_.is_nested else type_}"
     return InvalidValue(f"{message}: {why}" if why else message, hint=f"it must be {_FORMS[type_.kind]}")
 
 
@@ -176,7 +174,7 @@ _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 def _in_range(type_: Type, json: Any, value: Any) -> Any:
     """The value that was read, after a look at whether the type can hold it."""
-    why = flaw(type_, value)
+    why = find_problem(type_, value)
     if why is not None:
         raise _wrong(type_, json, why)
     return value

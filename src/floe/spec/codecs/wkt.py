@@ -17,8 +17,6 @@ from typing import Any
 
 from floe.errors import InvalidValue
 
-__all__ = ["wkb_to_wkt", "wkt_to_wkb"]
-
 MAX_DEPTH = 32
 """How deep collections may nest; deeper ones are refused rather than followed."""
 

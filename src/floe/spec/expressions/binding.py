@@ -47,11 +47,9 @@ from floe.spec.expressions.nodes import (
     and_,
     or_,
 )
-from floe.spec.expressions.rewrite import check_depth, rebuild
+from floe.spec.expressions.simplification import check_depth, rebuild
 from floe.spec.partitioning.transforms import Identity, Void
 from floe.spec.schemas.schema import Schema
-
-__all__ = ["bind", "bind_predicate", "bind_term"]
 
 
 def bind(expr: Expression, schema: Schema, *, case_sensitive: bool = True) -> Expression:

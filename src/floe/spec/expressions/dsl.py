@@ -20,8 +20,6 @@ from floe.spec.expressions.nodes import FALSE, TRUE, Expression, Op, Predicate, 
 from floe.spec.expressions.printing import term_to_text
 from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, TimeTransform, Transform, Truncate
 
-__all__ = ["Column", "col"]
-
 
 def col(name: str, *path: str) -> Column:
     """A column by its dotted name, or by the names on the path to it.

@@ -34,19 +34,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from floe.errors import InvalidExpression, InvalidValue
 from floe.spec.expressions.nodes import BoundTerm, BoundTransform
 from floe.spec.types import DATE, INT, DecimalType, FixedType, Type
-from floe.spec.values.civil_time import (
-    NANOS,
-    SECONDS_PER_DAY,
-    civil_from_days,
-    time_from_text,
-    timestamp_from_text,
-)
+from floe.spec.values.civil_time import NANOS, SECONDS_PER_DAY, civil_from_days, time_from_text, timestamp_from_text
 from floe.spec.values.exact_numbers import nearest_float32
 
 if TYPE_CHECKING:
     from floe.spec.partitioning.transforms import Transform
-
-__all__ = ["COMPARABLE_KINDS", "Place", "calendar_count", "locate", "locate_for", "plain"]
 
 
 class Place(NamedTuple):

@@ -7,42 +7,28 @@ form of `floe.spec.values`. Everything that evaluates, projects or prunes works 
 The meaning is SQL's: a comparison with null is neither true nor false, and a row passes when the filter is true.
 `IS NULL` and `IS NOT NULL` are always true or false; every other test of null, `IS NAN` and `NOT NAN` among them, is
 neither. NaN equals itself and is greater than every other number; `-0.0` equals `0.0`.
+
+One walk over bound filters, shared by everything that evaluates, projects or prunes.
+
+A caller says what a predicate becomes, and how the parts of an AND and of an OR are put together; the walk does the
+rest. Because binding has removed every NOT, "true for all parts" and "true for some part" are all the logic there is:
+under SQL's rules a part that is unknown simply is not true.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from floe.errors import InvalidExpression
 from floe.spec.expressions.printing import to_text
 from floe.spec.schemas.schema import SchemaField
 from floe.spec.types import Type
 
 if TYPE_CHECKING:
     from floe.spec.partitioning.transforms import Transform
-
-__all__ = [
-    "FALSE",
-    "TRUE",
-    "And",
-    "BoundPredicate",
-    "BoundReference",
-    "BoundTerm",
-    "BoundTransform",
-    "Constant",
-    "Expression",
-    "Not",
-    "Op",
-    "Or",
-    "Predicate",
-    "Reference",
-    "Term",
-    "TransformTerm",
-    "and_",
-    "not_",
-    "or_",
-]
 
 
 class Op(Enum):
@@ -288,3 +274,65 @@ def not_(child: Expression) -> Expression:
     if isinstance(child, Constant):
         return FALSE if child.value else TRUE
     return child.child if isinstance(child, Not) else Not(child)
+
+
+# One walk over bound filters, shared by everything that evaluates, projects or prunes.
+
+T = TypeVar("T")
+X = TypeVar("X")
+
+
+def fold(
+    expression: Expression,
+    *,
+    constant: Callable[[bool], T],
+    predicate: Callable[[BoundPredicate], T],
+    all_of: Callable[[list[T]], T],
+    any_of: Callable[[list[T]], T],
+) -> T:
+    """Replace each part of a bound filter, from the leaves up.
+
+    >>> from floe.spec.expressions.nodes import FALSE, TRUE
+    >>> fold(TRUE, constant=str, predicate=repr, all_of=" and ".join, any_of=" or ".join)
+    'True'
+    """
+
+    def walk(node: Expression) -> T:
+        match node:
+            case BoundPredicate():
+                return predicate(node)
+            case And(children):
+                return all_of([walk(child) for child in children])
+            case Or(children):
+                return any_of([walk(child) for child in children])
+            case Constant(value):
+                return constant(value)
+        raise InvalidExpression(
+            f"a {type(node).__name__} cannot be evaluated", hint="bind the filter to a schema first, with `bind`"
+        )
+
+    return walk(expression)
+
+
+def all_true(parts: list[Callable[[X], bool]]) -> Callable[[X], bool]:
+    """The function that tells whether all of some functions are true of a thing.
+
+    >>> all_true([str.isalpha, str.isupper])("Ab")
+    False
+    """
+    if len(parts) == 2:  # by far the most common, and half the price of the loop
+        first, second = parts
+        return lambda thing: first(thing) and second(thing)
+    return lambda thing: all(part(thing) for part in parts)
+
+
+def any_true(parts: list[Callable[[X], bool]]) -> Callable[[X], bool]:
+    """The function that tells whether any of some functions is true of a thing.
+
+    >>> any_true([str.isalpha, str.isupper])("Ab")
+    True
+    """
+    if len(parts) == 2:
+        first, second = parts
+        return lambda thing: first(thing) or second(thing)
+    return lambda thing: any(part(thing) for part in parts)

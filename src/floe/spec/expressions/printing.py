@@ -1,4 +1,4 @@
-"""Filters as text: SQL that `floe.spec.expressions.parser.parse_filter` reads back as the same filter.
+"""Filters as text: SQL that `floe.sql.filters.parse_filter` reads back as the same filter.
 
 `str(filter)` is this text. The tree's module imports this one for that, so this module knows the tree's classes by name
 only. Nothing here recurses: a filter of any depth prints.
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from floe.spec.expressions.nodes import BoundPredicate, BoundTerm, Expression, Predicate, Term
     from floe.spec.types import Type
 
-__all__ = ["RESERVED_WORDS", "literal_to_text", "name_to_text", "render", "term_to_text", "to_text"]
 
 RESERVED_WORDS = frozenset({
     "and", "any", "between", "case", "cast", "div", "else", "end", "escape", "exists", "false", "ilike", "in",

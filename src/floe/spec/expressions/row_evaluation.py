@@ -20,12 +20,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from floe.errors import InvalidExpression
-from floe.spec.expressions.folding import all_true, any_true, fold
-from floe.spec.expressions.nodes import BoundPredicate, BoundReference, BoundTerm, Expression, Op
+from floe.spec.expressions.nodes import (
+    BoundPredicate,
+    BoundReference,
+    BoundTerm,
+    Expression,
+    Op,
+    all_true,
+    any_true,
+    fold,
+)
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Type
-
-__all__ = ["compile_row_filter", "compile_tuple_filter", "evaluate", "value_test"]
 
 Row = TypeVar("Row")
 Test = Callable[[Any], bool]

@@ -25,8 +25,6 @@ from floe.spec.partitioning.murmur3 import hash_bytes
 from floe.spec.types import Type
 from floe.spec.values.civil_time import NANOS, SECONDS_PER_DAY, timestamp_from_text
 
-__all__ = ["sanitised"]
-
 LONGEST_LIST = 10
 """How many different words of a list are shown."""
 

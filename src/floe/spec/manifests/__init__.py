@@ -1,1 +1,11 @@
-"""Data files, delete files, entries and manifests as values; the scope of deletes; row lineage."""
+"""Manifests and manifest lists as values.
+
+Modules, in reading order:
+
+| module | subject |
+|---|---|
+| `entries` | data files, delete files, manifest entries, manifests and their summaries |
+| `manifest_checks` | what is valid when manifests are read or written |
+| `delete_scope` | which deletes apply to which data file |
+| `row_lineage` | first row ids of manifests |
+"""

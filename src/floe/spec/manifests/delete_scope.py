@@ -1,7 +1,7 @@
 """Which deletes apply to which data file (spec: Scan Planning, scope rules).
 
-In short: deletes apply to data of the same partition that is older than they are. Positions also reach files of the
-same commit, equality deletes do not; and equality deletes written without partitioning reach the whole table.
+In short: deletes apply to older data of the same partition. Position deletes also apply to files of the same commit,
+equality deletes do not; and equality deletes of an unpartitioned spec apply to the entire table.
 
 | delete            | data sequence number | partition                            | path                             |
 |-------------------|----------------------|--------------------------------------|----------------------------------|
@@ -9,7 +9,7 @@ same commit, equality deletes do not; and equality deletes written without parti
 | position deletes  | `<=` the delete's    | same spec and values                 | the file they name, if they do   |
 | equality deletes  | `<` the delete's     | same, or the delete is unpartitioned | any                              |
 
-A file with a deletion vector needs no position delete file: the vector holds all earlier positions too.
+A file with a deletion vector needs no position delete file: the vector includes all earlier positions.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from typing import Any
 from floe.errors import CorruptFile
 from floe.spec.manifests.entries import DataFile, ManifestEntry
 
-__all__ = ["applies", "deletes_for", "partition_key", "same_partition"]
-
 _DOUBLE = struct.Struct(">d")
 _NAN = _DOUBLE.pack(float("nan"))
 
 
 def partition_key(spec_id: int, partition: tuple[Any, ...]) -> Hashable:
-    """A key that is equal for equal partitions: same spec, same values, floats by their bits with one NaN.
+    """Return a key that is equal for equal partitions: same spec and values, floats by their bits with one NaN.
 
-    Values of unknown transforms count as well; they cannot be computed, but they can be compared.
+    Values of unknown transforms are compared too: they cannot be computed, but they are stored.
 
     >>> nan = float("nan")
     >>> (
@@ -46,8 +44,8 @@ def _bits(value: float) -> bytes:
     return _DOUBLE.pack(value) if value == value else _NAN
 
 
-def same_partition(one: DataFile, other: DataFile) -> bool:
-    """Whether two files lie in the same partition of the same spec.
+def same_partition(first: DataFile, second: DataFile) -> bool:
+    """Whether two files are in the same partition of the same spec.
 
     >>> from dataclasses import replace
     >>> from floe.spec.manifests.entries import FileContent
@@ -55,19 +53,19 @@ def same_partition(one: DataFile, other: DataFile) -> bool:
     >>> same_partition(rows, replace(rows, file_path="b.parquet")), same_partition(rows, replace(rows, spec_id=2))
     (True, False)
     """
-    return partition_key(one.spec_id, one.partition) == partition_key(other.spec_id, other.partition)
+    return partition_key(first.spec_id, first.partition) == partition_key(second.spec_id, second.partition)
 
 
 def applies(delete: ManifestEntry, data: ManifestEntry, unpartitioned_specs: Collection[int]) -> bool:
-    """Whether a delete applies to a data file, other deletes left aside; both with their sequence numbers.
+    """Whether a delete applies to a data file, without regard to other deletes; both have their sequence numbers.
 
-    `unpartitioned_specs` are the ids of the table's specs without (living) fields.
+    `unpartitioned_specs` are the ids of the table's specs without fields, other than void ones.
 
     >>> from floe.spec.manifests.entries import EntryStatus, FileContent
     >>> rows = DataFile(FileContent.DATA, "a.parquet", "parquet", ("x",), 3, 100, spec_id=1)
-    >>> gone = DataFile(FileContent.EQUALITY_DELETES, "d.parquet", "parquet", (), 1, 50, equality_ids=(1,))
+    >>> deletes = DataFile(FileContent.EQUALITY_DELETES, "d.parquet", "parquet", (), 1, 50, equality_ids=(1,))
     >>> data = ManifestEntry(EntryStatus.ADDED, 1, 4, 4, rows)
-    >>> [applies(ManifestEntry(EntryStatus.ADDED, 2, n, n, gone), data, {0}) for n in (4, 5)]
+    >>> [applies(ManifestEntry(EntryStatus.ADDED, 2, n, n, deletes), data, {0}) for n in (4, 5)]
     [False, True]
     """
     delete_number, data_number = _sequence_number(delete), _sequence_number(data)
@@ -86,47 +84,49 @@ def applies(delete: ManifestEntry, data: ManifestEntry, unpartitioned_specs: Col
 def deletes_for(
     data: ManifestEntry, deletes: Iterable[ManifestEntry], unpartitioned_specs: Collection[int]
 ) -> tuple[ManifestEntry, ...]:
-    """The deletes that must be applied to a data file, of all those in a snapshot, in their order.
+    """Return the deletes of a snapshot that apply to a data file, in order.
 
-    Deletes that name the file but cannot be meant for it (another partition, or a vector older than the file) are an
-    error, not ignored: rows that somebody deleted would come back.
+    Deletes that name the file but cannot apply to it (another partition, or a vector older than the file) raise,
+    because ignoring them would bring deleted rows back.
 
     >>> from floe.spec.manifests.entries import EntryStatus, FileContent
     >>> rows = DataFile(FileContent.DATA, "a.parquet", "parquet", (), 3, 100)
-    >>> gone = DataFile(FileContent.POSITION_DELETES, "d.parquet", "parquet", (), 1, 50)
-    >>> data, old, new = (ManifestEntry(EntryStatus.ADDED, 1, n, n, f) for n, f in ((4, rows), (3, gone), (4, gone)))
+    >>> deletes = DataFile(FileContent.POSITION_DELETES, "d.parquet", "parquet", (), 1, 50)
+    >>> data, old, new = (
+    ...     ManifestEntry(EntryStatus.ADDED, 1, n, n, f) for n, f in ((4, rows), (3, deletes), (4, deletes))
+    ... )
     >>> deletes_for(data, [old, new], {0}) == (new,)
     True
     """
-    found = []
+    applicable = []
     for delete in deletes:
         if applies(delete, data, unpartitioned_specs):
-            found.append(delete)
+            applicable.append(delete)
         elif delete.data_file.target_path == data.data_file.file_path:
-            _check_aim(delete, data)
-    vectors = [delete for delete in found if delete.data_file.is_deletion_vector]
+            _check_target(delete, data)
+    vectors = [delete for delete in applicable if delete.data_file.is_deletion_vector]
     if len(vectors) > 1:
         raise CorruptFile(
             f"{len(vectors)} deletion vectors for one data file; there can be one", file=data.data_file.file_path
         )
     if vectors:
-        return tuple(delete for delete in found if not delete.data_file.is_position_delete_file)
-    return tuple(found)
+        return tuple(delete for delete in applicable if not delete.data_file.is_position_delete_file)
+    return tuple(applicable)
 
 
-def _check_aim(delete: ManifestEntry, data: ManifestEntry) -> None:
-    """Raise unless a delete that names a file, and does not apply to it, has the right not to."""
-    why = None
+def _check_target(delete: ManifestEntry, data: ManifestEntry) -> None:
+    """Raise if a delete names a file but can never apply to it."""
+    problem = None
     if not same_partition(delete.data_file, data.data_file):
-        why = (
-            f"it lies in partition {delete.data_file.partition} of spec {delete.data_file.spec_id}, "
+        problem = (
+            f"it is in partition {delete.data_file.partition} of spec {delete.data_file.spec_id}, "
             f"the data file in {data.data_file.partition} of spec {data.data_file.spec_id}"
         )
     elif delete.data_file.is_deletion_vector:
-        why = f"its sequence number {delete.sequence_number} is older than the data file's {data.sequence_number}"
-    if why is not None:
+        problem = f"its sequence number {delete.sequence_number} is older than the data file's {data.sequence_number}"
+    if problem is not None:
         raise CorruptFile(
-            f"a delete file names a data file but cannot apply to it: {why}",
+            f"a delete file names a data file but cannot apply to it: {problem}",
             file=delete.data_file.file_path,
             **{"data file": data.data_file.file_path},
         )

@@ -1,41 +1,33 @@
-"""Manifests, their entries and the files they list, as values, and what entries inherit.
+"""Manifests, their entries and the files that they list, as values (spec: Manifests, Manifest Lists).
 
-A snapshot's manifest list holds `ManifestFile`s, a manifest holds `ManifestEntry`s, and each entry tells what became of
-one `DataFile`, which may also be a file of deletes (spec: Manifests, Manifest Lists, Sequence Number Inheritance). What
-they may say, and what not, is in `checks`.
+The manifest list of a snapshot has `ManifestFile`s, a manifest has `ManifestEntry`s, and each entry has a status and a
+`DataFile`, which may also be a delete file. `manifest_checks` has the rules for their values.
+
+`ManifestSummary` is what a manifest list stores about a manifest. A manifest is written once, before its sequence
+number is known; its summary is kept until the manifest list is written, and gives a new `ManifestFile` for every commit
+attempt.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any
 
-from floe.errors import CorruptFile
+from floe.errors import CorruptFile, InvalidValue
+from floe.spec.codecs import single_value
+from floe.spec.codecs.ordering import sort_key
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH
-
-__all__ = [
-    "FILE_FORMATS",
-    "DataFile",
-    "EntryStatus",
-    "FieldSummary",
-    "FileContent",
-    "ManifestContent",
-    "ManifestEntry",
-    "ManifestFile",
-    "entry_status",
-    "file_content",
-    "file_format",
-    "inherit",
-    "manifest_content",
-]
+from floe.spec.types import StructType, Type
+from floe.spec.values.value_checks import short_repr
 
 FILE_FORMATS = frozenset({"avro", "orc", "parquet", "puffin"})
 
 
 class FileContent(IntEnum):
-    """What a file holds."""
+    """The content of a file: rows, position deletes or equality deletes."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -43,14 +35,14 @@ class FileContent(IntEnum):
 
 
 class ManifestContent(IntEnum):
-    """Which files a manifest lists; never both kinds."""
+    """The files that a manifest lists: data files or delete files, never both."""
 
     DATA = 0
     DELETES = 1
 
     @property
     def text(self) -> str:
-        """The word in the manifest's own metadata."""
+        """The name in the header of the manifest file."""
         return self.name.lower()
 
 
@@ -64,10 +56,10 @@ class EntryStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file of rows, or of deletes, as a manifest describes it.
+    """A data file or delete file as a manifest describes it.
 
     `partition` is the tuple of partition values in the order of the fields of spec `spec_id`. Metrics are keyed by
-    column id, and None where the writer kept none; bounds are in the single-value encoding.
+    column id, and None where the writer stored none; bounds are in the single-value encoding.
     """
 
     content: FileContent
@@ -77,7 +69,7 @@ class DataFile:
 
     partition: tuple[Any, ...]
     record_count: int
-    """Rows, or the cardinality of a deletion vector; -1 in Avro files that old versions imported uncounted."""
+    """The number of rows or deletes; -1 for Avro files that old versions imported without counting."""
 
     file_size_in_bytes: int
     column_sizes: dict[int, int] | None = field(default=None, hash=False)
@@ -98,7 +90,7 @@ class DataFile:
 
     @property
     def is_data(self) -> bool:
-        """Whether the file holds rows of the table."""
+        """Whether this is a data file."""
         return self.content == FileContent.DATA
 
     @property
@@ -108,19 +100,19 @@ class DataFile:
 
     @property
     def is_position_delete_file(self) -> bool:
-        """Whether this is a file of paths and positions, not a deletion vector."""
+        """Whether this is a position delete file, not a deletion vector."""
         return self.content == FileContent.POSITION_DELETES and self.file_format != "puffin"
 
     @property
     def is_equality_delete_file(self) -> bool:
-        """Whether this is a file of values whose rows are deleted."""
+        """Whether this is an equality delete file."""
         return self.content == FileContent.EQUALITY_DELETES
 
     @property
     def target_path(self) -> str | None:
-        """The one data file that position deletes are for, or None if they may be for several.
+        """The only data file that position deletes refer to, or None if they may refer to several.
 
-        It is named by `referenced_data_file`; writers that do not set it leave equal bounds of the path column.
+        That is `referenced_data_file`, or for writers that do not set it the equal bounds of the path column.
 
         >>> path = b"s3://b/a.parquet"
         >>> bounds = {2147483546: path}
@@ -144,38 +136,26 @@ class DataFile:
 
     @property
     def order_id(self) -> int | None:
-        """The sort order of the rows; the one of position deletes is fixed, so what is stored there is ignored."""
+        """The sort order of the rows; ignored for position deletes, whose order is fixed."""
         return None if self.content == FileContent.POSITION_DELETES else self.sort_order_id
 
     @property
     def usable_split_offsets(self) -> tuple[int, ...] | None:
-        """Where the file may be split, or None where the stored offsets are not ascending or beyond its end."""
+        """The offsets where the file may be split, or None if they are not ascending or outside the file."""
         offsets = self.split_offsets
         if not offsets or offsets[0] < 0 or offsets[-1] >= self.file_size_in_bytes:
             return None
         ascending = all(a < b for a, b in pairwise(offsets))
         return offsets if ascending else None
 
-    def without_metrics(self) -> DataFile:
-        """The same file without its metrics, which may be large."""
-        return replace(
-            self,
-            column_sizes=None,
-            value_counts=None,
-            null_value_counts=None,
-            nan_value_counts=None,
-            lower_bounds=None,
-            upper_bounds=None,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """What became of a file, and when.
+    """A file in a manifest, with its status.
 
-    `snapshot_id` is the snapshot that added the file, or deleted it. `sequence_number` is the age of the content, by
-    which deletes find the rows they apply to; `file_sequence_number` is when the file itself came, and never older.
-    As stored all three may be None and are then inherited from the manifest.
+    `snapshot_id` is the snapshot that added or deleted the file. `sequence_number` is the data sequence number, which
+    decides which deletes apply; `file_sequence_number` is that of the commit that added the file, and never lower.
+    In the file all three may be None; then they are inherited from the manifest.
     """
 
     status: EntryStatus
@@ -186,13 +166,13 @@ class ManifestEntry:
 
     @property
     def is_live(self) -> bool:
-        """Whether the file is part of the snapshot; deleted entries only tell what happened."""
+        """Whether the file is part of the snapshot; deleted entries are only informative."""
         return self.status != EntryStatus.DELETED
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSummary:
-    """What the files of a manifest have in one partition field; bounds are in the single-value encoding of its type."""
+    """The values of one partition field over a manifest; bounds are in the single-value encoding of its type."""
 
     contains_null: bool
     contains_nan: bool | None = None
@@ -202,7 +182,7 @@ class FieldSummary:
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """A manifest as the manifest list describes it; what v1 lists do not have reads as 0 or None."""
+    """A manifest as the manifest list describes it; fields that v1 lists lack are 0 or None."""
 
     manifest_path: str
     manifest_length: int
@@ -225,58 +205,32 @@ class ManifestFile:
 
     @property
     def may_have_added_files(self) -> bool:
-        """Whether there may be entries with status ADDED; an unknown count is taken for non-zero."""
+        """Whether there may be entries with status ADDED; an unknown count is assumed non-zero."""
         return self.added_files_count != 0
 
     @property
     def may_have_existing_files(self) -> bool:
-        """Whether there may be entries with status EXISTING; an unknown count is taken for non-zero."""
+        """Whether there may be entries with status EXISTING; an unknown count is assumed non-zero."""
         return self.existing_files_count != 0
 
     @property
-    def may_have_deleted_files(self) -> bool:
-        """Whether there may be entries with status DELETED; an unknown count is taken for non-zero."""
-        return self.deleted_files_count != 0
-
-    @property
     def may_have_live_files(self) -> bool:
-        """Whether a scan has to look into the manifest at all."""
+        """Whether a scan has to read the manifest."""
         return self.may_have_added_files or self.may_have_existing_files
 
 
-# stored numbers and words ---------------------------------------------------------------------------------------
+# stored numbers -------------------------------------------------------------------------------------------------
 
 
 def _enum(kind: type[IntEnum], value: object, what: str) -> Any:
     if type(value) is int and value in kind._value2member_map_:
         return kind(value)
-    known = ", ".join(f"{member.value} ({member.name.lower().replace('_', ' ')})" for member in kind)
-    raise CorruptFile(f"{what} must be one of {known}; found {value!r:.80}")
-
-
-def entry_status(value: object) -> EntryStatus:
-    """The status of a stored number.
-
-    >>> entry_status(7)
-    Traceback (most recent call last):
-    floe.errors.CorruptFile: an entry's status must be one of 0 (existing), 1 (added), 2 (deleted); found 7
-    """
-    status: EntryStatus = _enum(EntryStatus, value, "an entry's status")
-    return status
-
-
-def file_content(value: object) -> FileContent:
-    """The content of a stored number; v1 manifests store none, and list data files alone.
-
-    >>> file_content(None), file_content(2)
-    (<FileContent.DATA: 0>, <FileContent.EQUALITY_DELETES: 2>)
-    """
-    content: FileContent = FileContent.DATA if value is None else _enum(FileContent, value, "a file's content")
-    return content
+    members = ", ".join(f"{member.value} ({member.name.lower().replace('_', ' ')})" for member in kind)
+    raise CorruptFile(f"{what} must be one of {members}; found {value!r:.80}")
 
 
 def manifest_content(value: object) -> ManifestContent:
-    """The content of a stored number; v1 manifest lists store none, and list data manifests alone.
+    """Return the content of a stored number; v1 manifest lists store none and have only data manifests.
 
     >>> manifest_content(None), manifest_content(1)
     (<ManifestContent.DATA: 0>, <ManifestContent.DELETES: 1>)
@@ -287,53 +241,114 @@ def manifest_content(value: object) -> ManifestContent:
     return content
 
 
-def file_format(text: object) -> str:
-    """The file format that a manifest names, whatever the case.
-
-    >>> file_format("PARQUET")
-    'parquet'
-    """
-    name = text.lower() if isinstance(text, str) else None
-    if name not in FILE_FORMATS:
-        raise CorruptFile(f"a file's format must be one of {', '.join(sorted(FILE_FORMATS))}; found {text!r:.80}")
-    return str(name)
+# summaries of manifests -----------------------------------------------------------------------------------------
 
 
-# inheritance ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class ManifestSummary:
+    """The counts and partition summaries of a manifest."""
+
+    added_files_count: int = 0
+    existing_files_count: int = 0
+    deleted_files_count: int = 0
+    added_rows_count: int = 0
+    existing_rows_count: int = 0
+    deleted_rows_count: int = 0
+    min_sequence_number: int | None = None
+    """The lowest data sequence number that a live entry stores; None if all inherit theirs."""
+
+    partitions: tuple[FieldSummary, ...] = ()
+
+    def manifest_file(
+        self,
+        manifest_path: str,
+        manifest_length: int,
+        *,
+        spec_id: int,
+        content: ManifestContent,
+        snapshot_id: int,
+        sequence_number: int,
+        key_metadata: bytes | None = None,
+    ) -> ManifestFile:
+        """Return the manifest for a manifest list of the commit with that snapshot id and sequence number."""
+        # Inherited numbers are the commit's own, and none is higher: the lowest is a stored one if there is any.
+        lowest = sequence_number if self.min_sequence_number is None else self.min_sequence_number
+        return ManifestFile(
+            manifest_path,
+            manifest_length,
+            spec_id,
+            content,
+            sequence_number=sequence_number,
+            min_sequence_number=min(lowest, sequence_number),
+            added_snapshot_id=snapshot_id,
+            added_files_count=self.added_files_count,
+            existing_files_count=self.existing_files_count,
+            deleted_files_count=self.deleted_files_count,
+            added_rows_count=self.added_rows_count,
+            existing_rows_count=self.existing_rows_count,
+            deleted_rows_count=self.deleted_rows_count,
+            partitions=self.partitions,
+            key_metadata=key_metadata,
+        )
 
 
-def inherit(entry: ManifestEntry, manifest: ManifestFile) -> ManifestEntry:
-    """The entry with what it inherits from its manifest (spec: Sequence Number Inheritance); first row ids come later.
-
-    Sequence numbers are inherited by added files alone. A manifest of sequence number 0 comes from a v1 table, where
-    every file has 0. Otherwise a live file that came before must carry its data sequence number; deleted entries and
-    file sequence numbers may lack them, because early writers of v2 tables did not store these.
+def summarize_manifest(entries: Iterable[ManifestEntry], partition_type: StructType) -> ManifestSummary:
+    """Count the entries of a manifest, as stored, and summarize their partitions.
 
     >>> file = DataFile(FileContent.DATA, "a.parquet", "parquet", (), 3, 100)
-    >>> manifest = ManifestFile("m.avro", 100, 0, sequence_number=5, added_snapshot_id=77)
-    >>> entry = inherit(ManifestEntry(EntryStatus.ADDED, None, None, None, file), manifest)
-    >>> entry.snapshot_id, entry.sequence_number, entry.file_sequence_number
-    (77, 5, 5)
+    >>> summary = summarize_manifest([ManifestEntry(EntryStatus.ADDED, None, None, None, file)], StructType())
+    >>> summary.added_files_count, summary.added_rows_count, summary.deleted_files_count
+    (1, 3, 0)
     """
-    file = entry.data_file
-    if file.is_data != (manifest.content == ManifestContent.DATA):
-        raise CorruptFile(
-            f"a manifest of {manifest.content.text} lists a file of {file.content.name.lower().replace('_', ' ')}",
-            file=file.file_path,
-            manifest=manifest.manifest_path,
-        )
-    snapshot_id, number, file_number = entry.snapshot_id, entry.sequence_number, entry.file_sequence_number
-    if snapshot_id is None:
-        snapshot_id = manifest.added_snapshot_id
-    if entry.status == EntryStatus.ADDED or manifest.sequence_number == 0:
-        number = manifest.sequence_number if number is None else number
-        file_number = manifest.sequence_number if file_number is None else file_number
-    elif number is None and entry.is_live:
-        raise CorruptFile(
-            "an existing file must carry its data sequence number, which it cannot inherit",
-            file=file.file_path,
-            manifest=manifest.manifest_path,
-        )
-    if file.spec_id != manifest.partition_spec_id:
-        file = replace(file, spec_id=manifest.partition_spec_id)
-    return ManifestEntry(entry.status, snapshot_id, number, file_number, file)
+    files = dict.fromkeys(EntryStatus, 0)
+    rows = dict.fromkeys(EntryStatus, 0)
+    partitions: list[tuple[Any, ...]] = []
+    lowest: int | None = None
+    for entry in entries:
+        files[entry.status] += 1
+        rows[entry.status] += max(entry.data_file.record_count, 0)
+        partitions.append(entry.data_file.partition)
+        number = entry.sequence_number
+        if entry.is_live and number is not None and (lowest is None or number < lowest):
+            lowest = number
+    return ManifestSummary(
+        files[EntryStatus.ADDED],
+        files[EntryStatus.EXISTING],
+        files[EntryStatus.DELETED],
+        rows[EntryStatus.ADDED],
+        rows[EntryStatus.EXISTING],
+        rows[EntryStatus.DELETED],
+        lowest,
+        summarize_partitions(partitions, partition_type),
+    )
+
+
+def summarize_partitions(partitions: Iterable[tuple[Any, ...]], partition_type: StructType) -> tuple[FieldSummary, ...]:
+    """Summarize each partition field over many partition tuples.
+
+    Bounds ignore nulls and NaN, and are encoded in the type of the partition field, not of its source column. -0.0
+    sorts below 0.0.
+
+    >>> from floe.spec.types import DOUBLE, Field
+    >>> nan = float("nan")
+    >>> (summary,) = summarize_partitions([(None,), (nan,), (0.0,), (-0.0,)], StructType((Field(1000, "x", DOUBLE),)))
+    >>> summary.contains_null, summary.contains_nan, summary.lower_bound.hex(), summary.upper_bound.hex()
+    (True, True, '0000000000000080', '0000000000000000')
+    """
+    tuples = list(partitions)
+    for values in tuples:
+        if len(values) != len(partition_type):
+            raise InvalidValue(f"a partition tuple must have {len(partition_type)} values, found {short_repr(values)}")
+    columns = zip(*tuples, strict=True) if tuples else ((),) * len(partition_type)
+    return tuple(_summary(child.type, values) for child, values in zip(partition_type, columns, strict=True))
+
+
+def _summary(type_: Type, values: Iterable[Any]) -> FieldSummary:
+    values = tuple(values)
+    present = [value for value in values if value is not None]
+    numbers = [value for value in present if value == value]  # only NaN differs from itself
+    bounds: tuple[bytes | None, bytes | None] = (None, None)
+    if numbers and type_.kind != "unknown":
+        key = sort_key(type_)
+        bounds = single_value.encode(type_, min(numbers, key=key)), single_value.encode(type_, max(numbers, key=key))
+    return FieldSummary(len(present) < len(values), len(numbers) < len(present), *bounds)

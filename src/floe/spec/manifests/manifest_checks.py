@@ -1,6 +1,6 @@
-"""What manifests may say about files, and what they must not: checks of what is read and of what is to be written.
+"""Checks of the files and entries of manifests, when they are read and before they are written.
 
-What is read may be wrong or hostile, and is `CorruptFile`; what a writer asks for is `InvalidUpdate`.
+Invalid values that are read raise `CorruptFile`, invalid requests of a writer `InvalidUpdate`.
 """
 
 from __future__ import annotations
@@ -18,25 +18,16 @@ from floe.spec.manifests.entries import (
 )
 from floe.spec.schemas.schema import Schema
 
-__all__ = [
-    "check_addable",
-    "check_data_file",
-    "check_entry_to_write",
-    "check_equality_columns",
-    "check_live_paths",
-    "check_manifest_file",
-]
-
 MAX_CONTENT_SIZE = 2**31 - 1
-"""The longest deletion vector: its own length is a signed 32-bit number."""
+"""The longest deletion vector: its length is stored as a signed 32-bit number."""
 
-# what is read ---------------------------------------------------------------------------------------------------
+# when reading ---------------------------------------------------------------------------------------------------
 
 _FILE_COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
 
 
 def check_data_file(file: DataFile) -> None:
-    """Raise CorruptFile unless what a manifest says about a file can be true (spec: Data File Fields).
+    """Raise CorruptFile if a manifest describes a file in an impossible way (spec: Data File Fields).
 
     >>> from floe.spec.manifests.entries import FileContent
     >>> check_data_file(DataFile(FileContent.EQUALITY_DELETES, "d.parquet", "parquet", (), 3, 100))
@@ -48,7 +39,7 @@ def check_data_file(file: DataFile) -> None:
 
 
 def _problems(file: DataFile) -> Iterator[str]:
-    """What is wrong with a file's description, the first thing first."""
+    """Yield the problems of a file's description."""
     if not file.file_path:
         yield "a file must have a path"
     if file.file_format not in FILE_FORMATS:
@@ -74,17 +65,14 @@ def _problems(file: DataFile) -> Iterator[str]:
 
 def _vector_problems(file: DataFile) -> Iterator[str]:
     if not file.is_deletion_vector:
-        yield f"a Puffin file can be listed for a deletion vector alone, found {file.content.name.lower()}"
+        yield f"a Puffin file can only be listed as a deletion vector, found {file.content.name.lower()}"
     if not file.referenced_data_file:
         yield "a deletion vector must name its data file (referenced_data_file)"
     offset, size = file.content_offset, file.content_size_in_bytes
     if offset is None or size is None:
-        yield "a deletion vector must tell its place in the Puffin file (content_offset, content_size_in_bytes)"
+        yield "a deletion vector must have its position in the Puffin file (content_offset, content_size_in_bytes)"
     elif offset < 0 or not 0 <= size <= MAX_CONTENT_SIZE or offset + size > file.file_size_in_bytes:
-        yield (
-            f"a deletion vector of {size} bytes at {offset} does not lie within its file of "
-            f"{file.file_size_in_bytes} bytes"
-        )
+        yield (f"a deletion vector of {size} bytes at {offset} is outside its file of {file.file_size_in_bytes} bytes")
 
 
 _MANIFEST_COUNTS = (
@@ -102,7 +90,7 @@ _MANIFEST_COUNTS = (
 
 
 def check_manifest_file(manifest: ManifestFile) -> None:
-    """Raise CorruptFile unless what a manifest list says about a manifest can be true (spec: Manifest Lists).
+    """Raise CorruptFile if a manifest list describes a manifest in an impossible way (spec: Manifest Lists).
 
     >>> check_manifest_file(ManifestFile("m.avro", 100, 0, added_files_count=-1))
     Traceback (most recent call last):
@@ -118,31 +106,11 @@ def check_manifest_file(manifest: ManifestFile) -> None:
         raise CorruptFile("a delete manifest has no first_row_id", manifest=manifest.manifest_path)
 
 
-def check_live_paths(entries: Iterable[ManifestEntry]) -> None:
-    """Raise CorruptFile if a snapshot has a file twice: what a scan then gives is undefined (spec: Scan Planning).
-
-    Deletion vectors share their Puffin file, and are told apart by their place in it.
-
-    >>> from floe.spec.manifests.entries import FileContent
-    >>> file = DataFile(FileContent.DATA, "a.parquet", "parquet", (), 3, 100)
-    >>> check_live_paths([ManifestEntry(EntryStatus.ADDED, 1, 1, 1, file)] * 2)
-    Traceback (most recent call last):
-    floe.errors.CorruptFile: a file is in the snapshot twice (file: a.parquet)
-    """
-    seen: set[tuple[str, int | None]] = set()
-    for entry in entries:
-        if entry.is_live:
-            place = (entry.data_file.file_path, entry.data_file.content_offset)
-            if place in seen:
-                raise CorruptFile("a file is in the snapshot twice", file=entry.data_file.file_path)
-            seen.add(place)
-
-
-# what is to be written ------------------------------------------------------------------------------------------
+# before writing --------------------------------------------------------------------------------------------------
 
 
 def check_addable(file: DataFile, format_version: int) -> None:
-    """Raise InvalidUpdate unless a table of that format version may get such a file (spec: Delete Formats).
+    """Raise InvalidUpdate unless a file may be added to a table of a format version (spec: Delete Formats).
 
     >>> from floe.spec.manifests.entries import FileContent
     >>> check_addable(DataFile(FileContent.POSITION_DELETES, "d.parquet", "parquet", (), 3, 100), 3)
@@ -174,30 +142,30 @@ def check_addable(file: DataFile, format_version: int) -> None:
 def check_entry_to_write(entry: ManifestEntry, format_version: int) -> None:
     """Raise InvalidUpdate unless an entry may be written into a new manifest (spec: Manifest Entry Fields).
 
-    A file that was there before must carry the sequence numbers it was given, and in v3 its first row id; a new data
-    file must not have a first row id, because it gets one when the snapshot is read.
+    An existing file must have its sequence numbers, and in v3 its first row id; a new data file must not have a first
+    row id, because it gets one when the snapshot is read.
 
     >>> from floe.spec.manifests.entries import FileContent
     >>> file = DataFile(FileContent.DATA, "a.parquet", "parquet", (), 3, 100)
     >>> check_entry_to_write(ManifestEntry(EntryStatus.EXISTING, 1, None, None, file), 2)
     Traceback (most recent call last):
-    floe.errors.InvalidUpdate: the entry of a file that is not new must carry its sequence_number (file: a.parquet, ...
+    floe.errors.InvalidUpdate: the entry of an existing file must have its sequence_number (file: a.parquet, ...
     """
     file, added = entry.data_file, entry.status == EntryStatus.ADDED
-    where = {"file": file.file_path, "status": entry.status.name.lower()}
+    context = {"file": file.file_path, "status": entry.status.name.lower()}
     if format_version < 2:
         if entry.snapshot_id is None:
-            raise InvalidUpdate("an entry of a v1 manifest must have a snapshot id", **where)
+            raise InvalidUpdate("an entry of a v1 manifest must have a snapshot id", **context)
         return
     for name in () if added else ("sequence_number", "file_sequence_number"):
         if getattr(entry, name) is None:
-            raise InvalidUpdate(f"the entry of a file that is not new must carry its {name}", **where)
+            raise InvalidUpdate(f"the entry of an existing file must have its {name}", **context)
     if added and entry.file_sequence_number is not None:
-        raise InvalidUpdate("the file sequence number of a new file is given when it is committed", **where)
+        raise InvalidUpdate("the file sequence number of a new file is assigned when it is committed", **context)
     if format_version >= 3 and added and file.first_row_id is not None:
-        raise InvalidUpdate("the first_row_id of a new file is given when it is committed", **where)
+        raise InvalidUpdate("the first_row_id of a new file is assigned when it is committed", **context)
     if not file.is_data and file.first_row_id is not None:
-        raise InvalidUpdate("a delete file has no first_row_id", **where)
+        raise InvalidUpdate("a delete file has no first_row_id", **context)
 
 
 _NOT_COMPARABLE = frozenset({"float", "double", "geometry", "geography", "unknown"})
@@ -215,12 +183,12 @@ def check_equality_columns(schema: Schema, equality_ids: Iterable[int]) -> None:
     Traceback (most recent call last):
     floe.errors.InvalidUpdate: equality deletes cannot compare values of type double (column: b)
     """
-    found = [schema.entry(field_id) for field_id in equality_ids]
-    if not found:
+    columns = [schema.entry(field_id) for field_id in equality_ids]
+    if not columns:
         raise InvalidUpdate("an equality delete file must compare at least one column")
-    for column in found:
+    for column in columns:
         type_ = column.field.type
         if not type_.is_primitive or type_.kind in _NOT_COMPARABLE:
             raise InvalidUpdate(f"equality deletes cannot compare values of type {type_.kind}", column=column.name)
         if column.in_collection:
-            raise InvalidUpdate("equality deletes cannot look into a list or map", column=column.name)
+            raise InvalidUpdate("equality deletes cannot compare values inside a list or map", column=column.name)

@@ -32,17 +32,6 @@ from floe.errors import NoSuchSnapshot
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 
-__all__ = [
-    "COMMITTED_WITH_PARENT",
-    "Around",
-    "ancestors",
-    "commit_around",
-    "is_ancestor_of",
-    "oldest_ancestor",
-    "snapshots_between",
-    "unknown_before",
-]
-
 COMMITTED_WITH_PARENT: Final = "committed-with-parent"
 """The key of a summary that says `true` where one commit published a snapshot and its parent; Floe's own."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from floe.errors import InvalidUpdate
-from floe.spec.metadata.apply import DEFAULT_FORMAT_VERSION, apply
-from floe.spec.metadata.properties import FORMAT_VERSION, integer_property, stored_properties
-from floe.spec.metadata.refs import MAIN_BRANCH
+from floe.spec.metadata.metadata_builder import DEFAULT_FORMAT_VERSION, apply
+from floe.spec.metadata.snapshots import MAIN_BRANCH
 from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.metadata.update_handlers import check_format_version
 from floe.spec.metadata.updates import (
     AddPartitionSpec,
     AddSchema,
@@ -29,23 +29,13 @@ from floe.spec.metadata.updates import (
     TableUpdate,
     UpgradeFormatVersion,
 )
-from floe.spec.metadata.upgrade import check_format_version
 from floe.spec.partitioning.evolution import align_field_ids
 from floe.spec.partitioning.partition_spec import PARTITION_FIELD_ID_START, UNPARTITIONED, PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import Void
+from floe.spec.properties import COMMIT_RETRY, FORMAT_VERSION, METRICS_COLUMN, stored_properties
 from floe.spec.schemas.metadata_columns import check_column_name
 from floe.spec.schemas.schema import Schema, assign_fresh_ids
-from floe.spec.sorting import UNSORTED, SortField, SortOrder
-
-__all__ = ["creation_updates", "new_table_metadata", "replace_table", "replacement_updates"]
-
-_COMMIT_NUMBERS: Final = (
-    "commit.retry.num-retries",
-    "commit.retry.min-wait-ms",
-    "commit.retry.max-wait-ms",
-    "commit.retry.total-timeout-ms",
-)
-_COLUMN_METRICS_PREFIX: Final = "write.metadata.metrics.column."
+from floe.spec.sort_order import UNSORTED, SortField, SortOrder
 
 
 def new_table_metadata(
@@ -64,7 +54,7 @@ def new_table_metadata(
     `spec` and `sort_order` refer to the columns of `schema` by the ids they have in it. The format version is that
     of the property `format-version`, and 2 if neither it nor `format_version` is given.
 
-    >>> from floe.spec.partitioning.building import build_spec
+    >>> from floe.spec.partitioning.terms import build_spec
     >>> from floe.spec.types import Field, LONG, TIMESTAMP
     >>> schema = Schema((Field(70, "id", LONG), Field(5, "ts", TIMESTAMP)))
     >>> table = new_table_metadata(
@@ -213,7 +203,9 @@ def _check_column_names(schema: Schema) -> None:
 
 
 def _asked_version(properties: Mapping[str, str], argument: int | None, default: int) -> int:
-    version = integer_property(properties, FORMAT_VERSION, default=default if argument is None else argument)
+    version = FORMAT_VERSION.read(properties)
+    if version is None:
+        return default if argument is None else argument
     if argument is not None and argument != version:
         raise InvalidUpdate(f"format version {argument} was asked for, but the property {FORMAT_VERSION} is {version}")
     return version
@@ -247,15 +239,13 @@ def _field_by_name(old: FieldT, schema: Schema, fresh: Schema) -> FieldT:
 
 def _check_commit_numbers(properties: Mapping[str, str]) -> None:
     """A table whose retries cannot be read could never be committed to."""
-    for name in _COMMIT_NUMBERS:
-        if integer_property(properties, name, default=0) < 0:
-            raise InvalidUpdate(f"property {name} must not be negative, found {properties[name]}", property=name)
+    for setting in COMMIT_RETRY:
+        setting.read(properties)
 
 
 def _check_column_metrics(properties: Mapping[str, str], schema: Schema) -> None:
     """Metrics are asked for by column; a name that no column has is a mistake that would go unnoticed."""
-    for name in properties:
-        if name.startswith(_COLUMN_METRICS_PREFIX):
-            column = name.removeprefix(_COLUMN_METRICS_PREFIX)
-            if not schema.has(column):
-                raise InvalidUpdate(f"property {name} names no column of the schema", property=name, column=column)
+    for column in METRICS_COLUMN.suffixes(properties):
+        if not schema.has(column):
+            name = METRICS_COLUMN.member(column).name
+            raise InvalidUpdate(f"property {name} names no column of the schema", property=name, column=column)

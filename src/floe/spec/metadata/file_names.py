@@ -12,15 +12,7 @@ import re
 from dataclasses import dataclass
 
 from floe.errors import InvalidInput
-from floe.spec.metadata.uuids import UUID_PATTERN, is_uuid
-
-__all__ = [
-    "MetadataFileName",
-    "catalog_metadata_file_name",
-    "file_system_metadata_file_name",
-    "parse_metadata_file_name",
-    "parse_version_hint",
-]
+from floe.spec.metadata.table_metadata import UUID_PATTERN, is_uuid
 
 _NAME = re.compile(
     rf"""(?:.*/)?

@@ -14,77 +14,52 @@ or nothing. The given metadata is never changed.
 ... )
 >>> changed.properties, changed.last_updated_ms, changed.metadata_log[0].metadata_file
 ({'comment': 'mine'}, 10, 's3://b/t/metadata/0.json')
+
+Raising a table's format version, 1 to 2 to 3 (spec: Appendix E).
+
+Nothing but the metadata file changes: manifests and data files of earlier versions stay valid, and what they lack is
+read as the default of the later version. There is no way back, for writers of the later version make files that the
+earlier one cannot read.
+
+| to | what the metadata gets |
+|---|---|
+| 2 | a uuid if it has none; sequence numbers, all 0 so far; a `main` ref where there is a current snapshot |
+| 3 | `next-row-id`, which starts at 0; snapshots of before keep having no row ids |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from floe.errors import CommitConflict, InvalidInput, InvalidMetadata, InvalidUpdate, UnsupportedFeature
-from floe.spec.metadata._apply_layout import (
-    add_schema,
-    add_sort_order,
-    add_spec,
-    remove_schemas,
-    remove_specs,
-    set_current_schema,
-    set_default_sort_order,
-    set_default_spec,
-)
-from floe.spec.metadata._apply_snapshots import (
-    add_snapshot,
-    remove_partition_statistics,
-    remove_ref,
-    remove_snapshots,
-    remove_statistics,
-    set_partition_statistics,
-    set_ref,
-    set_statistics,
+from floe.spec.metadata.metadata_checks import CLOCK_SKEW_MS, check_for_writing
+from floe.spec.metadata.table_metadata import MetadataLogEntry, TableMetadata
+from floe.spec.metadata.update_handlers import (
+    HANDLERS,
+    NO_ID,
+    Draft,
+    assign_uuid,
+    blank_metadata,
+    check_format_version,
     updated_snapshot_log,
 )
-from floe.spec.metadata._draft import NO_ID, Draft, blank_metadata
-from floe.spec.metadata.checks import CLOCK_SKEW_MS, check_for_writing
-from floe.spec.metadata.logs import MetadataLogEntry
-from floe.spec.metadata.properties import (
-    ENCRYPTION_PROPERTIES,
-    FORMAT_VERSION,
-    METADATA_PREVIOUS_VERSIONS_MAX,
-    integer_property,
-    stored_properties,
-)
-from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import (
-    AddEncryptionKey,
     AddPartitionSpec,
     AddSchema,
-    AddSnapshot,
     AddSortOrder,
     AssignUuid,
-    RemoveEncryptionKey,
-    RemovePartitionSpecs,
-    RemovePartitionStatistics,
-    RemoveProperties,
-    RemoveSchemas,
-    RemoveSnapshotRef,
-    RemoveSnapshots,
-    RemoveStatistics,
-    SetCurrentSchema,
-    SetDefaultSortOrder,
-    SetDefaultSpec,
-    SetLocation,
-    SetPartitionStatistics,
-    SetProperties,
-    SetSnapshotRef,
-    SetStatistics,
     TableUpdate,
     UpgradeFormatVersion,
+    check_update,
 )
-from floe.spec.metadata.updates_json import check_update
-from floe.spec.metadata.upgrade import check_format_version, raised
-from floe.spec.metadata.uuids import check_uuid
+from floe.spec.properties import (
+    ENCRYPTION_PROPERTIES,
+    METADATA_PREVIOUS_VERSIONS_MAX,
+)
 
-__all__ = ["DEFAULT_FORMAT_VERSION", "apply", "without_trailing_slash"]
+# Raising a table's format version, 1 to 2 to 3 (spec: Appendix E).
+
 
 DEFAULT_FORMAT_VERSION: Final = 2
 """The format version of a new table for which none is asked."""
@@ -109,6 +84,7 @@ def apply(
     An update that cannot be applied is an `InvalidUpdate` that says why. One that was made for an earlier state of the
     table, such as a snapshot whose sequence number is taken, is a `CommitConflict`: made again it can succeed.
 
+    >>> from floe.spec.metadata.updates import SetLocation
     >>> apply(None, [SetLocation("s3://bucket/t")], now_ms=0)
     Traceback (most recent call last):
     floe.errors.InvalidUpdate: the table would have no uuid; add an update that gives it one
@@ -118,7 +94,7 @@ def apply(
     start = blank_metadata(_initial_version(updates), now_ms) if metadata is None else metadata
     draft = Draft(metadata, start, now_ms)
     for number, update in enumerate(updates):
-        if type(update) not in _APPLY:
+        if type(update) not in HANDLERS:
             raise InvalidUpdate(f"update number {number} is not one of a table: {update!r:.80}")
         _apply_one(draft, update, f"{update.action}, number {number}")
     if draft.outcome() == metadata:
@@ -132,7 +108,7 @@ def _apply_one(draft: Draft, update: TableUpdate, where: str) -> None:
     try:
         if not isinstance(update, _CHECKED_ON_APPLYING):
             check_update(update)
-        _APPLY[type(update)](draft, update)
+        HANDLERS[type(update)](draft, update)
     except InvalidMetadata as error:  # values of wrong kinds
         raise InvalidUpdate(f"{error.path}: {error.message}", hint=error.hint, update=where) from error
     except (InvalidUpdate, CommitConflict, UnsupportedFeature) as error:
@@ -153,103 +129,6 @@ def _initial_version(updates: Iterable[TableUpdate]) -> int:
 
 # identity, location, properties, keys -----------------------------------------------------------------------------
 
-
-def assign_uuid(draft: Draft, update: AssignUuid) -> None:
-    """A table keeps its identity: readers refuse one whose uuid changes under them."""
-    check_uuid(update.uuid)
-    known = draft.metadata.table_uuid
-    if known is None:
-        draft.change(table_uuid=update.uuid)
-    elif known.lower() != update.uuid.lower():
-        raise InvalidUpdate(f"the table has uuid {known} and cannot become {update.uuid}")
-
-
-def upgrade_format_version(draft: Draft, update: UpgradeFormatVersion) -> None:
-    """The uuid that later versions require is checked when all updates are applied."""
-    draft.metadata = raised(draft.metadata, update.format_version)
-
-
-def set_location(draft: Draft, update: SetLocation) -> None:
-    """Without a trailing slash, so that paths below it are what they seem."""
-    draft.change(location=without_trailing_slash(update.location))
-
-
-def without_trailing_slash(location: str) -> str:
-    """A location as it is stored; it must not be empty.
-
-    >>> without_trailing_slash("s3://bucket/t/")
-    's3://bucket/t'
-    """
-    if not location:
-        raise InvalidUpdate("a table's location must not be empty")
-    while location.endswith("/") and not location.endswith("://"):
-        location = location[:-1]
-    return location or "/"
-
-
-def set_properties(draft: Draft, update: SetProperties) -> None:
-    """Reserved names are not stored; `format-version` upgrades the table."""
-    version = integer_property(update.updates, FORMAT_VERSION, default=draft.metadata.format_version)
-    upgrade_format_version(draft, UpgradeFormatVersion(version))
-    stored = stored_properties(update.updates)
-    draft.set_properties |= stored.keys()
-    draft.change(properties={**draft.metadata.properties, **stored})
-
-
-def remove_properties(draft: Draft, update: RemoveProperties) -> None:
-    """Properties that are not there are no matter."""
-    removed = set(update.removals)
-    draft.change(properties={k: v for k, v in draft.metadata.properties.items() if k not in removed})
-
-
-def add_encryption_key(draft: Draft, update: AddEncryptionKey) -> None:
-    """A key that is there already is not added again; another key of its id would lose one of the two."""
-    if draft.metadata.format_version < 3:
-        raise InvalidUpdate(
-            f"encryption keys need format version 3; the table has {draft.metadata.format_version}",
-            hint="upgrade the table's format version first",
-        )
-    for known in draft.metadata.encryption_keys:
-        if known.key_id == update.key.key_id:
-            if known != update.key:
-                raise InvalidUpdate(f"the table has another encryption key of id {known.key_id!r} already")
-            return
-    draft.change(encryption_keys=(*draft.metadata.encryption_keys, update.key))
-
-
-def remove_encryption_key(draft: Draft, update: RemoveEncryptionKey) -> None:
-    """Whether something is still encrypted with it is checked when all updates are applied."""
-    kept = tuple(key for key in draft.metadata.encryption_keys if key.key_id != update.key_id)
-    if len(kept) != len(draft.metadata.encryption_keys):
-        draft.removed_keys.add(update.key_id)
-    draft.change(encryption_keys=kept)
-
-
-_APPLY: Final[Mapping[type[Any], Callable[[Draft, Any], None]]] = {
-    AssignUuid: assign_uuid,
-    UpgradeFormatVersion: upgrade_format_version,
-    AddSchema: add_schema,
-    SetCurrentSchema: set_current_schema,
-    AddPartitionSpec: add_spec,
-    SetDefaultSpec: set_default_spec,
-    AddSortOrder: add_sort_order,
-    SetDefaultSortOrder: set_default_sort_order,
-    AddSnapshot: add_snapshot,
-    SetSnapshotRef: set_ref,
-    RemoveSnapshotRef: remove_ref,
-    RemoveSnapshots: remove_snapshots,
-    SetLocation: set_location,
-    SetProperties: set_properties,
-    RemoveProperties: remove_properties,
-    SetStatistics: set_statistics,
-    RemoveStatistics: remove_statistics,
-    SetPartitionStatistics: set_partition_statistics,
-    RemovePartitionStatistics: remove_partition_statistics,
-    RemovePartitionSpecs: remove_specs,
-    RemoveSchemas: remove_schemas,
-    AddEncryptionKey: add_encryption_key,
-    RemoveEncryptionKey: remove_encryption_key,
-}
 
 _CHECKED_ON_APPLYING: Final = (AddSchema, AddPartitionSpec, AddSortOrder)
 """Updates with large values, which have rules of their own."""
@@ -299,9 +178,7 @@ def _updated_metadata_log(draft: Draft, metadata_location: str | None) -> tuple[
     log = draft.metadata.metadata_log
     if draft.base is None or metadata_location is None:
         return log
-    limit = integer_property(
-        draft.metadata.properties, METADATA_PREVIOUS_VERSIONS_MAX, default=_MAX_PREVIOUS_METADATA_FILES
-    )
+    limit = METADATA_PREVIOUS_VERSIONS_MAX.read(draft.metadata.properties)
     entry = MetadataLogEntry(timestamp_ms=draft.base.last_updated_ms, metadata_file=metadata_location)
     return (*log, entry)[-max(1, limit) :]
 

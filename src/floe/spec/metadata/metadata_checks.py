@@ -25,21 +25,11 @@ from itertools import pairwise
 from typing import Any, Final
 
 from floe.errors import InvalidInput, InvalidMetadata
-from floe.spec.metadata.json_errors import step
-from floe.spec.metadata.refs import MAIN_BRANCH
-from floe.spec.metadata.snapshots import OPERATIONS
-from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, TableMetadata
-from floe.spec.metadata.uuids import is_uuid
+from floe.spec.json_reader import step
+from floe.spec.metadata.snapshots import MAIN_BRANCH, OPERATIONS
+from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, TableMetadata, is_uuid
 from floe.spec.partitioning.partition_spec import check_names_beside, check_spec
-from floe.spec.sorting import check_order
-
-__all__ = [
-    "all_problems",
-    "check_for_reading",
-    "check_for_writing",
-    "reading_problems",
-    "writing_problems",
-]
+from floe.spec.sort_order import check_order
 
 Problems = Iterator[InvalidMetadata]
 

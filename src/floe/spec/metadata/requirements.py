@@ -15,8 +15,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from floe.errors import InvalidInput, RequirementFailed
-from floe.spec.metadata._tagged_json import Form, Part, TaggedJson, form, int32, int64, read_part, string
-from floe.spec.metadata.refs import MAIN_BRANCH
+from floe.spec.json_records import (
+    JsonField,
+    JsonForm,
+    TaggedJson,
+    json_form,
+    read_field,
+    read_int32,
+    read_int64,
+    read_string,
+)
+from floe.spec.metadata.snapshots import MAIN_BRANCH
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import (
     AddPartitionSpec,
@@ -29,24 +38,6 @@ from floe.spec.metadata.updates import (
     SetSnapshotRef,
     TableUpdate,
 )
-
-__all__ = [
-    "AssertCreate",
-    "AssertCurrentSchemaId",
-    "AssertDefaultSortOrderId",
-    "AssertDefaultSpecId",
-    "AssertLastAssignedFieldId",
-    "AssertLastAssignedPartitionId",
-    "AssertRefSnapshotId",
-    "AssertTableUuid",
-    "TableRequirement",
-    "check_requirements",
-    "requirement_from_json",
-    "requirement_to_json",
-    "requirements_for",
-    "requirements_from_json",
-    "requirements_to_json",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +276,8 @@ def requirements_to_json(requirements: Iterable[TableRequirement]) -> list[dict[
 
 def _read_ref_requirement(obj: dict[str, Any]) -> AssertRefSnapshotId:
     return AssertRefSnapshotId(
-        read_part(obj, Part("ref", "ref", string)),
-        read_part(obj, Part("snapshot-id", "snapshot_id", int64, required=False)),
+        read_field(obj, JsonField("ref", "ref", read_string)),
+        read_field(obj, JsonField("snapshot-id", "snapshot_id", read_int64, required=False)),
     )
 
 
@@ -294,18 +285,18 @@ def _write_ref_requirement(requirement: AssertRefSnapshotId) -> dict[str, Any]:
     return {"ref": requirement.ref, "snapshot-id": requirement.snapshot_id}  # null must be said
 
 
-def _number_form(kind: type[Any]) -> Form[Any]:
+def _number_form(kind: type[Any]) -> JsonForm[Any]:
     attribute = _NUMBERS[kind][0]
-    return form(kind.type, kind, Part(attribute.replace("_", "-"), attribute, int32))
+    return json_form(kind.type, kind, JsonField(attribute.replace("_", "-"), attribute, read_int32))
 
 
 _REQUIREMENTS = TaggedJson(
     "table requirement",
     "type",
     [
-        form(AssertCreate.type, AssertCreate),
-        form(AssertTableUuid.type, AssertTableUuid, Part("uuid", "uuid", string)),
-        Form(AssertRefSnapshotId.type, AssertRefSnapshotId, _read_ref_requirement, _write_ref_requirement),
+        json_form(AssertCreate.type, AssertCreate),
+        json_form(AssertTableUuid.type, AssertTableUuid, JsonField("uuid", "uuid", read_string)),
+        JsonForm(AssertRefSnapshotId.type, AssertRefSnapshotId, _read_ref_requirement, _write_ref_requirement),
         *map(_number_form, _NUMBERS),
     ],
     hints={"assert-view-uuid": "it is a requirement of a view"},

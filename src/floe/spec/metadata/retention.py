@@ -4,32 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from floe.errors import InvalidUpdate
-from floe.spec.metadata.history import ancestors
-from floe.spec.metadata.properties import boolean_property, integer_property
-from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.ancestry import ancestors
+from floe.spec.metadata.snapshots import MAIN_BRANCH, Snapshot, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import RemoveSnapshotRef, RemoveSnapshots, TableUpdate
-
-__all__ = [
-    "GC_ENABLED",
-    "MAX_REF_AGE_MS",
-    "MAX_SNAPSHOT_AGE_MS",
-    "MIN_SNAPSHOTS_TO_KEEP",
-    "Expiry",
-    "plan_expiry",
-]
-
-MAX_SNAPSHOT_AGE_MS: Final = "history.expire.max-snapshot-age-ms"
-MIN_SNAPSHOTS_TO_KEEP: Final = "history.expire.min-snapshots-to-keep"
-MAX_REF_AGE_MS: Final = "history.expire.max-ref-age-ms"
-GC_ENABLED: Final = "gc.enabled"
-
-_FIVE_DAYS_MS = 5 * 24 * 60 * 60 * 1000
-_FOREVER_MS = 2**63 - 1
+from floe.spec.properties import GC_ENABLED, MAX_REF_AGE_MS, MAX_SNAPSHOT_AGE_MS, MIN_SNAPSHOTS_TO_KEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +58,7 @@ def plan_expiry(
     >>> plan_expiry(table, now_ms=1_700_000_000_000)
     Expiry(refs=(), snapshots=())
     """
-    if not boolean_property(metadata.properties, GC_ENABLED, default=True):
+    if not GC_ENABLED.read(metadata.properties):
         raise InvalidUpdate(
             f"snapshots of this table do not expire: {GC_ENABLED} is false",
             hint=f"other tables may use its files; set {GC_ENABLED} to true if none does",
@@ -125,10 +106,10 @@ class _Policy:
     @staticmethod
     def of(properties: Mapping[str, str], now_ms: int, older_than_ms: int | None, retain_last: int | None) -> _Policy:
         if older_than_ms is None:
-            older_than_ms = now_ms - integer_property(properties, MAX_SNAPSHOT_AGE_MS, default=_FIVE_DAYS_MS)
+            older_than_ms = now_ms - MAX_SNAPSHOT_AGE_MS.read(properties)
         if retain_last is None:
-            retain_last = integer_property(properties, MIN_SNAPSHOTS_TO_KEEP, default=1)
-        max_ref_age = integer_property(properties, MAX_REF_AGE_MS, default=_FOREVER_MS)
+            retain_last = MIN_SNAPSHOTS_TO_KEEP.read(properties)
+        max_ref_age = MAX_REF_AGE_MS.read(properties)
         return _Policy(now_ms, older_than_ms, retain_last, max_ref_age)
 
     def keeps_ref(self, name: str, ref: SnapshotRef, head: Snapshot) -> bool:

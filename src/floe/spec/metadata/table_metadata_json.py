@@ -21,33 +21,45 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from floe.errors import InvalidMetadata, UnsupportedFeature
-from floe.spec.json_keys import check_unique_keys
-from floe.spec.metadata.checks import check_for_reading
-from floe.spec.metadata.encryption import EncryptionKey
-from floe.spec.metadata.json_errors import invalid_json, step
-from floe.spec.metadata.json_reader import (
+from floe.spec.json_reader import (
     Limits,
     check_count,
+    check_unique_keys,
     decode_json,
     decode_unknown,
     document_text,
+    invalid_json,
     read_list,
+    step,
 )
-from floe.spec.metadata.logs import MetadataLogEntry, SnapshotLogEntry
-from floe.spec.metadata.records import (
+from floe.spec.json_records import (
+    EncodedList,
     Int32,
     Int64,
-    ListJson,
     Record,
     object_from_json,
     record_from_json,
     record_to_json,
     string_map_from_json,
 )
-from floe.spec.metadata.refs import MAIN_BRANCH, SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot, has_undecoded_summary, snapshot_from_json, snapshot_to_json
-from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
-from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, TableMetadata
+from floe.spec.metadata.metadata_checks import check_for_reading
+from floe.spec.metadata.snapshots import (
+    MAIN_BRANCH,
+    Snapshot,
+    SnapshotRef,
+    has_undecoded_summary,
+    snapshot_from_json,
+    snapshot_to_json,
+)
+from floe.spec.metadata.table_metadata import (
+    LATEST_FORMAT_VERSION,
+    EncryptionKey,
+    MetadataLogEntry,
+    PartitionStatisticsFile,
+    SnapshotLogEntry,
+    StatisticsFile,
+    TableMetadata,
+)
 from floe.spec.partitioning.partition_spec import (
     PARTITION_FIELD_ID_START,
     PartitionSpec,
@@ -58,9 +70,7 @@ from floe.spec.partitioning.partition_spec import (
 )
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
-from floe.spec.sorting import UNSORTED, SortOrder, order_from_json, order_to_json
-
-__all__ = ["metadata_from_json", "metadata_to_json", "parse", "serialize"]
+from floe.spec.sort_order import UNSORTED, SortOrder, order_from_json, order_to_json
 
 _NO_SNAPSHOT: Final = -1
 """What Java writes for "no current snapshot" in versions 1 and 2 (spec: Appendix F)."""
@@ -271,14 +281,14 @@ _MAP_READERS: Final = {"refs": _refs_from_json, "properties": string_map_from_js
 """How to read each map with care."""
 
 
-def _check_keys(text: bytes, document: _Document) -> dict[str, ListJson]:
+def _check_keys(text: bytes, document: _Document) -> dict[str, EncodedList]:
     """Raise if a key stands twice in any object but a summary; gives the long lists as they stand in the text.
 
     The snapshots and their log are nearly all of a large document. Where they stand there just as they are written,
     which is compared in no time, no key of theirs stands twice, and what is left to look at is short. It does not
     matter where such bytes are found: all the rest is looked at, a second list of the same name too.
     """
-    found, rest, done = dict[str, ListJson](), list[bytes | memoryview](), 0
+    found, rest, done = dict[str, EncodedList](), list[bytes | memoryview](), 0
     raw_parts: dict[str, msgspec.Raw] = {}
     for key, items in (("snapshots", document.snapshots or ()), ("snapshot-log", document.snapshot_log or ())):
         name = b'"%s":' % key.encode()
@@ -287,7 +297,7 @@ def _check_keys(text: bytes, document: _Document) -> dict[str, ListJson]:
             continue
         written = _ENCODER.encode(items[:1])[:-1]
         if text.startswith(written, begin) and text.startswith(written := _ENCODER.encode(items), begin):
-            found[f"{_PARTS[key][0].name}_json"] = ListJson(items, memoryview(text)[begin : begin + len(written)])
+            found[f"{_PARTS[key][0].name}_json"] = EncodedList(items, memoryview(text)[begin : begin + len(written)])
         else:
             raw_parts = raw_parts or _RAW_PARTS.decode(text)
             written = _in_its_own_order(raw_parts[key])
@@ -518,10 +528,10 @@ def _json_of(metadata: TableMetadata) -> dict[str, Any]:
     if metadata.encryption_keys:
         out["encryption-keys"] = [record_to_json(key) for key in metadata.encryption_keys]
     out["refs"] = {name: record_to_json(ref) for name, ref in metadata.refs.items()}
-    out["snapshots"] = msgspec.Raw(metadata.snapshots_json.of(metadata.snapshots, _encode_snapshots))
+    out["snapshots"] = msgspec.Raw(metadata.snapshots_json.encode(metadata.snapshots, _encode_snapshots))
     out["statistics"] = [record_to_json(file) for file in metadata.statistics]
     out["partition-statistics"] = [record_to_json(file) for file in metadata.partition_statistics]
-    out["snapshot-log"] = msgspec.Raw(metadata.snapshot_log_json.of(metadata.snapshot_log, _encode_entries))
+    out["snapshot-log"] = msgspec.Raw(metadata.snapshot_log_json.encode(metadata.snapshot_log, _encode_entries))
     out["metadata-log"] = [record_to_json(entry) if entry.extra else entry for entry in metadata.metadata_log]
     return out | {key: value for key, value in metadata.extra.items() if key not in out}
 

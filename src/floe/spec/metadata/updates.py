@@ -1,8 +1,8 @@
 """The changes that can be made to a table's metadata, as values (the REST protocol's table updates).
 
 Each class is one update of the protocol; `action` is its name there. Updates say *what* changes, in order; what a
-change means for the rest of the metadata is in `floe.spec.metadata.apply`, and their JSON in
-`floe.spec.metadata.updates_json`.
+change means for the rest of the metadata is in `floe.spec.metadata.metadata_builder`, and their JSON in
+`floe.spec.metadata.updates`.
 
 Ids of things that an earlier update of the same list adds are not known beforehand, so `LAST_ADDED` (-1) stands for
 the schema, spec or sort order that was added last.
@@ -12,49 +12,43 @@ the schema, spec or sort order that was added last.
 >>> changes = (AddSchema(Schema((Field(1, "id", LONG),))), SetCurrentSchema(LAST_ADDED))
 >>> [change.action for change in changes]
 ['add-schema', 'set-current-schema']
+
+Table updates as JSON, both ways, as the REST protocol has them (its schema `TableUpdate`).
+
+Deprecated and earlier forms are read: `last-column-id` beside a schema, `snapshot-id` beside statistics, `updated` and
+`removed` for properties. What is written is understood by servers old and new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from floe.spec.metadata.encryption import EncryptionKey
-from floe.spec.metadata.refs import SnapshotRef
-from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.metadata.statistics import PartitionStatisticsFile, StatisticsFile
-from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.errors import InvalidMetadata
+from floe.spec.json_records import (
+    Int32,
+    Int64,
+    JsonField,
+    JsonForm,
+    TaggedJson,
+    json_form,
+    read_field,
+    read_int32,
+    read_int64,
+    read_string,
+    record_from_json,
+    record_to_json,
+    string_map_from_json,
+    typed_reader,
+)
+from floe.spec.metadata.snapshots import Snapshot, SnapshotRef, snapshot_from_json, snapshot_to_json
+from floe.spec.metadata.table_metadata import EncryptionKey, PartitionStatisticsFile, StatisticsFile
+from floe.spec.partitioning.partition_spec import PartitionSpec, spec_from_json, spec_to_json
 from floe.spec.schemas.schema import Schema
-from floe.spec.sorting import SortOrder
-
-__all__ = [
-    "LAST_ADDED",
-    "AddEncryptionKey",
-    "AddPartitionSpec",
-    "AddSchema",
-    "AddSnapshot",
-    "AddSortOrder",
-    "AssignUuid",
-    "RemoveEncryptionKey",
-    "RemovePartitionSpecs",
-    "RemovePartitionStatistics",
-    "RemoveProperties",
-    "RemoveSchemas",
-    "RemoveSnapshotRef",
-    "RemoveSnapshots",
-    "RemoveStatistics",
-    "SetCurrentSchema",
-    "SetDefaultSortOrder",
-    "SetDefaultSpec",
-    "SetLocation",
-    "SetPartitionStatistics",
-    "SetProperties",
-    "SetSnapshotRef",
-    "SetStatistics",
-    "TableUpdate",
-    "UpgradeFormatVersion",
-]
+from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
+from floe.spec.sort_order import SortOrder, order_from_json, order_to_json
 
 LAST_ADDED: Final = -1
 """In place of an id: the schema, spec, sort order or view version that was added last."""
@@ -281,3 +275,179 @@ TableUpdate: TypeAlias = (
     | RemoveEncryptionKey
 )
 """Any change to a table's metadata."""
+
+# Table updates as JSON, both ways, as the REST protocol has them (its schema `TableUpdate`).
+
+
+def update_from_json(json: Any) -> TableUpdate:
+    """The update that a JSON object describes.
+
+    >>> update_from_json({"action": "remove-snapshots", "snapshot-ids": [3, 5]})
+    RemoveSnapshots(snapshot_ids=(3, 5))
+    >>> update_from_json({"action": "set-location"})
+    Traceback (most recent call last):
+    floe.errors.InvalidMetadata: $.location: is missing
+    >>> update_from_json({"action": "fly-away"})
+    Traceback (most recent call last):
+    floe.errors.UnsupportedFeature: the table update 'fly-away' is not known; known are assign-uuid, ...
+    """
+    return cast(TableUpdate, _UPDATES.read(json))
+
+
+def update_to_json(update: TableUpdate) -> dict[str, Any]:
+    """The JSON object of an update.
+
+    >>> update_to_json(RemoveProperties(("comment",)))
+    {'action': 'remove-properties', 'removals': ['comment']}
+    """
+    return _UPDATES.write(update)
+
+
+def updates_from_json(json: Any) -> tuple[TableUpdate, ...]:
+    """The updates that a JSON list describes, in its order.
+
+    >>> updates_from_json([{"action": "remove-snapshot-ref", "ref-name": "audit"}])
+    (RemoveSnapshotRef(name='audit'),)
+    """
+    return _UPDATES.read_all(json)
+
+
+def updates_to_json(updates: Iterable[TableUpdate]) -> list[dict[str, Any]]:
+    """The JSON list of updates.
+
+    >>> updates_to_json([SetCurrentSchema()])
+    [{'action': 'set-current-schema', 'schema-id': -1}]
+    """
+    return [update_to_json(update) for update in updates]
+
+
+def check_update(update: TableUpdate) -> None:
+    """Raise unless an update can be written and read again: nothing checks kinds where values are made in Python.
+
+    >>> check_update(SetProperties({"comment": 7}))
+    Traceback (most recent call last):
+    floe.errors.InvalidMetadata: $.updates.comment: must be a string, found an integer
+    """
+    _UPDATES.check(update)
+
+
+def _record_part(key: str, attribute: str, kind: type[Any]) -> JsonField:
+    return JsonField(key, attribute, partial(record_from_json, kind), record_to_json)
+
+
+_SCHEMA = JsonField("schema", "schema", schema_from_json, schema_to_json)
+_LAST_COLUMN_ID = JsonField("last-column-id", "last_column_id", read_int32, required=False)
+_SNAPSHOT_ID = JsonField("snapshot-id", "snapshot_id", read_int64)
+_STATISTICS = _record_part("statistics", "statistics", StatisticsFile)
+_SPEC = JsonField("spec", "spec", spec_from_json)
+
+# forms that are more than a list of parts -------------------------------------------------------------------------
+
+
+def _read_spec(obj: dict[str, Any]) -> AddPartitionSpec:
+    """Field ids may be left to whoever applies the update (`PartitionField` of the protocol does not require them)."""
+    spec = read_field(obj, _SPEC)
+    ids_given = all("field-id" in item for item in obj["spec"]["fields"])
+    return AddPartitionSpec(spec, assign_field_ids=not ids_given)
+
+
+def _write_spec(update: AddPartitionSpec) -> dict[str, Any]:
+    json = spec_to_json(update.spec)
+    if update.assign_field_ids:
+        json["fields"] = [{key: value for key, value in f.items() if key != "field-id"} for f in json["fields"]]
+    return {"spec": json}
+
+
+_REF_NAME = JsonField("ref-name", "name", read_string)
+
+
+def _read_ref(obj: dict[str, Any]) -> SetSnapshotRef:
+    """The fields of the ref stand beside its name; those not known to this version belong to the ref."""
+    name = read_field(obj, _REF_NAME)
+    ref = {key: value for key, value in obj.items() if key not in ("action", "ref-name")}
+    return SetSnapshotRef(name, record_from_json(SnapshotRef, ref))
+
+
+def _write_ref(update: SetSnapshotRef) -> dict[str, Any]:
+    return {"ref-name": update.name} | record_to_json(update.ref)
+
+
+def _read_statistics(obj: dict[str, Any]) -> SetStatistics:
+    statistics = read_field(obj, _STATISTICS)
+    beside = read_field(obj, JsonField("snapshot-id", "snapshot_id", read_int64, required=False))
+    if beside is not None and beside != statistics.snapshot_id:
+        raise InvalidMetadata(f"contradicts the snapshot-id {statistics.snapshot_id} of the statistics").at(
+            ".snapshot-id"
+        )
+    return SetStatistics(statistics)
+
+
+def _write_statistics(update: SetStatistics) -> dict[str, Any]:
+    """With the deprecated `snapshot-id`, which servers of before its deprecation need."""
+    return {"snapshot-id": update.statistics.snapshot_id, "statistics": record_to_json(update.statistics)}
+
+
+# shared with views ------------------------------------------------------------------------------------------------
+
+SHARED_FORMS: tuple[JsonForm[Any], ...] = (
+    json_form(AssignUuid.action, AssignUuid, JsonField("uuid", "uuid", read_string)),
+    json_form(
+        UpgradeFormatVersion.action, UpgradeFormatVersion, JsonField("format-version", "format_version", read_int32)
+    ),
+    json_form(AddSchema.action, AddSchema, _SCHEMA, _LAST_COLUMN_ID),
+    json_form(SetLocation.action, SetLocation, JsonField("location", "location", read_string)),
+    json_form(
+        SetProperties.action,
+        SetProperties,
+        JsonField("updates", "updates", string_map_from_json, dict, earlier_key="updated"),
+    ),
+    json_form(
+        RemoveProperties.action,
+        RemoveProperties,
+        JsonField("removals", "removals", typed_reader(tuple[str, ...]), list, earlier_key="removed"),
+    ),
+)
+"""The updates that tables and views have in common."""
+
+_TABLE_FORMS: tuple[JsonForm[Any], ...] = (
+    json_form(SetCurrentSchema.action, SetCurrentSchema, JsonField("schema-id", "schema_id", read_int32)),
+    JsonForm(AddPartitionSpec.action, AddPartitionSpec, _read_spec, _write_spec),
+    json_form(SetDefaultSpec.action, SetDefaultSpec, JsonField("spec-id", "spec_id", read_int32)),
+    json_form(AddSortOrder.action, AddSortOrder, JsonField("sort-order", "sort_order", order_from_json, order_to_json)),
+    json_form(SetDefaultSortOrder.action, SetDefaultSortOrder, JsonField("sort-order-id", "sort_order_id", read_int32)),
+    json_form(AddSnapshot.action, AddSnapshot, JsonField("snapshot", "snapshot", snapshot_from_json, snapshot_to_json)),
+    JsonForm(SetSnapshotRef.action, SetSnapshotRef, _read_ref, _write_ref),
+    json_form(RemoveSnapshotRef.action, RemoveSnapshotRef, _REF_NAME),
+    json_form(
+        RemoveSnapshots.action,
+        RemoveSnapshots,
+        JsonField("snapshot-ids", "snapshot_ids", typed_reader(tuple[Int64, ...]), list),
+    ),
+    JsonForm(SetStatistics.action, SetStatistics, _read_statistics, _write_statistics),
+    json_form(RemoveStatistics.action, RemoveStatistics, _SNAPSHOT_ID),
+    json_form(
+        SetPartitionStatistics.action,
+        SetPartitionStatistics,
+        _record_part("partition-statistics", "partition_statistics", PartitionStatisticsFile),
+    ),
+    json_form(RemovePartitionStatistics.action, RemovePartitionStatistics, _SNAPSHOT_ID),
+    json_form(
+        RemovePartitionSpecs.action,
+        RemovePartitionSpecs,
+        JsonField("spec-ids", "spec_ids", typed_reader(tuple[Int32, ...]), list),
+    ),
+    json_form(
+        RemoveSchemas.action,
+        RemoveSchemas,
+        JsonField("schema-ids", "schema_ids", typed_reader(tuple[Int32, ...]), list),
+    ),
+    json_form(AddEncryptionKey.action, AddEncryptionKey, _record_part("encryption-key", "key", EncryptionKey)),
+    json_form(RemoveEncryptionKey.action, RemoveEncryptionKey, JsonField("key-id", "key_id", read_string)),
+)
+
+_UPDATES = TaggedJson(
+    "table update",
+    "action",
+    SHARED_FORMS + _TABLE_FORMS,
+    hints=dict.fromkeys(("add-view-version", "set-current-view-version"), "it is an update of a view"),
+)

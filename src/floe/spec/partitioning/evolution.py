@@ -4,7 +4,7 @@ Files keep the spec they were written with, so a change only adds a spec. The ru
 spec has had before gets its old id again, new fields are numbered from the table's last partition id, and v1 tables,
 whose ids are positions, never lose a field: a removed one stays in place as `void`.
 
->>> from floe.spec.partitioning.building import build_spec
+>>> from floe.spec.partitioning.terms import build_spec
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import Field, LONG, TIMESTAMP
 >>> schema = Schema((Field(1, "id", LONG), Field(2, "ts", TIMESTAMP)))
@@ -23,7 +23,6 @@ from dataclasses import replace
 from typing import Self
 
 from floe.errors import InvalidPartitionSpec, NotFound
-from floe.spec.partitioning.building import check_new_field
 from floe.spec.partitioning.partition_spec import (
     PARTITION_FIELD_ID_START,
     PartitionField,
@@ -31,11 +30,9 @@ from floe.spec.partitioning.partition_spec import (
     check_spec,
     check_writable,
 )
-from floe.spec.partitioning.transform_text import Column, parse_partition_term
+from floe.spec.partitioning.terms import Column, check_new_field, parse_partition_term
 from floe.spec.partitioning.transforms import VOID, Bucket, Identity, Transform, Truncate, Void
 from floe.spec.schemas.schema import Schema
-
-__all__ = ["SpecUpdate", "align_field_ids"]
 
 _NEW = -1
 """The id of a field that has none yet."""

@@ -23,8 +23,6 @@ import mmh3
 from floe.errors import InvalidType
 from floe.spec.types import Type
 
-__all__ = ["hash_bytes", "hash_decimal", "hash_double", "hash_function", "hash_int", "hash_long", "hash_value"]
-
 _pack_long = struct.Struct("<q").pack
 _pack_double = struct.Struct("<d").pack
 

@@ -23,7 +23,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from floe.errors import InvalidMetadata, InvalidPartitionSpec, UnsupportedFeature
-from floe.spec.partitioning.transform_json import (
+from floe.spec.partitioning.transforms import (
+    Identity,
+    Transform,
+    Void,
     describe,
     int_from_json,
     object_from_json,
@@ -32,31 +35,9 @@ from floe.spec.partitioning.transform_json import (
     text_from_json,
     transform_from_json,
 )
-from floe.spec.partitioning.transforms import Identity, Transform, Void
 from floe.spec.schemas.defaults import write_value
 from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import INT, UNKNOWN, Field, StructType, Type
-
-__all__ = [
-    "PARTITION_FIELD_ID_START",
-    "UNPARTITIONED",
-    "PartitionField",
-    "PartitionSpec",
-    "check_arguments",
-    "check_names",
-    "check_names_beside",
-    "check_source",
-    "check_spec",
-    "check_writable",
-    "column_reader",
-    "fields_from_json",
-    "fields_to_json",
-    "partition_tuple",
-    "partition_value_fn",
-    "spec_from_json",
-    "spec_to_json",
-    "unified_partition_type",
-]
 
 PARTITION_FIELD_ID_START = 1000
 """The first id of a partition field; v1 tables number the fields of every spec from here."""

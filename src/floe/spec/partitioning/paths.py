@@ -4,7 +4,7 @@ Iceberg never reads a path to learn a partition; the tuple in the manifest count
 prefixes in object stores. They are spelled as the reference implementation spells them, so that a partition has one
 folder whoever writes it. Folders of Hive tables are another matter: there the path is all that is known.
 
->>> from floe.spec.partitioning.building import build_spec
+>>> from floe.spec.partitioning.terms import build_spec
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import Field, STRING, TIMESTAMP
 >>> schema = Schema((Field(1, "who", STRING), Field(2, "ts", TIMESTAMP)))
@@ -26,8 +26,6 @@ from floe.spec.partitioning.transforms import Identity
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import UNKNOWN, FixedType, Type
 from floe.spec.values import parse_text
-
-__all__ = ["HIVE_NULL", "escape", "parse_partition_path", "partition_from_path", "partition_path"]
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 """What stands for null in a folder of a Hive table."""
@@ -91,7 +89,7 @@ _FORM = "partition folders are written as name=value"
 def partition_from_path(spec: PartitionSpec, schema: Schema, path: str) -> tuple[Any, ...]:
     """The partition tuple that the folders of a Hive table tell; every field must be an identity of a column.
 
-    >>> from floe.spec.partitioning.building import build_spec
+    >>> from floe.spec.partitioning.terms import build_spec
     >>> from floe.spec.types import DATE, Field, LONG
     >>> schema = Schema((Field(1, "day", DATE), Field(2, "n", LONG)))
     >>> spec = build_spec(schema, ["day", "n"])

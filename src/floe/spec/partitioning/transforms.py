@@ -12,44 +12,154 @@ function for every value) and how its results read in a path. Every transform gi
 
 A transform that this version does not know is kept under its text. Tables that use one can be read, as the spec
 asks, but not written.
+
+Partition values as other Iceberg writers print them in paths (spec gives no rule; this is the reference's text).
+
+Paths are only names, never read back by Iceberg, but one partition written by two engines should lie in one folder. So
+the text follows the reference implementation to the letter: a float as Java prints it, bytes in base64, null as
+`null`, a year of fewer than four digits padded, and no sign before a year of more than four.
+
+>>> from floe.spec.types import BINARY, DOUBLE, TIME
+>>> human_value(DOUBLE, 1e7), human_value(TIME, 81060_000000), human_value(BINARY, b"ice")
+('1.0E7', '22:31', 'aWNl')
+
+What partition fields and sort fields have in common in JSON: source columns and transform (spec: Appendix C).
+
+What is read may be hostile: every problem is an `InvalidMetadata` with the JSON path of the place.
+
+>>> source_ids_from_json({"source-id": 4}), source_ids_from_json({"source-ids": [1, 2]})
+((4,), (1, 2))
 """
 
 from __future__ import annotations
 
+import base64
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from floe.errors import InvalidPartitionSpec, InvalidValue, UnsupportedFeature
-from floe.spec.partitioning.human_text import human_day, human_hour, human_month, human_value, human_year
+from floe.errors import InvalidInput, InvalidMetadata, InvalidPartitionSpec, InvalidValue, UnsupportedFeature
 from floe.spec.partitioning.murmur3 import WIDE, hash_function
 from floe.spec.types import DATE, INT, STRING, DecimalType, Type
-from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY, civil_from_days
-from floe.spec.values.exact_numbers import decimal_from_unscaled
+from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY, civil_from_days, time_to_text, timestamp_to_text
+from floe.spec.values.exact_numbers import decimal_from_unscaled, nearest_float32
 
-__all__ = [
-    "DAY",
-    "HOUR",
-    "IDENTITY",
-    "MONTH",
-    "VOID",
-    "YEAR",
-    "Bucket",
-    "Day",
-    "Hour",
-    "Identity",
-    "Month",
-    "TimeTransform",
-    "Transform",
-    "Truncate",
-    "UnknownTransform",
-    "Void",
-    "Year",
-    "parse_transform",
-]
+# Partition values as other Iceberg writers print them in paths (spec gives no rule; this is the reference's text).
 
+EPOCH_YEAR = 1970
+
+
+def human_year(years: int) -> str:
+    """The year that lies so many years from 1970.
+
+    >>> human_year(47), human_year(-1971)
+    ('2017', '-001')
+    """
+    return f"{EPOCH_YEAR + years:04}"
+
+
+def human_month(months: int) -> str:
+    """The month that lies so many months from January 1970.
+
+    >>> human_month(574), human_month(-1)
+    ('2017-11', '1969-12')
+    """
+    years, month = divmod(months, 12)
+    return f"{human_year(years)}-{month + 1:02}"
+
+
+def human_day(days: int) -> str:
+    """The day that lies so many days from 1970-01-01.
+
+    >>> human_day(17486), human_day(-1)
+    ('2017-11-16', '1969-12-31')
+    """
+    year, month, day = civil_from_days(days)
+    return f"{year:04}-{month:02}-{day:02}"
+
+
+def human_hour(hours: int) -> str:
+    """The hour that lies so many hours from the start of 1970.
+
+    >>> human_hour(419686), human_hour(-1)
+    ('2017-11-16-22', '1969-12-31-23')
+    """
+    days, hour = divmod(hours, 24)
+    return f"{human_day(days)}-{hour:02}"
+
+
+def human_value(type_: Type, value: Any) -> str:
+    """The text of a value of a type, as it stands in a path before escaping.
+
+    >>> from floe.spec.types import BOOLEAN, TIMESTAMP
+    >>> human_value(BOOLEAN, True), human_value(TIMESTAMP, -1), human_value(BOOLEAN, None)
+    ('true', '1969-12-31T23:59:59.999999', 'null')
+    """
+    if value is None:
+        return "null"
+    return _BY_KIND.get(type_.kind, _plain)(value)
+
+
+def _plain(value: Any) -> str:
+    """The text of a value of an unknown or textual type; the value tells what it is."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _double(value)
+    return str(value)
+
+
+def _time(value: int) -> str:
+    """Java's LocalTime: seconds only where needed, the fraction in groups of three digits."""
+    text = time_to_text(value, MICROS)
+    clock, _, fraction = text.partition(".")
+    if fraction:
+        return f"{clock}.{fraction.ljust(-(-len(fraction) // 3) * 3, '0')}"
+    return clock.removesuffix(":00")
+
+
+def _float(value: float) -> str:
+    return _floating(value, lambda text: nearest_float32(float(text)) == value)
+
+
+def _double(value: float) -> str:
+    return _floating(value, lambda text: float(text) == value)
+
+
+def _floating(value: float, is_exact: Callable[[str], bool]) -> str:
+    """Java's Double.toString: the shortest digits (at least two are tried) that give the number back."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0:
+        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
+    text = next(text for digits in range(1, 17) if is_exact(text := f"{value:.{digits}e}"))
+    mantissa, _, exponent_text = text.partition("e")
+    exponent = int(exponent_text)
+    sign = "-" if value < 0 else ""
+    digits = mantissa.lstrip("-").replace(".", "").rstrip("0")
+    if -3 <= exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    if 0 <= exponent < 7:
+        whole = digits.ljust(exponent + 1, "0")
+        return f"{sign}{whole[: exponent + 1]}.{whole[exponent + 1 :] or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
+
+
+_BY_KIND: dict[str, Callable[[Any], str]] = {
+    "date": human_day,
+    "time": _time,
+    "timestamp": lambda value: timestamp_to_text(value, MICROS),
+    "timestamptz": lambda value: timestamp_to_text(value, MICROS, utc=True),
+    "timestamp_ns": lambda value: timestamp_to_text(value, NANOS),
+    "timestamptz_ns": lambda value: timestamp_to_text(value, NANOS, utc=True),
+    "float": _float,
+    "double": _double,
+}
 MAX_PARAMETER = 2**31 - 1
 """The number of buckets and the width of truncation are 32-bit integers in every implementation."""
 
@@ -451,3 +561,82 @@ def parse_transform(text: str) -> Transform:
     if match := _PARAMETER.fullmatch(name):
         return _WITH_PARAMETER[match[1].lower()](int(match[2]))
     return UnknownTransform(text)
+
+
+# What partition fields and sort fields have in common in JSON: source columns and transform (spec: Appendix C).
+
+
+def source_ids_from_json(obj: Mapping[str, Any]) -> tuple[int, ...]:
+    """The source columns of a field: `source-id`, or `source-ids` where there are several (v3)."""
+    if "source-ids" not in obj:
+        return (int_from_json(obj.get("source-id"), ".source-id"),)
+    ids = obj["source-ids"]
+    if not isinstance(ids, list) or not ids:
+        raise InvalidMetadata(f"must be a list of at least one field id, found {describe(ids)}").at(".source-ids")
+    found = tuple(int_from_json(i, f".source-ids[{n}]") for n, i in enumerate(ids))
+    if obj.get("source-id", found[0]) != found[0]:
+        raise InvalidMetadata(f"contradicts source-ids, which begins with {found[0]}").at(".source-id")
+    return found
+
+
+def source_ids_to_json(source_ids: tuple[int, ...]) -> dict[str, Any]:
+    """The JSON key of the source columns: `source-id` for one, `source-ids` for several.
+
+    >>> source_ids_to_json((4,)), source_ids_to_json((1, 2))
+    ({'source-id': 4}, {'source-ids': [1, 2]})
+    """
+    return {"source-id": source_ids[0]} if len(source_ids) == 1 else {"source-ids": list(source_ids)}
+
+
+def transform_from_json(obj: Mapping[str, Any], source_ids: tuple[int, ...]) -> Transform:
+    """The transform of a field; of several source columns it is one that this version does not know.
+
+    >>> transform_from_json({"transform": "bucket[4]"}, (1,)), transform_from_json({"transform": "bucket[4]"}, (1, 2))
+    (Bucket(n=4), UnknownTransform(text='bucket[4]'))
+    """
+    text = text_from_json(obj, "transform")
+    if len(source_ids) > 1:
+        return UnknownTransform(text)
+    try:
+        return parse_transform(text)
+    except InvalidInput as error:
+        raise InvalidMetadata(error.message, hint=error.hint).at(".transform") from error
+
+
+def text_from_json(obj: Mapping[str, Any], key: str) -> str:
+    """The string that must stand under a key."""
+    value = obj.get(key)
+    if isinstance(value, str):
+        return value
+    raise InvalidMetadata("is missing" if value is None else f"must be a string, found {describe(value)}").at(f".{key}")
+
+
+def int_from_json(json: Any, step: str) -> int:
+    """A 32-bit integer."""
+    if type(json) is not int:
+        problem = "is missing" if json is None else f"must be an integer, found {describe(json)}"
+        raise InvalidMetadata(problem).at(step)
+    if not -(2**31) <= json < 2**31:
+        raise InvalidMetadata("does not fit a 32-bit integer").at(step)
+    return json
+
+
+def object_from_json(json: Any) -> dict[str, Any]:
+    """A JSON object."""
+    if isinstance(json, dict):
+        return json
+    raise InvalidMetadata(f"must be a JSON object, found {describe(json)}")
+
+
+def describe(json: Any) -> str:
+    """A few words for a JSON value of any size.
+
+    >>> describe([1] * 1000), describe("x" * 1000), describe(None)
+    ('a list', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'", 'null')
+    """
+    if isinstance(json, str):
+        return repr(json if len(json) <= 40 else json[:40] + "…")
+    for kind, words in ((dict, "an object"), (list, "a list"), (bool, "true" if json else "false")):
+        if isinstance(json, kind):
+            return words
+    return "null" if json is None else "a number"

@@ -29,10 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floe.errors import CorruptFile, InvalidExpression
-from floe.spec.expressions.folding import fold
-from floe.spec.expressions.nodes import BoundPredicate, BoundReference, BoundTransform, Expression
-from floe.spec.partitioning import transforms_columnar
-from floe.spec.pruning.columnar_facts import ColumnFacts, Mask, might
+from floe.spec.expressions.nodes import BoundPredicate, BoundReference, BoundTransform, Expression, fold
+from floe.spec.partitioning import columnar_transforms
 from floe.spec.pruning.key_columns import (
     ByteKeys,
     FloatKeys,
@@ -41,11 +39,10 @@ from floe.spec.pruning.key_columns import (
     decimal_words,
     keys_from_decimal_words,
 )
-from floe.spec.pruning.ranges import FLOAT_KINDS, WIDE_DECIMAL_BYTES, RangeTest, has_int_keys, literal_key
+from floe.spec.pruning.range_evaluation import Mask, PossibleValues, might_match
+from floe.spec.pruning.ranges import FLOAT_KINDS, WIDE_DECIMAL_BYTES, RangePredicate, has_int_keys, literal_key
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.types import DecimalType, Type
-
-__all__ = ["Column", "column_of", "evaluate"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,11 +59,11 @@ class Column:
         return stored if self.valid is None else stored & self.valid
 
 
-def column_of(type_: Type, values: Iterable[Any]) -> Column:
+def make_column(type_: Type, values: Iterable[Any]) -> Column:
     """The column of some values in the form of `floe.spec.values`; None is null.
 
     >>> from floe.spec.types import STRING
-    >>> column_of(STRING, ["a", None]).known.tolist()
+    >>> make_column(STRING, ["a", None]).known.tolist()
     [True, False]
     """
     found = list(values)
@@ -89,7 +86,7 @@ def evaluate(expression: Expression, columns: Mapping[int, Column], count: int) 
     >>> evaluate(TRUE, {}, 2).tolist()
     [True, True]
     """
-    known: dict[int, ColumnFacts] = {}
+    known: dict[int, PossibleValues] = {}
 
     def leaf(predicate: BoundPredicate) -> Mask:
         term = predicate.term
@@ -99,7 +96,7 @@ def evaluate(expression: Expression, columns: Mapping[int, Column], count: int) 
             facts = known[term.field_id]
         else:
             facts = _facts(term.type, _transformed(_column(term.ref, columns), term))
-        return might(RangeTest.for_predicate(predicate), facts)
+        return might_match(RangePredicate.for_predicate(predicate), facts)
 
     return fold(
         expression,
@@ -119,13 +116,13 @@ def _column(reference: BoundReference, columns: Mapping[int, Column]) -> Column:
         ) from None
 
 
-def _facts(type_: Type, column: Column) -> ColumnFacts:
+def _facts(type_: Type, column: Column) -> PossibleValues:
     known = column.known
     keys = _keys(type_, column, known)
     nans = np.zeros(len(known), np.bool_)
     if isinstance(keys, FloatKeys):
         nans = known & np.isnan(keys.values)
-    return ColumnFacts(~known, nans, known & ~nans, keys, keys)
+    return PossibleValues(~known, nans, known & ~nans, keys, keys)
 
 
 def _keys(type_: Type, column: Column, known: Mask) -> KeyColumn:
@@ -159,18 +156,18 @@ def _transformed(column: Column, term: BoundTransform) -> Column:
         rows = np.flatnonzero(known)
         data, offsets = VarBytes(values.data, values.starts, np.where(known, values.lengths, -1)).packed()
         if source.kind in ("string", "binary"):
-            return _from_layout(*transforms_columnar.apply(term.transform, source, (data, offsets), known), term, known)
+            return _from_layout(*columnar_transforms.apply(term.transform, source, (data, offsets), known), term, known)
         width = 16 if source.kind == "uuid" else int(values.lengths[rows].max(initial=0))
         matrix = np.zeros((len(known), width), np.uint8)
         matrix[rows] = data.reshape(len(rows), width)
         values = matrix
     else:
         values = np.where(known, values, values.dtype.type(0))
-    return _from_layout(*transforms_columnar.apply(term.transform, source, values, known), term, known)
+    return _from_layout(*columnar_transforms.apply(term.transform, source, values, known), term, known)
 
 
 def _from_layout(
-    values: transforms_columnar.Column, valid: transforms_columnar.Valid, term: BoundTransform, known: Mask
+    values: columnar_transforms.Column, valid: columnar_transforms.Valid, term: BoundTransform, known: Mask
 ) -> Column:
     valid = known if valid is None else valid
     if isinstance(values, tuple):

@@ -32,17 +32,6 @@ from floe.spec.pruning.var_bytes import WORD, VarBytes
 from floe.spec.types import DecimalType, FixedType, Type
 from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY
 
-__all__ = [
-    "ByteKeys",
-    "FloatKeys",
-    "IntKeys",
-    "KeyColumn",
-    "decimal_words",
-    "keys_from_bounds",
-    "keys_from_decimal_words",
-    "trusted_bounds",
-]
-
 Mask = NDArray[np.bool_]
 Ranks = NDArray[np.int64]
 

@@ -22,22 +22,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from floe.errors import InvalidExpression
-from floe.spec.expressions.folding import all_true, any_true, fold
-from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Expression
-from floe.spec.pruning.ranges import FLOAT_KINDS, Facts, RangeTest, bounds_to_keys, transformed
+from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Expression, all_true, any_true, fold
+from floe.spec.pruning.ranges import FLOAT_KINDS, Facts, RangePredicate, bounds_to_keys, transformed
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Type
-
-__all__ = [
-    "PartitionSummaries",
-    "Summary",
-    "compile_might_match",
-    "compile_must_match",
-    "has_live_files",
-    "might_match",
-    "must_match",
-    "summary_facts",
-]
 
 
 class Summary(Protocol):
@@ -123,7 +111,7 @@ def compile_might_match(expression: Expression, partition: Schema) -> Callable[[
     >>> compile_might_match(TRUE, Schema(()))(SimpleNamespace(partitions=()))
     True
     """
-    return _compile(expression, partition, RangeTest.might)
+    return _compile(expression, partition, RangePredicate.might)
 
 
 def compile_must_match(expression: Expression, partition: Schema) -> Callable[[PartitionSummaries], bool]:
@@ -134,16 +122,16 @@ def compile_must_match(expression: Expression, partition: Schema) -> Callable[[P
     >>> compile_must_match(FALSE, Schema(()))(SimpleNamespace(partitions=()))
     False
     """
-    return _compile(expression, partition, RangeTest.must)
+    return _compile(expression, partition, RangePredicate.must)
 
 
 def _compile(
-    expression: Expression, partition: Schema, question: Callable[[RangeTest, Facts], bool]
+    expression: Expression, partition: Schema, question: Callable[[RangePredicate, Facts], bool]
 ) -> Callable[[PartitionSummaries], bool]:
     places = {field.id: place for place, field in enumerate(partition.fields)}
 
     def leaf(predicate: BoundPredicate) -> Callable[[PartitionSummaries], bool]:
-        test, term = RangeTest.for_predicate(predicate), predicate.term
+        test, term = RangePredicate.for_predicate(predicate), predicate.term
         reference = term if isinstance(term, BoundReference) else term.ref
         if reference.field_id not in places:
             raise InvalidExpression(

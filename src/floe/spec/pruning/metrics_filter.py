@@ -32,11 +32,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from floe.spec.expressions.folding import all_true, any_true, fold
-from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Expression
-from floe.spec.pruning.ranges import FLOAT_KINDS, Facts, RangeTest, bounds_to_keys, transformed
-
-__all__ = ["FileMetrics", "column_facts", "compile_might_match", "compile_must_match", "might_match", "must_match"]
+from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Expression, all_true, any_true, fold
+from floe.spec.pruning.ranges import FLOAT_KINDS, Facts, RangePredicate, bounds_to_keys, transformed
 
 
 class FileMetrics(Protocol):
@@ -97,7 +94,7 @@ def compile_might_match(expression: Expression) -> Callable[[FileMetrics], bool]
     >>> compile_might_match(FALSE)(SimpleNamespace(record_count=3))
     False
     """
-    check = _compile(expression, RangeTest.might)
+    check = _compile(expression, RangePredicate.might)
     return lambda file: file.record_count != 0 and check(file)
 
 
@@ -109,15 +106,17 @@ def compile_must_match(expression: Expression) -> Callable[[FileMetrics], bool]:
     >>> compile_must_match(TRUE)(SimpleNamespace(record_count=3))
     True
     """
-    check = _compile(expression, RangeTest.must)
+    check = _compile(expression, RangePredicate.must)
     return lambda file: file.record_count == 0 or check(file)
 
 
-def _compile(expression: Expression, question: Callable[[RangeTest, Facts], bool]) -> Callable[[FileMetrics], bool]:
+def _compile(
+    expression: Expression, question: Callable[[RangePredicate, Facts], bool]
+) -> Callable[[FileMetrics], bool]:
     readers: dict[int, Callable[[FileMetrics], Facts]] = {}
 
     def leaf(predicate: BoundPredicate) -> Callable[[FileMetrics], bool]:
-        test, term = RangeTest.for_predicate(predicate), predicate.term
+        test, term = RangePredicate.for_predicate(predicate), predicate.term
         reference = term if isinstance(term, BoundReference) else term.ref
         read = readers.get(reference.field_id)
         if read is None:

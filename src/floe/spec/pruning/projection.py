@@ -16,7 +16,7 @@ the partitions without it all rows pass.
 >>> schema = Schema((Field(1, "ts", TIMESTAMP),))
 >>> spec = PartitionSpec((PartitionField((1,), 1000, "ts_day", DAY),))
 >>> late = BoundPredicate(Op.GT, BoundReference(schema.entry(1)), (86_400_000_000 * 3 // 2,))
->>> for projected in inclusive(late, spec, schema), strict(late, spec, schema):
+>>> for projected in inclusive_projection(late, spec, schema), strict_projection(late, spec, schema):
 ...     print(projected.term.entry.name, projected.op.name, projected.literal)
 ts_day GT_EQ 1
 ts_day GT 1
@@ -28,7 +28,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from floe.errors import InvalidValue
-from floe.spec.expressions.folding import fold
 from floe.spec.expressions.nodes import (
     FALSE,
     TRUE,
@@ -40,17 +39,16 @@ from floe.spec.expressions.nodes import (
     Op,
     Or,
     and_,
+    fold,
     or_,
 )
-from floe.spec.expressions.rows import value_test
+from floe.spec.expressions.row_evaluation import value_test
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import Day, Identity, TimeTransform, Transform, Truncate, Void
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Type
-from floe.spec.values.checks import flaw
 from floe.spec.values.exact_numbers import decimal_from_unscaled, unscaled_value
-
-__all__ = ["inclusive", "partition_schema", "project_predicate", "strict"]
+from floe.spec.values.value_checks import find_problem
 
 
 def partition_schema(spec: PartitionSpec, schema: Schema) -> Schema:
@@ -65,23 +63,23 @@ def partition_schema(spec: PartitionSpec, schema: Schema) -> Schema:
     return Schema(spec.partition_type(schema).fields)
 
 
-def inclusive(expression: Expression, spec: PartitionSpec, schema: Schema) -> Expression:
+def inclusive_projection(expression: Expression, spec: PartitionSpec, schema: Schema) -> Expression:
     """The filter that every partition passes which has a row that passes the given one.
 
     `expression` is bound to `schema`. Several partition fields of one column narrow the choice together.
 
-    >>> inclusive(TRUE, PartitionSpec(), Schema(()))
+    >>> inclusive_projection(TRUE, PartitionSpec(), Schema(()))
     TRUE
     """
     return _project(expression, spec, schema, lambda projections: and_(*(first for first, _ in projections)))
 
 
-def strict(expression: Expression, spec: PartitionSpec, schema: Schema) -> Expression:
+def strict_projection(expression: Expression, spec: PartitionSpec, schema: Schema) -> Expression:
     """The filter that only those partitions pass whose rows all pass the given one.
 
     `expression` is bound to `schema`. With several partition fields of one column, each may be proof enough.
 
-    >>> strict(FALSE, PartitionSpec(), Schema(()))
+    >>> strict_projection(FALSE, PartitionSpec(), Schema(()))
     FALSE
     """
     return _project(expression, spec, schema, lambda projections: or_(*(second for _, second in projections)))
@@ -198,7 +196,9 @@ def _through_transform(
     # a < x is a <= x - 1 for numbers that have neighbours, and a transform that keeps the order keeps that
     closed, by = _CLOSED[op]
     neighbour = _shifted(source, literals[0], by)
-    if flaw(source, neighbour):  # the literal is the last value of its type, and so is its place among partitions
+    if find_problem(
+        source, neighbour
+    ):  # the literal is the last value of its type, and so is its place among partitions
         return _compared(op, target, [cut(literals[0])])
     return _compared(closed, target, [cut(neighbour)])
 

@@ -1,7 +1,8 @@
 """What counts and bounds prove about a predicate, for many files or manifests at once (see `ranges` for the rules).
 
 The facts of one term are arrays with a place for each file: may it hold nulls, NaN, other values, and between which
-bounds. `might` and `must` answer for all files in a few array operations and make no Python object for any of them.
+bounds. `might_match` and `must_match` answer for all files in a few array operations and make no Python object for any
+of them.
 """
 
 from __future__ import annotations
@@ -15,21 +16,19 @@ from numpy.typing import NDArray
 
 from floe.errors import InvalidValue
 from floe.spec.expressions.nodes import BoundReference, BoundTerm, BoundTransform, Op
-from floe.spec.partitioning import transforms_columnar
+from floe.spec.partitioning import columnar_transforms
 from floe.spec.partitioning.transforms import Identity, Truncate, Void
 from floe.spec.pruning import ranges
 from floe.spec.pruning.key_columns import ByteKeys, FloatKeys, IntKeys, KeyColumn
-from floe.spec.pruning.ranges import FLOAT_KINDS, Facts, Key, RangeTest
+from floe.spec.pruning.ranges import FLOAT_KINDS, Facts, Key, RangePredicate
 from floe.spec.pruning.var_bytes import WORD, VarBytes
 from floe.spec.types import DecimalType, Type
-
-__all__ = ["ColumnFacts", "Mask", "might", "must", "transformed"]
 
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ColumnFacts:
+class PossibleValues:
     """What is known of one term in each of many sets of rows; True where nothing is known.
 
     A bound of None is known of no set.
@@ -47,13 +46,13 @@ class ColumnFacts:
         return len(self.nulls)
 
 
-def might(test: RangeTest, facts: ColumnFacts) -> Mask:
+def might_match(test: RangePredicate, facts: PossibleValues) -> Mask:
     """False only where it is proved that no row passes.
 
     >>> from floe.spec.types import LONG
     >>> some = np.array([True, True])
     >>> bounds = IntKeys(np.array([3, 8]), some)
-    >>> might(RangeTest.of(LONG, Op.LT, (5,)), ColumnFacts(~some, ~some, some, bounds, bounds)).tolist()
+    >>> might_match(RangePredicate.of(LONG, Op.LT, (5,)), PossibleValues(~some, ~some, some, bounds, bounds)).tolist()
     [True, False]
     """
     result = facts.others & _some_pass(test, test.op, test.settled, facts)
@@ -64,13 +63,13 @@ def might(test: RangeTest, facts: ColumnFacts) -> Mask:
     return result
 
 
-def must(test: RangeTest, facts: ColumnFacts) -> Mask:
+def must_match(test: RangePredicate, facts: PossibleValues) -> Mask:
     """True only where it is proved that every row passes.
 
     >>> from floe.spec.types import LONG
     >>> some = np.array([True, True])
     >>> bounds = IntKeys(np.array([3, 8]), some)
-    >>> must(RangeTest.of(LONG, Op.LT, (5,)), ColumnFacts(~some, ~some, some, bounds, bounds)).tolist()
+    >>> must_match(RangePredicate.of(LONG, Op.LT, (5,)), PossibleValues(~some, ~some, some, bounds, bounds)).tolist()
     [True, False]
     """
     settled = None if test.settled is None else not test.settled
@@ -82,7 +81,7 @@ def must(test: RangeTest, facts: ColumnFacts) -> Mask:
     return ~fails
 
 
-def _some_pass(test: RangeTest, op: Op, settled: bool | None, facts: ColumnFacts) -> Mask:
+def _some_pass(test: RangePredicate, op: Op, settled: bool | None, facts: PossibleValues) -> Mask:
     if settled is not None:
         return np.full(facts.count, settled)
     return _SOME_PASS[op](test, facts.lower, facts.upper, facts.count)
@@ -96,23 +95,23 @@ def _unless(keys: KeyColumn | None, count: int, question: Callable[[KeyColumn], 
     return np.ones(count, np.bool_) if keys is None else ~keys.known | question(keys)
 
 
-def _some_less(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
+def _some_less(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     return _unless(lower, count, lambda keys: keys.less_than(test.keys[0]))
 
 
-def _some_at_most(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
+def _some_at_most(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     return _unless(lower, count, lambda keys: keys.at_most(test.keys[0]))
 
 
-def _some_greater(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
+def _some_greater(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     return _unless(upper, count, lambda keys: ~keys.at_most(test.keys[0]))
 
 
-def _some_at_least(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
+def _some_at_least(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     return _unless(upper, count, lambda keys: ~keys.less_than(test.keys[0]))
 
 
-def _places(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> tuple[Any, Any]:
+def _places(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> tuple[Any, Any]:
     """Between which of the sorted literals the bounds lie: those from the first to before the second are within."""
     first = np.zeros(count, np.int64)
     last = np.full(count, len(test.keys), np.int64)
@@ -123,14 +122,14 @@ def _places(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn | None, c
     return first, last
 
 
-def _some_equal(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
+def _some_equal(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     if len(test.keys) == 1:
         return _some_at_most(test, lower, upper, count) & _some_at_least(test, lower, upper, count)
     first, last = _places(test, lower, upper, count)
     return np.asarray(first < last)
 
 
-def _some_differ(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
+def _some_differ(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     if lower is None or upper is None:
         return np.ones(count, np.bool_)
     both = lower.known & upper.known
@@ -143,7 +142,7 @@ def _some_differ(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn | No
     return ~(both & full)
 
 
-def _some_start_with(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
+def _some_start_with(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     (prefix,) = test.keys
     assert isinstance(prefix, bytes)
     return _unless(lower, count, lambda keys: keys.at_most(prefix) | keys.starts_with(prefix)) & _some_at_least(
@@ -151,7 +150,7 @@ def _some_start_with(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn 
     )
 
 
-def _some_start_otherwise(test: RangeTest, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
+def _some_start_otherwise(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     (prefix,) = test.keys
     assert isinstance(prefix, bytes)
     if lower is None or upper is None:
@@ -159,7 +158,7 @@ def _some_start_otherwise(test: RangeTest, lower: KeyColumn | None, upper: KeyCo
     return ~(lower.known & upper.known & lower.starts_with(prefix) & upper.starts_with(prefix))
 
 
-_SOME_PASS: dict[Op, Callable[[RangeTest, KeyColumn | None, KeyColumn | None, int], Mask]] = {
+_SOME_PASS: dict[Op, Callable[[RangePredicate, KeyColumn | None, KeyColumn | None, int], Mask]] = {
     Op.LT: _some_less,
     Op.LT_EQ: _some_at_most,
     Op.GT: _some_greater,
@@ -176,7 +175,7 @@ _SOME_PASS: dict[Op, Callable[[RangeTest, KeyColumn | None, KeyColumn | None, in
 # transformed terms -------------------------------------------------------------------------------------------
 
 
-def transformed(facts: ColumnFacts, term: BoundTerm) -> ColumnFacts:
+def transform_values(facts: PossibleValues, term: BoundTerm) -> PossibleValues:
     """What is known of a term, given what is known of its column; as `ranges.transformed`.
 
     >>> from floe.spec.schemas.schema import Schema
@@ -184,21 +183,21 @@ def transformed(facts: ColumnFacts, term: BoundTerm) -> ColumnFacts:
     >>> from floe.spec.types import DATE, Field, TIMESTAMP
     >>> day = BoundTransform(DAY, BoundReference(Schema((Field(1, "ts", TIMESTAMP),)).entry(1)), DATE)
     >>> one = np.array([True])
-    >>> facts = ColumnFacts(one, ~one, one, None, IntKeys(np.array([-1]), one))
-    >>> transformed(facts, day).upper.values.tolist()
+    >>> facts = PossibleValues(one, ~one, one, None, IntKeys(np.array([-1]), one))
+    >>> transform_values(facts, day).upper.values.tolist()
     [-1]
     """
     if isinstance(term, BoundReference) or isinstance(term.transform, Identity):
         return facts
     everything, nothing = np.ones(facts.count, np.bool_), np.zeros(facts.count, np.bool_)
     if isinstance(term.transform, Void):
-        return ColumnFacts(everything, nothing, nothing)
+        return PossibleValues(everything, nothing, nothing)
     if not term.transform.is_known:
-        return ColumnFacts(everything, everything, everything)
+        return PossibleValues(everything, everything, everything)
     nans = facts.nans if term.type.kind in FLOAT_KINDS else nothing
     if not term.transform.preserves_order:
-        return ColumnFacts(facts.nulls, nans, facts.others)
-    return ColumnFacts(facts.nulls, nans, facts.others, _image(facts.lower, term), _image(facts.upper, term))
+        return PossibleValues(facts.nulls, nans, facts.others)
+    return PossibleValues(facts.nulls, nans, facts.others, _image(facts.lower, term), _image(facts.upper, term))
 
 
 def _image(keys: KeyColumn | None, term: BoundTransform) -> KeyColumn | None:
@@ -214,7 +213,7 @@ def _image(keys: KeyColumn | None, term: BoundTransform) -> KeyColumn | None:
         return IntKeys(keys.values - rest, keys.known & (keys.values > rest - 10**source.precision))
     if isinstance(keys, IntKeys):
         try:
-            values, _ = transforms_columnar.apply(transform, source, np.where(keys.known, keys.values, 0), None)
+            values, _ = columnar_transforms.apply(transform, source, np.where(keys.known, keys.values, 0), None)
         except InvalidValue:  # some bound has no result of its own
             return _one_by_one(keys, term)
         assert not isinstance(values, tuple)

@@ -2,7 +2,8 @@
 
 Everything that is known of a column in a file, or of a partition field in a manifest, is put in one form, `Facts`:
 whether a row may be null, may be NaN, may hold an ordinary value, and between which bounds the ordinary values lie.
-`RangeTest` asks it two questions. *Might* some row pass: null, NaN or a value between the bounds would. *Must* all rows
+`RangePredicate` asks it two questions. *Might* some row pass: null, NaN or a value between the bounds would. *Must* all
+rows
 pass: none of null, NaN and the values between the bounds would pass the opposite test. The second question is so the
 first one asked of the negated operation, and both are right by the same few lines.
 
@@ -10,7 +11,7 @@ Bounds and literals are compared as keys: integers (also for decimals of up to 1
 floats, or byte strings whose order is that of the values. Text compares by its UTF-8 bytes.
 
 >>> from floe.spec.types import LONG
->>> test = RangeTest.of(LONG, Op.GT, (10,))
+>>> test = RangePredicate.of(LONG, Op.GT, (10,))
 >>> inside = Facts(nulls=False, nans=False, others=True, lower=5, upper=15)
 >>> test.might(inside), test.must(inside)
 (True, False)
@@ -30,25 +31,10 @@ from typing import Any, NamedTuple
 from floe.errors import CorruptFile, InvalidExpression, InvalidValue
 from floe.spec.codecs.single_value import decode
 from floe.spec.expressions.nodes import BoundPredicate, BoundReference, BoundTerm, Op
-from floe.spec.expressions.rows import value_test
+from floe.spec.expressions.row_evaluation import value_test
 from floe.spec.partitioning.transforms import Identity, Truncate, Void
 from floe.spec.types import DecimalType, FixedType, Type
 from floe.spec.values.exact_numbers import decimal_from_unscaled, unscaled_value
-
-__all__ = [
-    "BYTES_KINDS",
-    "FLOAT_KINDS",
-    "INTEGER_KINDS",
-    "NANOSECOND_KINDS",
-    "Facts",
-    "Key",
-    "RangeTest",
-    "bounds_to_keys",
-    "has_int_keys",
-    "in_microseconds",
-    "literal_key",
-    "transformed",
-]
 
 Key = int | float | bytes
 
@@ -250,7 +236,7 @@ def transformed(facts: Facts, term: BoundTerm) -> Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class RangeTest:
+class RangePredicate:
     """One predicate, ready to be asked what facts prove about it; see the module's text."""
 
     op: Op
@@ -267,11 +253,11 @@ class RangeTest:
     """Whether every ordinary value passes, or none; None where it depends on the value."""
 
     @classmethod
-    def of(cls, type_: Type, op: Op, literals: tuple[Any, ...]) -> RangeTest:
+    def of(cls, type_: Type, op: Op, literals: tuple[Any, ...]) -> RangePredicate:
         """The test for a term of a type.
 
         >>> from floe.spec.types import DOUBLE
-        >>> RangeTest.of(DOUBLE, Op.IS_NAN, ()).settled
+        >>> RangePredicate.of(DOUBLE, Op.IS_NAN, ()).settled
         False
         """
         test = value_test(type_, op, literals)
@@ -286,13 +272,13 @@ class RangeTest:
         return cls(op, keys, has_int_keys(type_), null_passes, nan_passes, settled)
 
     @classmethod
-    def for_predicate(cls, predicate: BoundPredicate) -> RangeTest:
+    def for_predicate(cls, predicate: BoundPredicate) -> RangePredicate:
         """The test for a bound predicate.
 
         >>> from floe.spec.schemas.schema import Schema
         >>> from floe.spec.types import Field, INT
         >>> ref = BoundReference(Schema((Field(1, "a", INT),)).entry(1))
-        >>> RangeTest.for_predicate(BoundPredicate(Op.IN, ref, (3, 1))).keys
+        >>> RangePredicate.for_predicate(BoundPredicate(Op.IN, ref, (3, 1))).keys
         (1, 3)
         """
         return cls.of(predicate.term.type, predicate.op, predicate.literals)

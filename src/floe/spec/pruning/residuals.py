@@ -21,14 +21,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from floe.spec.expressions.folding import fold
-from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, Expression, and_, or_
-from floe.spec.expressions.rows import compile_tuple_filter
+from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, Expression, and_, fold, or_
+from floe.spec.expressions.row_evaluation import compile_tuple_filter
 from floe.spec.partitioning.partition_spec import PartitionSpec
 from floe.spec.pruning.projection import partition_schema, project_predicate
 from floe.spec.schemas.schema import Schema
-
-__all__ = ["compile_residual", "residual"]
 
 Residual = Callable[[Sequence[Any]], Expression]
 

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from floe.errors import CorruptFile
 
-__all__ = ["VarBytes"]
-
 Words = NDArray[np.uint64]
 Rows = NDArray[np.int64]
 

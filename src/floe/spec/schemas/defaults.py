@@ -1,7 +1,8 @@
-"""Default values of fields: which may be stored, and what they amount to (spec: Default values).
+"""Default values of fields: which may be stored, and the values that they result in (spec: Default values).
 
-A field has two: `initial-default` fills the rows of files written before the field was added, `write-default` what a
-writer leaves out. A struct stores only null or `{}`; what `{}` stands for comes from the defaults of its fields.
+A field has two: `initial-default` is the value in files written before the field was added, `write-default` the value
+for rows written without one. A struct stores only null or `{}`; the value of `{}` comes from the defaults of its
+fields.
 
 >>> from floe.spec.types import INT, StructType
 >>> x = Field(2, "x", INT, initial_default=0, write_default=7)
@@ -17,18 +18,16 @@ from typing import Any
 
 from floe.errors import InvalidSchema, InvalidValue
 from floe.spec.types import Field, ListType, MapType, StructType, Type
-from floe.spec.values.checks import check, map_items
-
-__all__ = ["check_default", "check_defaults", "initial_value", "same_default", "write_value"]
+from floe.spec.values.value_checks import check, map_items
 
 DEFAULTS_SINCE = 3
-"""The format version that brought default values."""
+"""The format version that added default values."""
 
 _NULL_ONLY = frozenset({"unknown", "variant", "geometry", "geography"})
 
 
 def check_defaults(field: Field, name: str, format_version: int) -> None:
-    """Raise when a field has defaults that its type or the format version does not allow.
+    """Raise if a field has defaults that its type or the format version does not allow.
 
     A `write-default` is tolerated in older versions, whose readers are not harmed by it (spec: Appendix E, Version 3).
     """
@@ -44,7 +43,7 @@ def check_defaults(field: Field, name: str, format_version: int) -> None:
 
 
 def check_default(type_: Type, default: Any, label: str, name: str) -> None:
-    """Raise when a value cannot be a default of a field of that type.
+    """Raise if a value cannot be the default of a field of a type.
 
     >>> check_default(StructType(), {"x": 1}, "write-default", "point")
     Traceback (most recent call last):
@@ -66,21 +65,21 @@ def check_default(type_: Type, default: Any, label: str, name: str) -> None:
         check(type_, default)
     except InvalidValue as error:
         raise InvalidSchema(
-            f"the {label} of {name!r} is no {type_}: {error.message}", hint=error.hint, column=name
+            f"the {label} of {name!r} is not a valid {type_}: {error.message}", hint=error.hint, column=name
         ) from error
 
 
-def same_default(one: Any, other: Any) -> bool:
-    """Whether two defaults are the same; NaN, which `==` takes for different from itself, is the same as NaN.
+def same_default(first: Any, second: Any) -> bool:
+    """Whether two defaults are the same; NaN is the same as NaN, unlike for `==`.
 
     >>> same_default([float("nan")], [float("nan")]), same_default(1.0, None)
     (True, False)
     """
-    return bool(one == other) or repr(one) == repr(other)
+    return bool(first == second) or repr(first) == repr(second)
 
 
 def initial_value(field: Field) -> Any:
-    """The value of a field in rows that were written before it was added.
+    """Return the value of a field in rows written before it was added.
 
     >>> from floe.spec.types import INT
     >>> initial_value(Field(1, "note", INT, required=True))
@@ -91,7 +90,7 @@ def initial_value(field: Field) -> Any:
 
 
 def write_value(field: Field) -> Any:
-    """The value to write for a field that the writer was given no value for; a required one must have a default."""
+    """Return the value to write for a field without one; a required field must have a default."""
     return _effective(field, _write, "write-default")
 
 
@@ -110,23 +109,23 @@ def _effective(field: Field, pick: _Pick, label: str) -> Any:
     default = pick(field)
     if default is None and field.required:
         raise InvalidValue(f"{field.name!r} is required and has no {label}")
-    return _filled(field.type, default, pick, label)
+    return _with_field_defaults(field.type, default, pick, label)
 
 
-def _filled(type_: Type, value: Any, pick: _Pick, label: str) -> Any:
-    """The value with every field that a struct in it leaves out set to that field's own default."""
+def _with_field_defaults(type_: Type, value: Any, pick: _Pick, label: str) -> Any:
+    """Return the value with the defaults of all struct fields that it omits."""
     if value is None:
         return None
     if isinstance(type_, StructType):
         return {
-            child.name: _filled(child.type, value[child.name], pick, label)
+            child.name: _with_field_defaults(child.type, value[child.name], pick, label)
             if child.name in value
             else _effective(child, pick, label)
             for child in type_.fields
         }
     if isinstance(type_, ListType):
-        return [_filled(type_.element, item, pick, label) for item in value]
+        return [_with_field_defaults(type_.element, item, pick, label) for item in value]
     if isinstance(type_, MapType):
-        filled = [(key, _filled(type_.value, item, pick, label)) for key, item in map_items(value)]
-        return dict(filled) if isinstance(value, dict) else filled
+        pairs = [(key, _with_field_defaults(type_.value, item, pick, label)) for key, item in map_items(value)]
+        return dict(pairs) if isinstance(value, dict) else pairs
     return value

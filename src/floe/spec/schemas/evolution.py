@@ -1,7 +1,8 @@
-"""Changing a schema: columns added, dropped, renamed, moved, promoted, … (spec: Schema Evolution).
+"""Schema evolution: adding, dropping, renaming, moving and promoting columns (spec: Schema Evolution).
 
-A `SchemaUpdate` takes changes one after the other and `apply` gives the new schema. Field ids are what columns are
-known by, so no change touches data: an added column gets an id never used before, a renamed one keeps its id.
+A `SchemaUpdate` takes changes one after the other; `apply` returns the new schema. Columns are identified by field id,
+so no change touches data: an added column gets an id never used before, a renamed one keeps its id. The update edits a
+`FieldTree`, in which each field can be changed by its id.
 
 >>> from floe.spec.types import INT, STRING
 >>> schema = Schema((Field(1, "id", INT, required=True), Field(2, "note", STRING)))
@@ -18,7 +19,7 @@ table {
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, Self
 
@@ -26,11 +27,9 @@ from floe.errors import FloeError, IncompatibleChange, InvalidInput, InvalidSche
 from floe.spec import values
 from floe.spec.partitioning.transforms import Void
 from floe.spec.schemas.defaults import DEFAULTS_SINCE, check_default, initial_value
-from floe.spec.schemas.field_tree import FieldTree
 from floe.spec.schemas.metadata_columns import check_column_name
 from floe.spec.schemas.promotion import TransformedField, check_promotion, promote_value
-from floe.spec.schemas.schema import Schema, assign_fresh_type_ids
-from floe.spec.schemas.schema_fields import walk_fields
+from floe.spec.schemas.schema import NameIndex, Schema, SchemaField, assign_fresh_type_ids, walk_fields, with_children
 from floe.spec.schemas.union_by_name import (
     AddField,
     Change,
@@ -40,12 +39,152 @@ from floe.spec.schemas.union_by_name import (
     SetWriteDefault,
     union_changes,
 )
-from floe.spec.types import Field, Type, parse_type
+from floe.spec.types import Field, StructType, Type, parse_type
 
-__all__ = ["ColumnName", "SchemaUpdate"]
 
+class FieldTree:
+    """A schema as fields by id, with the order of their children; None stands for the schema itself.
+
+    While changes are made, several fields of a struct may share a name.
+
+    >>> from floe.spec.types import INT
+    >>> tree = FieldTree([Field(1, "st", StructType((Field(2, "a", INT), Field(3, "b", INT))))])
+    >>> tree.replace(replace(tree[3], name="c"))
+    >>> tree.reorder(1, [3, 2])
+    >>> print(*tree.fields())
+    1: st: optional struct<3: c: optional int, 2: a: optional int>
+    """
+
+    def __init__(self, fields: Iterable[Field]) -> None:
+        self._fields: dict[int, Field] = {}
+        self._parents: dict[int, int | None] = {}
+        self._children: dict[int | None, list[int]] = {None: []}
+        self._names: dict[bool, NameIndex] = {}
+        for field in fields:
+            self.add(None, field)
+
+    # reading -------------------------------------------------------------------------------------------------------
+
+    def __contains__(self, field_id: int) -> bool:
+        return field_id in self._fields
+
+    def __getitem__(self, field_id: int) -> Field:
+        """Return the field as it was added or replaced; changes of its children do not show in its type."""
+        return self._fields[field_id]
+
+    def field(self, field_id: int) -> Field:
+        """Return the field with its current children; the defaults of lists and maps are converted accordingly."""
+        field = self._fields[field_id]
+        if not field.type.is_nested:
+            return field
+        type_ = with_children(field.type, [self.field(i) for i in self._children[field_id]])
+        return replace(
+            field,
+            type=type_,
+            initial_default=promote_value(field.type, type_, field.initial_default),
+            write_default=promote_value(field.type, type_, field.write_default),
+        )
+
+    def fields(self) -> tuple[Field, ...]:
+        """Return the fields of the schema."""
+        return tuple(self.field(i) for i in self._children[None])
+
+    def children(self, field_id: int | None) -> Sequence[int]:
+        """Return the ids of a struct's fields, of a list's element, of a map's key and value."""
+        return self._children[field_id]
+
+    def parent(self, field_id: int) -> int | None:
+        """Return the id of a field's parent."""
+        return self._parents[field_id]
+
+    def lineage(self, field_id: int | None) -> Iterator[int]:
+        """Yield the ids of the field and its ancestors, from the inside out."""
+        while field_id is not None:
+            yield field_id
+            field_id = self._parents[field_id]
+
+    def path(self, field_id: int | None) -> tuple[str, ...]:
+        """Return the names from the top of the schema down to a field."""
+        return tuple(reversed([self._fields[i].name for i in self.lineage(field_id)]))
+
+    def names(self, case_sensitive: bool) -> NameIndex:
+        """Return the index of the current names."""
+        index = self._names.get(case_sensitive)
+        if index is None:
+            entries = (entry for i in self._children[None] for entry in self._entries(i))
+            index = self._names[case_sensitive] = NameIndex(entries, case_sensitive=case_sensitive)
+        return index
+
+    def _entries(self, field_id: int) -> Iterator[SchemaField]:
+        """Yield the field and its descendants, each with its ancestors."""
+        _, *ancestor_ids = self.lineage(field_id)
+        ancestors = tuple(self._fields[i] for i in reversed(ancestor_ids))
+        stack = [SchemaField(self._fields[field_id], ancestors, (_TOP, *(field.type for field in ancestors)))]
+        while stack:
+            entry = stack.pop()
+            yield entry
+            above, types = (*entry.ancestors, entry.field), (*entry.ancestor_types, entry.field.type)
+            children = reversed(self._children[entry.field.id])
+            stack.extend(SchemaField(self._fields[i], above, types) for i in children)
+
+    # changing ------------------------------------------------------------------------------------------------------
+
+    def add(self, parent_id: int | None, field: Field, index: int | None = None) -> None:
+        """Add a field with its descendants, at an index among its siblings or as the last of them."""
+        siblings = self._children[parent_id]
+        siblings.insert(len(siblings) if index is None else index, field.id)
+        self._put(parent_id, field)
+        self._index_names(field.id)
+
+    def _put(self, parent_id: int | None, field: Field) -> None:
+        self._parents[field.id] = parent_id
+        self._fields[field.id] = field
+        self._put_children(field)
+
+    def _put_children(self, field: Field) -> None:
+        self._children[field.id] = [child.id for child in field.type.fields]
+        for child in field.type.fields:
+            self._put(field.id, child)
+
+    def replace(self, field: Field) -> None:
+        """Replace the definition of a field; its children are replaced only if its type was not nested before."""
+        replaces_children = not self._fields[field.id].type.is_nested
+        self._unindex_names(field.id)
+        self._fields[field.id] = field
+        if replaces_children:
+            self._put_children(field)
+        self._index_names(field.id)
+
+    def drop(self, field_id: int) -> None:
+        """Remove a field and its descendants."""
+        self._unindex_names(field_id)
+        self._children[self._parents[field_id]].remove(field_id)
+        stack = [field_id]
+        while stack:
+            dropped = stack.pop()
+            stack.extend(self._children.pop(dropped))
+            del self._fields[dropped], self._parents[dropped]
+
+    def reorder(self, parent_id: int | None, order: Sequence[int]) -> None:
+        """Reorder the children of a struct."""
+        self._children[parent_id] = list(order)
+
+    # A schema may have thousands of columns and an update thousands of steps: name indexes are updated, not rebuilt.
+
+    def _index_names(self, field_id: int) -> None:
+        for index in self._names.values():
+            for entry in self._entries(field_id):
+                index.add(entry)
+
+    def _unindex_names(self, field_id: int) -> None:
+        for index in self._names.values():
+            for entry in self._entries(field_id):
+                index.discard(entry)
+
+
+_TOP = StructType()
 ColumnName = str | Sequence[str]
-"""A dotted name, or a path of names; a name that contains a dot itself is given as a path."""
+"""A dotted name or a path of names; a path is needed for a name that contains a dot."""
 
 
 class _Transforms(Protocol):
@@ -59,13 +198,12 @@ class _Transforms(Protocol):
 class SchemaUpdate:
     """Changes to a schema, made one after the other; each method returns the update, so that calls can be chained.
 
-    Every step sees the names as the steps before it left them. Where two columns share a name for the moment, it
-    means the one that had it from the start; so names are swapped by `rename_column("a", "b")`, then
-    `rename_column("b", "a")`.
+    Every step uses the names that the steps before it left. While two columns share a name, it refers to the one that
+    had it from the start; so names are swapped by `rename_column("a", "b")`, then `rename_column("b", "a")`.
 
     `partition_specs` are all specs of the table: a type is not promoted where partition values would change. Columns
-    that `current_spec` or `sort_order` use cannot be dropped. `allow_incompatible` permits what may make data already
-    written invalid: required columns without a default, and requiring a column that was optional.
+    that `current_spec` or `sort_order` use cannot be dropped. `allow_incompatible` permits changes that may make
+    existing data invalid: required columns without a default, and requiring a column that was optional.
 
     >>> from floe.spec.types import DOUBLE, INT, STRING, ListType, StructType
     >>> point = StructType((Field(4, "x", DOUBLE), Field(5, "y", DOUBLE)))
@@ -119,17 +257,17 @@ class SchemaUpdate:
 
     @property
     def last_column_id(self) -> int:
-        """The highest field id ever used, with those given out by this update."""
+        """The highest field id ever used, including those assigned by this update."""
         return self._last_column_id
 
     def apply(self) -> Schema:
-        """The changed schema; its schema id is that of the old one until the table gives it one of its own."""
+        """Return the changed schema; it has the id of the old one until it is added to a table."""
         self._check_names()
         for field_id in self._identifiers:
             if field_id not in self._tree:
                 name = self._base.name_of(field_id) if field_id in self._base.by_id else str(field_id)
                 raise IncompatibleChange(
-                    f"cannot drop {name!r}, which is an identifier field or holds one",
+                    f"cannot drop {name!r}, which is an identifier field or contains one",
                     hint="change the identifier fields with set_identifier_fields in the same update",
                     column=name,
                 )
@@ -154,24 +292,24 @@ class SchemaUpdate:
         before: ColumnName | None = None,
         after: ColumnName | None = None,
     ) -> Self:
-        """Add a column, last in its struct unless a place is given; all that is nested in it gets new ids too.
+        """Add a column, last in its struct unless `first`, `before` or `after` is set; nested fields get new ids too.
 
-        `"a.b"` adds `b` to the struct `a`, or to the structs in the list or map `a`; `("a.b",)` adds a column that is
-        named so. The default (format version 3) is what rows already written will have, and also the write default.
+        `"a.b"` adds `b` to the struct `a`, or to the structs in the list or map `a`; `("a.b",)` adds a column of that
+        name. The default (format version 3) applies to existing rows, and is the write default too.
         """
-        parent_id, own_name = self._place_for(name)
-        type_ = _as_type(type_, own_name)
-        default = self._converted_default(type_, default, "initial-default", own_name)
-        field = Field(0, own_name, type_, required, doc, initial_default=default, write_default=default)
-        placed = first or before is not None or after is not None
-        self._add(parent_id, field, self._place_among(parent_id, None, first, before, after) if placed else None)
+        parent_id, last_name = self._parent_for(name)
+        type_ = _as_type(type_, last_name)
+        default = self._converted_default(type_, default, "initial-default", last_name)
+        field = Field(0, last_name, type_, required, doc, initial_default=default, write_default=default)
+        has_position = first or before is not None or after is not None
+        self._add(parent_id, field, self._index_among(parent_id, None, first, before, after) if has_position else None)
         return self
 
     def drop_column(self, name: ColumnName) -> Self:
-        """Drop a column; its id is never used again, so adding a column of the same name does not bring it back."""
+        """Drop a column; its id is never reused, so adding a column of the same name does not restore it."""
         field_id = self._find_in_struct(name, "dropped")
-        for used_by, what in ((self._current_spec, "partition spec"), (self._sort_order, "sort order")):
-            for field in used_by.fields if used_by else ():
+        for layout, what in ((self._current_spec, "partition spec"), (self._sort_order, "sort order")):
+            for field in layout.fields if layout else ():
                 if not isinstance(field.transform, Void) and any(
                     field_id in self._tree.lineage(i) for i in field.source_ids if i in self._tree
                 ):
@@ -184,7 +322,7 @@ class SchemaUpdate:
         return self
 
     def rename_column(self, name: ColumnName, new_name: str) -> Self:
-        """Give a column another name; `new_name` is its own name, without those of the structs around it."""
+        """Rename a column; `new_name` is the name within its struct."""
         field_id = self._find_in_struct(name, "renamed")
         if self._tree[field_id].name != new_name:
             check_column_name(new_name, top_level=self._tree.parent(field_id) is None)
@@ -199,19 +337,19 @@ class SchemaUpdate:
         before: ColumnName | None = None,
         after: ColumnName | None = None,
     ) -> Self:
-        """Move a column within its struct: first, or next to a sibling, given by its own or its full name."""
+        """Move a column within its struct: first, or next to a sibling, named within the struct or in full."""
         field_id = self._find_in_struct(name, "moved")
         parent_id = self._tree.parent(field_id)
-        place = self._place_among(parent_id, field_id, first, before, after)
+        index = self._index_among(parent_id, field_id, first, before, after)
         order = [i for i in self._tree.children(parent_id) if i != field_id]
-        order.insert(place, field_id)
+        order.insert(index, field_id)
         self._tree.reorder(parent_id, order)
         return self
 
     # single fields -------------------------------------------------------------------------------------------------
 
     def promote(self, name: ColumnName, type_: Type | str) -> Self:
-        """Change a column to a wider type, as the table's format version allows (see `floe.spec.schemas.promotion`)."""
+        """Change a column to a wider type that the format version allows (see `floe.spec.schemas.promotion`)."""
         field_id = self._find(name)
         self._promote(field_id, _as_type(type_, self._name(field_id)))
         return self
@@ -239,41 +377,41 @@ class SchemaUpdate:
         return self
 
     def set_doc(self, name: ColumnName, doc: str | None) -> Self:
-        """Change what a column's documentation says."""
+        """Change the documentation of a column."""
         self._change(self._find_in_struct(name, "documented"), doc=doc)
         return self
 
     def set_default(self, name: ColumnName, default: Any) -> Self:
-        """Change the value that writers fill in from now on; rows already written keep theirs."""
+        """Change the write default of a column; existing rows keep their values."""
         field_id = self._find_in_struct(name, "given a default")
         field = self._tree.field(field_id)
         default = self._converted_default(field.type, default, "write-default", self._name(field_id))
         self._tree.replace(replace(field, write_default=default))
         return self
 
-    # the schema as a whole -----------------------------------------------------------------------------------------
+    # the entire schema ---------------------------------------------------------------------------------------------
 
     def set_identifier_fields(self, *names: ColumnName) -> Self:
-        """Say which columns identify a row, in place of those that did so far; without names, none does."""
+        """Replace the identifier fields, the columns that identify a row; without names, remove them."""
         self._identifiers = tuple(dict.fromkeys(self._find(name) for name in names))
         return self
 
     def union_by_name(self, other: Schema) -> Self:
-        """Take in the columns of another schema (see `floe.spec.schemas.union_by_name`)."""
+        """Add the columns of another schema by name (see `floe.spec.schemas.union_by_name`)."""
         self._check_names()
-        now = Schema(self._tree.fields())
-        before = FieldTree(now.fields), set(self._added), self._last_column_id
+        current = Schema(self._tree.fields())
+        saved = FieldTree(current.fields), set(self._added), self._last_column_id
         try:
             for change in union_changes(
-                now, other, format_version=self._format_version, case_sensitive=self._case_sensitive
+                current, other, format_version=self._format_version, case_sensitive=self._case_sensitive
             ):
-                self._make(change)
+                self._apply_change(change)
         except FloeError:
-            self._tree, self._added, self._last_column_id = before
+            self._tree, self._added, self._last_column_id = saved
             raise
         return self
 
-    def _make(self, change: Change) -> None:
+    def _apply_change(self, change: Change) -> None:
         match change:
             case AddField(parent_id, field):
                 self._add(parent_id, field)
@@ -286,32 +424,32 @@ class SchemaUpdate:
                 self._change(field_id, doc=doc)
             case SetWriteDefault(field_id, value):
                 self._check_not_key(field_id)
-                self._check_defaults_are_known("write-default", self._name(field_id))
+                self._check_supports_defaults("write-default", self._name(field_id))
                 self._tree.replace(replace(self._tree.field(field_id), write_default=value))
 
-    # by id ---------------------------------------------------------------------------------------------------------
+    # changes by field id ---------------------------------------------------------------------------------------------
 
-    def _add(self, parent_id: int | None, field: Field, place: int | None = None) -> None:
+    def _add(self, parent_id: int | None, field: Field, index: int | None = None) -> None:
         if parent_id is not None:
             self._check_not_key(parent_id)
         check_column_name(field.name, top_level=parent_id is None)
         for entry in walk_fields((field,)):
             if entry.field.write_default is not None:
-                self._check_defaults_are_known("write-default", entry.name)
+                self._check_supports_defaults("write-default", entry.name)
         field_id = self._last_column_id + 1
-        type_, following = assign_fresh_type_ids(field.type, next_id=field_id + 1)
+        type_, next_id = assign_fresh_type_ids(field.type, next_id=field_id + 1)
         field = replace(field, id=field_id, type=type_)
         Schema((field,)).check_for_table(self._format_version)
         self._check_added(parent_id, field)
-        self._tree.add(parent_id, field, place)
+        self._tree.add(parent_id, field, index)
         self._added.add(field_id)
-        self._last_column_id = following - 1
+        self._last_column_id = next_id - 1
 
     def _check_added(self, parent_id: int | None, field: Field) -> None:
         """Spec, Schema Evolution: when a required field is added, both defaults must be set to a non-null value."""
         name = ".".join((*self._tree.path(parent_id), field.name))
-        lacking = field.required and (field.initial_default is None or field.write_default is None)
-        if lacking and not (self._allow_incompatible or self._is_new(parent_id)):
+        lacks_default = field.required and (field.initial_default is None or field.write_default is None)
+        if lacks_default and not (self._allow_incompatible or self._is_new(parent_id)):
             raise IncompatibleChange(
                 f"cannot add {name!r} as a required column: rows already written have no value for it",
                 hint="give it a default or make it optional"
@@ -338,15 +476,15 @@ class SchemaUpdate:
             field_id=field_id,
             partition_fields=self._partition_fields,
         )
-        for key in self._sort_order.fields if self._sort_order else ():
-            if field_id in key.source_ids and not key.transform.can_transform(target):
+        for sort_field in self._sort_order.fields if self._sort_order else ():
+            if field_id in sort_field.source_ids and not sort_field.transform.can_transform(target):
                 raise IncompatibleChange(
-                    f"cannot change {name!r} to {target}: the table's sort order uses {key.transform} of it",
+                    f"cannot change {name!r} to {target}: the table's sort order uses {sort_field.transform} of it",
                     hint="change the sort order first",
                     column=name,
                 )
-        target, following = assign_fresh_type_ids(target, next_id=self._last_column_id + 1)
-        self._last_column_id = following - 1
+        target, next_id = assign_fresh_type_ids(target, next_id=self._last_column_id + 1)
+        self._last_column_id = next_id - 1
         promoted = replace(
             field,
             type=target,
@@ -363,29 +501,31 @@ class SchemaUpdate:
     def _change(self, field_id: int, **attributes: Any) -> None:
         self._tree.replace(replace(self._tree[field_id], **attributes))
 
-    # finding and checking ------------------------------------------------------------------------------------------
+    # lookup and checks ----------------------------------------------------------------------------------------------
 
     def _find(self, name: ColumnName) -> int:
-        """The id of the column that a name means now."""
-        found = self._tree.names(self._case_sensitive).lookup(name)
-        if len(found) > 1:
-            unchanged = (i for i in found if i in self._base.by_id and self._base.by_id[i].path == self._tree.path(i))
-            found = tuple(unchanged) or found
-        if len(found) == 1:
-            return found[0]
-        shown = name if isinstance(name, str) else ".".join(name)
-        if found:
-            raise NoSuchColumn(f"the name {shown!r} means several columns", hint="give a path of names", column=shown)
-        gone = self._base.name_index(case_sensitive=self._case_sensitive).lookup(name)
-        if not gone:
+        """Return the id of the column that a name refers to after the steps so far."""
+        ids = self._tree.names(self._case_sensitive).lookup(name)
+        if len(ids) > 1:
+            unchanged = (i for i in ids if i in self._base.by_id and self._base.by_id[i].path == self._tree.path(i))
+            ids = tuple(unchanged) or ids
+        if len(ids) == 1:
+            return ids[0]
+        text = name if isinstance(name, str) else ".".join(name)
+        if ids:
+            raise NoSuchColumn(f"the name {text!r} is ambiguous", hint="pass a path of names", column=text)
+        former_ids = self._base.name_index(case_sensitive=self._case_sensitive).lookup(name)
+        if not former_ids:
             names = [self._tree[i].name for i in self._tree.children(None)]
             hint = f"columns are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
-            raise NoSuchColumn(f"no column is named {shown!r}", hint=hint, column=shown)
-        now = f"named {self._name(gone[0])!r}" if gone[0] in self._tree else "dropped"
-        raise NoSuchColumn(f"an earlier step of this update has {now} the column {shown!r}", column=shown)
+            raise NoSuchColumn(f"no column is named {text!r}", hint=hint, column=text)
+        change = f"renamed it to {self._name(former_ids[0])!r}" if former_ids[0] in self._tree else "dropped it"
+        raise NoSuchColumn(
+            f"no column is named {text!r} any more: an earlier step of this update has {change}", column=text
+        )
 
     def _find_in_struct(self, name: ColumnName, verb: str) -> int:
-        """The id of a field of a struct; elements, keys and values have no name, place, doc or default to change."""
+        """Return the id of a struct's field; elements, keys and values have no name, doc or default to change."""
         field_id = self._find(name)
         self._check_not_key(field_id)
         parent_id = self._tree.parent(field_id)
@@ -397,32 +537,35 @@ class SchemaUpdate:
             )
         return field_id
 
-    def _place_for(self, name: ColumnName) -> tuple[int | None, str]:
-        """The struct that a new column goes to, and the column's own name."""
+    def _parent_for(self, name: ColumnName) -> tuple[int | None, str]:
+        """Return the id of the struct that a new column is added to, and the column's name within it."""
         if isinstance(name, str):
-            parent, dot, own_name = name.rpartition(".")
+            parent, dot, last_name = name.rpartition(".")
             path: ColumnName | None = parent if dot else None
         elif not name:
-            raise InvalidInput("a path must hold at least one name")
+            raise InvalidInput("a path must have at least one name")
         else:
-            path, own_name = (name[:-1] or None), name[-1]
+            path, last_name = (name[:-1] or None), name[-1]
         if path is None:
-            return None, own_name
+            return None, last_name
         try:
             parent_id = self._find(path)
         except NoSuchColumn as error:
             if isinstance(name, str):
-                error.hint = f"a name that contains a dot is given as a path: ({name!r},)"
+                error.hint = f"pass a name that contains a dot as a path: ({name!r},)"
             raise
         kind = self._tree[parent_id].type.kind
         if kind in ("list", "map"):  # the element, or the value
             parent_id = self._tree.children(parent_id)[-1]
         if self._tree[parent_id].type.kind != "struct":
-            found = f"{self._name(parent_id)!r} is no struct, but {self._tree[parent_id].type}"
-            raise InvalidSchema(f"cannot add {own_name!r} there: {found}", column=self._name(parent_id))
-        return parent_id, own_name
+            parent = self._name(parent_id)
+            raise InvalidSchema(
+                f"cannot add {last_name!r} to {parent!r}: it is not a struct, but {self._tree[parent_id].type}",
+                column=parent,
+            )
+        return parent_id, last_name
 
-    def _place_among(
+    def _index_among(
         self,
         parent_id: int | None,
         field_id: int | None,
@@ -430,9 +573,9 @@ class SchemaUpdate:
         before: ColumnName | None,
         after: ColumnName | None,
     ) -> int:
-        """Where a field goes among the others of its struct; the field is None when it is a new one."""
+        """Return the index of a field among the others of its struct; `field_id` is None for a new field."""
         if (first, before is not None, after is not None).count(True) != 1:
-            raise InvalidInput("a place is given by one of first, before and after")
+            raise InvalidInput("pass exactly one of first, before and after")
         reference = before if before is not None else after
         if reference is None:
             return 0
@@ -445,44 +588,48 @@ class SchemaUpdate:
                 f"the struct {'.'.join(self._tree.path(parent_id))!r}" if parent_id is not None else "the top level"
             )
             raise IncompatibleChange(
-                f"{self._name(sibling)!r} is not in {struct}: a field cannot leave its struct, nor join another",
-                hint="fields are moved within their struct only",
+                f"{self._name(sibling)!r} is not in {struct}: a field cannot move to another struct",
+                hint="fields can only be moved within their struct",
                 column=self._name(sibling),
             )
         return others.index(sibling) + (after is not None)
 
     def _sibling(self, parent_id: int | None, reference: ColumnName) -> int:
-        """The field that a move refers to: by its own name within the struct, or by its full name."""
+        """Return the id of the field that a move refers to, by its name within the struct or its full name."""
         fold: Callable[[str], str] = str if self._case_sensitive else str.lower
         if isinstance(reference, str):
-            alike = [i for i in self._tree.children(parent_id) if fold(self._tree[i].name) == fold(reference)]
-            if len(alike) == 1:
-                return alike[0]
+            matches = [i for i in self._tree.children(parent_id) if fold(self._tree[i].name) == fold(reference)]
+            if len(matches) == 1:
+                return matches[0]
         return self._find(reference)
 
     def _check_not_key(self, field_id: int) -> None:
-        for step in self._tree.lineage(field_id):
-            holder = self._tree.parent(step)
-            if holder is not None and self._tree[holder].type.kind == "map" and self._tree.children(holder)[0] == step:
+        for ancestor_id in self._tree.lineage(field_id):
+            parent_id = self._tree.parent(ancestor_id)
+            if (
+                parent_id is not None
+                and self._tree[parent_id].type.kind == "map"
+                and self._tree.children(parent_id)[0] == ancestor_id
+            ):
                 raise IncompatibleChange(
-                    f"cannot change {self._name(field_id)!r}: the keys of a map are fixed, for some might become equal",
+                    f"cannot change {self._name(field_id)!r}: map keys cannot change, because two might become equal",
                     column=self._name(field_id),
                 )
 
     def _check_names(self) -> None:
-        """Raise when a name would mean two columns that did not share it before."""
+        """Raise if a name would refer to two columns that did not share it before."""
         before = self._base.name_index(case_sensitive=self._case_sensitive)
         for name, ids in self._tree.names(self._case_sensitive).shared_names():
             if len(before.lookup(name)) < len(ids):
                 raise InvalidSchema(
-                    f"the name {name!r} would mean both {self._tree.path(ids[0])} and {self._tree.path(ids[1])}"
+                    f"the name {name!r} would refer to both {self._tree.path(ids[0])} and {self._tree.path(ids[1])}"
                     if self._tree.path(ids[0]) != self._tree.path(ids[1])
                     else f"the name {name!r} is already in use",
                     hint="drop or rename the other column in the same update, or choose another name",
                     column=name,
                 )
 
-    def _check_defaults_are_known(self, label: str, name: str) -> None:
+    def _check_supports_defaults(self, label: str, name: str) -> None:
         if self._format_version < DEFAULTS_SINCE:
             raise InvalidSchema(
                 f"the {label} of {name!r} needs format version {DEFAULTS_SINCE}; the table has {self._format_version}",
@@ -493,7 +640,7 @@ class SchemaUpdate:
     def _converted_default(self, type_: Type, default: Any, label: str, name: str) -> Any:
         if default is None:
             return None
-        self._check_defaults_are_known(label, name)
+        self._check_supports_defaults(label, name)
         if type_.kind in ("struct", "unknown", "variant", "geometry", "geography"):
             check_default(type_, default, label, name)
             return default
@@ -503,7 +650,7 @@ class SchemaUpdate:
             raise error.with_context(column=name) from None
 
     def _is_new(self, field_id: int | None) -> bool:
-        """Whether the field, or one around it, was added by this update, so that no row has any value of it yet."""
+        """Whether this update added the field or one of its ancestors, so that no row has a value of it yet."""
         return any(i in self._added for i in self._tree.lineage(field_id))
 
     def _name(self, field_id: int) -> str:
@@ -513,5 +660,5 @@ class SchemaUpdate:
 def _as_type(type_: Type | str, column: str) -> Type:
     type_ = type_ if isinstance(type_, Type) else parse_type(type_)
     for _ in walk_fields((Field(0, column, type_),)):
-        pass  # refuses what nests too deep, before anything follows it down
+        pass  # raises for types nested too deeply, before anything recurses into them
     return type_

@@ -1,4 +1,4 @@
-"""Type promotion: which type a column may be changed to, and what its old values become (spec: Schema Evolution).
+"""Type promotion: which type a column may be changed to, and how existing values convert (spec: Schema Evolution).
 
 >>> from floe.spec.types import DATE, INT, LONG, TIMESTAMP
 >>> can_promote(INT, LONG, 2), can_promote(LONG, INT, 2)
@@ -17,19 +17,17 @@ from typing import Any, Protocol
 from floe.errors import IncompatibleChange, InvalidValue
 from floe.spec.partitioning.transforms import Bucket, Identity, Transform, UnknownTransform
 from floe.spec.types import DecimalType, ListType, MapType, Type
-from floe.spec.values.checks import map_items
 from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY
-
-__all__ = ["TransformedField", "can_promote", "check_promotion", "promote_value"]
+from floe.spec.values.value_checks import map_items
 
 _SINCE = {("int", "long"): 1, ("float", "double"): 1, ("date", "timestamp"): 3, ("date", "timestamp_ns"): 3}
-"""The first format version that allows each promotion; decimals and unknown have rules of their own below."""
+"""The first format version that allows each promotion; decimals and unknown have their own rules below."""
 
 UNKNOWN_SINCE = 3
 
 
 class TransformedField(Protocol):
-    """A field of a partition spec or of a sort order, as far as promotion is concerned."""
+    """A field of a partition spec or of a sort order, as promotion needs it."""
 
     @property
     def source_ids(self) -> Sequence[int]:
@@ -41,11 +39,11 @@ class TransformedField(Protocol):
 
 
 def can_promote(source: Type, target: Type, format_version: int) -> bool:
-    """Whether a column may change from one type to the other; to stay the same is always allowed.
+    """Whether a column may change from one type to another; the same type is always allowed.
 
-    This is about the types alone: `check_promotion` also looks at the partition fields made from the column.
+    This looks at the types only: `check_promotion` also considers the partition fields that use the column.
     """
-    return source == target or _why_not(source, target, format_version) is None
+    return source == target or _problem(source, target, format_version) is None
 
 
 def check_promotion(
@@ -57,21 +55,21 @@ def check_promotion(
     field_id: int | None = None,
     partition_fields: Iterable[TransformedField] = (),
 ) -> None:
-    """Raise `IncompatibleChange`, saying why, unless a column may change from one type to the other.
+    """Raise `IncompatibleChange`, with the reason, unless a column may change from one type to another.
 
-    `partition_fields` are those of all of the table's specs: files written with an old spec keep their partition
-    values, and filters are projected through it.
+    `partition_fields` are those of all specs of the table: files of an old spec keep their partition values, and
+    filters are projected through it.
 
     >>> from floe.spec.types import INT, STRING
     >>> check_promotion(INT, STRING, 3, column="a")
     Traceback (most recent call last):
-    floe.errors.IncompatibleChange: cannot change 'a' from int to string: no promotion leads there (column: a); ...
+    floe.errors.IncompatibleChange: cannot change 'a' from int to string: there is no such promotion (column: a); ...
     """
     if source == target:
         return
-    why = _why_not(source, target, format_version)
-    if why:
-        reason, hint = why
+    problem = _problem(source, target, format_version)
+    if problem:
+        reason, hint = problem
         raise IncompatibleChange(
             f"cannot change {column!r} from {source} to {target}: {reason}", hint=hint, column=column
         )
@@ -79,16 +77,16 @@ def check_promotion(
         if field_id in field.source_ids and not _same_partition(field.transform, source, target):
             raise IncompatibleChange(
                 f"cannot change {column!r} from {source} to {target}: "
-                f"a partition field with transform {field.transform} would get other values",
+                f"a partition field with transform {field.transform} would have other values",
                 hint="data already written keeps its partition values, which must mean the same after the change",
                 column=column,
             )
 
 
 def promote_value(source: Type, target: Type, value: Any) -> Any:
-    """The value of the new type that a stored value of the old type stands for.
+    """Convert a value of the old type to the new type.
 
-    The fields of structs are matched by their ids, so that values follow renamed fields and leave dropped ones behind.
+    The fields of structs are matched by id: values follow renamed fields, and those of dropped fields are left out.
 
     >>> from floe.spec.types import DATE, TIMESTAMP_NS
     >>> promote_value(DATE, TIMESTAMP_NS, 2**31 - 1)
@@ -117,11 +115,11 @@ def _promote_nested(source: Type, target: Type, value: Any) -> Any:
             for key, item in map_items(value)
         ]
         return dict(pairs) if isinstance(value, dict) else pairs
-    now = {child.id: child for child in target.fields}
+    target_fields = {child.id: child for child in target.fields}
     return {
-        now[child.id].name: promote_value(child.type, now[child.id].type, value[child.name])
+        target_fields[child.id].name: promote_value(child.type, target_fields[child.id].type, value[child.name])
         for child in source.fields
-        if child.id in now and child.name in value
+        if child.id in target_fields and child.name in value
     }
 
 
@@ -131,30 +129,30 @@ _TICKS_PER_DAY = {
 }
 
 
-def _why_not(source: Type, target: Type, format_version: int) -> tuple[str, str | None] | None:
+def _problem(source: Type, target: Type, format_version: int) -> tuple[str, str | None] | None:
     """Why one type cannot become another, with a hint; None if it can."""
     if source.kind == "unknown":
         return _too_early(UNKNOWN_SINCE, format_version)
     if isinstance(source, DecimalType) and isinstance(target, DecimalType):
-        return _why_not_decimal(source, target)
+        return _decimal_problem(source, target)
     since = _SINCE.get((source.kind, target.kind))
     if since is not None:
         return _too_early(since, format_version)
     if source.is_nested != target.is_nested:
-        return "a struct, list or map and a single value do not turn into each other", _REPLACE
+        return "a struct, list or map cannot become a primitive, nor the reverse", _REPLACE
     if source.is_nested:
-        return "nested types do not turn into each other", "change the fields inside"
+        return "a nested type cannot become another one", "change its fields instead"
     if source.kind == "date" and target.kind in ("timestamptz", "timestamptz_ns"):
         return "a date has no time zone", "timestamp and timestamp_ns are allowed"
     if (target.kind, source.kind) in _SINCE:
         return "values may not fit the narrower type", _REPLACE
-    return "no promotion leads there", _REPLACE
+    return "there is no such promotion", _REPLACE
 
 
 _REPLACE = "add a column of the new type and drop the old one"
 
 
-def _why_not_decimal(source: DecimalType, target: DecimalType) -> tuple[str, str | None] | None:
+def _decimal_problem(source: DecimalType, target: DecimalType) -> tuple[str, str | None] | None:
     if source.scale != target.scale:
         return "the scale of a decimal never changes", _REPLACE
     if source.precision > target.precision:
@@ -175,8 +173,8 @@ def _same_partition(transform: Transform, source: Type, target: Type) -> bool:
     """Whether a transform gives the same result for each value before and after promotion.
 
     Integers, floats and decimals are transformed by their numeric value, which promotion keeps, and null stays null.
-    A date and the midnight it becomes lie in the same year, month and day; but as a value, and so in a hash, a count of
-    days differs from a count of micro- or nanoseconds. What an unknown transform does is not known.
+    A date and the midnight it becomes have the same year, month and day; but identity and bucket use the number itself,
+    and a number of days differs from one of micro- or nanoseconds. An unknown transform may do anything.
     """
     if isinstance(transform, UnknownTransform) or not transform.can_transform(target):
         return False

@@ -1,4 +1,7 @@
-"""A table's schema: fields with ids, found by id, by name or by path (spec: Schemas and Data Types).
+"""A table's schema: fields with ids, looked up by id, name or path (spec: Schemas and Data Types).
+
+`SchemaField` is a field together with its ancestors; `walk_fields` yields all fields; `NameIndex` looks them up by
+dotted name or path; `with_children` rebuilds a nested type with changed children.
 
 >>> from floe.spec.types import Field, LONG, STRING, StructType
 >>> schema = Schema(
@@ -15,20 +18,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from floe.errors import InvalidSchema, NoSuchColumn
 from floe.spec.schemas.defaults import check_defaults
-from floe.spec.schemas.schema_fields import NameIndex, SchemaField, walk_fields, with_children
-from floe.spec.types import Field, StructType, Type, min_format_version
+from floe.spec.types import Field, ListType, MapType, StructType, Type, min_format_version
 
-__all__ = ["MAX_TABLE_FIELD_ID", "Schema", "SchemaField", "assign_fresh_ids", "assign_fresh_type_ids"]
+MAX_TYPE_DEPTH = 100
+"""How deeply types may nest; deeper ones are rejected before anything recurses into them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaField:
+    """A field and its ancestors, from the top of the schema down."""
+
+    field: Field
+    ancestors: tuple[Field, ...]
+    """The enclosing fields, outermost first; list elements, map keys and map values are among them."""
+
+    ancestor_types: tuple[Type, ...]
+    """The type that holds each step of `path`: struct, list or map."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names from the top down to this field."""
+        return (*(a.name for a in self.ancestors), self.field.name)
+
+    @property
+    def name(self) -> str:
+        """The full dotted name."""
+        return ".".join(self.path)
+
+    @property
+    def in_collection(self) -> bool:
+        """Whether the field is inside a list or map, so that a row may have many values of it."""
+        return any(t.kind != "struct" for t in self.ancestor_types)
+
+    @property
+    def nullable(self) -> bool:
+        """Whether the field may be null in a row: it, or a struct around it, is optional."""
+        return self.field.optional or any(a.optional for a in self.ancestors)
+
+
+def walk_fields(fields: Sequence[Field]) -> Iterator[SchemaField]:
+    """Yield every field at any depth, parents before children, without recursion; raise for types nested too deeply.
+
+    >>> from floe.spec.types import INT, ListType
+    >>> [entry.name for entry in walk_fields([Field(1, "a", ListType(3, INT)), Field(2, "b", INT)])]
+    ['a', 'a.element', 'b']
+    """
+    root: Type = StructType(tuple(fields))
+    stack: list[SchemaField] = [SchemaField(f, (), (root,)) for f in reversed(fields)]
+    while stack:
+        entry = stack.pop()
+        yield entry
+        type_ = entry.field.type
+        if type_.is_nested:
+            if len(entry.ancestors) >= MAX_TYPE_DEPTH:
+                raise InvalidSchema(f"types nest deeper than {MAX_TYPE_DEPTH} levels", column=entry.path[0])
+            ancestors, ancestor_types = (*entry.ancestors, entry.field), (*entry.ancestor_types, type_)
+            stack.extend(SchemaField(child, ancestors, ancestor_types) for child in reversed(type_.fields))
+
+
+def with_children(type_: Type, children: Sequence[Field]) -> Type:
+    """Return a nested type with other children: a struct's fields, a list's element, or a map's key and value.
+
+    >>> from floe.spec.types import INT, LONG
+    >>> with_children(ListType(3, INT), [Field(3, "element", LONG, required=True)])
+    ListType(element_id=3, element=LONG, element_required=True)
+    """
+    if isinstance(type_, StructType):
+        return replace(type_, _fields=tuple(children))
+    if isinstance(type_, ListType):
+        (element,) = children
+        return replace(type_, element_id=element.id, element=element.type, element_required=element.required)
+    if isinstance(type_, MapType):
+        key, value = children
+        return replace(
+            type_,
+            key_id=key.id,
+            key=key.type,
+            value_id=value.id,
+            value=value.type,
+            value_required=value.required,
+        )
+    return type_
+
+
+class NameIndex:
+    """Fields by their dotted names and by their paths.
+
+    A dotted name may omit the `element` of a list and the `value` of a map before the field of a struct, unless a field
+    has exactly that name. Case-insensitive names are compared in lower case, as in Spark and Java.
+
+    >>> from floe.spec.types import INT, ListType
+    >>> points = Field(1, "points", ListType(2, StructType((Field(3, "X", INT),))))
+    >>> index = NameIndex(walk_fields([points]), case_sensitive=False)
+    >>> index.lookup("points.element.x"), index.lookup("points.x"), index.lookup(("points", "x"))
+    ((3,), (3,), ())
+    """
+
+    __slots__ = ("_by_path", "_fold", "_full", "_short")
+
+    def __init__(self, entries: Iterable[SchemaField], *, case_sensitive: bool) -> None:
+        self._fold: Callable[[str], str] = str if case_sensitive else str.lower
+        self._by_path: dict[tuple[str, ...], tuple[int, ...]] = {}
+        self._full: dict[str, tuple[int, ...]] = {}
+        self._short: dict[str, tuple[int, ...]] = {}
+        for entry in entries:
+            self.add(entry)
+
+    def add(self, entry: SchemaField) -> None:
+        """Add a field under all its names."""
+        path = tuple(map(self._fold, entry.path))
+        _append(self._by_path, path, entry.field.id)
+        _append(self._full, ".".join(path), entry.field.id)
+        if len(path) > 2 and len(short := _shortened(path, entry)) < len(path):
+            _append(self._short, ".".join(short), entry.field.id)
+
+    def discard(self, entry: SchemaField) -> None:
+        """Remove a field, given as it was when it was added."""
+        path = tuple(map(self._fold, entry.path))
+        _remove(self._by_path, path, entry.field.id)
+        _remove(self._full, ".".join(path), entry.field.id)
+        if len(path) > 2 and len(short := _shortened(path, entry)) < len(path):
+            _remove(self._short, ".".join(short), entry.field.id)
+
+    def lookup(self, name: str | Sequence[str]) -> tuple[int, ...]:
+        """Return the ids of all fields that a dotted name or a path can refer to."""
+        if isinstance(name, str):
+            key = self._fold(name)
+            return self._full.get(key) or self._short.get(key) or ()
+        return self._by_path.get(tuple(map(self._fold, name)), ())
+
+    def shared_names(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yield the full dotted names that several fields share, with their ids."""
+        return ((name, ids) for name, ids in self._full.items() if len(ids) > 1)
+
+
+_OMITTED_STEP: dict[str, str | None] = {"struct": None, "list": "element", "map": "value"}
+"""The step that a short name omits, by the kind of the parent type."""
+
+
+def _shortened(path: tuple[str, ...], entry: SchemaField) -> list[str]:
+    steps = [
+        name
+        for name, step, parent_type in zip(path[:-1], entry.ancestors, entry.ancestor_types[:-1], strict=True)
+        if step.name != _OMITTED_STEP[parent_type.kind] or step.type.kind != "struct"
+    ]
+    return [*steps, path[-1]]
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def _append(index: dict[_Key, tuple[int, ...]], key: _Key, field_id: int) -> None:
+    index[key] = (*index[key], field_id) if key in index else (field_id,)
+
+
+def _remove(index: dict[_Key, tuple[int, ...]], key: _Key, field_id: int) -> None:
+    remaining = tuple(i for i in index[key] if i != field_id)
+    if remaining:
+        index[key] = remaining
+    else:
+        del index[key]
+
 
 MAX_TABLE_FIELD_ID = 2147483447
 """Ids above this are reserved for metadata columns (spec: Reserved Field IDs)."""
@@ -38,9 +198,9 @@ MAX_TABLE_FIELD_ID = 2147483447
 class Schema:
     """The names and types of a table's columns.
 
-    Names are looked up in full (`"who.name"`, `"tags.element"`) or as a path (`("who", "name")`), which is how to
-    reach a field when a dot in some name makes the dotted form ambiguous. The words `element` and `value` may be left
-    out of a dotted name where that leaves no doubt: `points.x` for `points.element.x`.
+    Names are looked up in full (`"who.name"`, `"tags.element"`) or as a path (`("who", "name")`), which is needed
+    when a dot in a name makes the dotted form ambiguous. `element` and `value` may be omitted from a dotted name where
+    that is unambiguous: `points.x` for `points.element.x`.
     """
 
     fields: tuple[Field, ...]
@@ -50,22 +210,22 @@ class Schema:
 
     def __post_init__(self) -> None:
         for name in ("fields", "identifier_field_ids"):
-            if type(given := getattr(self, name)) is not tuple:
-                object.__setattr__(self, name, tuple(given))
+            if type(value := getattr(self, name)) is not tuple:
+                object.__setattr__(self, name, tuple(value))
         StructType(self.fields)  # checks the names
-        known = self.by_id
+        by_id = self.by_id
         for field_id in self.identifier_field_ids:
-            _check_identifier(field_id, known)
+            _check_identifier(field_id, by_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled without the indexes, which are made anew."""
+        """Pickle without the indexes, which are rebuilt when needed."""
         return Schema, (self.fields, self.schema_id, self.identifier_field_ids, self.extra)
 
-    # found by id ---------------------------------------------------------------------------------------------
+    # lookup by id --------------------------------------------------------------------------------------------
 
     @cached_property
     def by_id(self) -> Mapping[int, SchemaField]:
-        """Every field at any depth, by its id, parents before their children."""
+        """All fields at any depth, by id, parents before their children."""
         seen: dict[int, SchemaField] = {}
         for entry in walk_fields(self.fields):
             other = seen.setdefault(entry.field.id, entry)
@@ -77,23 +237,23 @@ class Schema:
         return MappingProxyType(seen)
 
     def entry(self, field_id: int) -> SchemaField:
-        """The field of that id, with where it stands."""
+        """Return the field of an id, with its ancestors."""
         try:
             return self.by_id[field_id]
         except KeyError:
             raise NoSuchColumn(f"the schema has no field with id {field_id}", schema=self.schema_id) from None
 
     def find(self, field_id: int) -> Field | None:
-        """The field of that id, or None."""
+        """Return the field of an id, or None."""
         entry = self.by_id.get(field_id)
         return entry.field if entry else None
 
     def name_of(self, field_id: int) -> str:
-        """The full dotted name of the field of that id."""
+        """Return the full dotted name of the field of an id."""
         return self.entry(field_id).name
 
     def parent_id(self, field_id: int) -> int | None:
-        """The id of the field that directly holds this one, or None for a top-level column."""
+        """Return the id of a field's parent, or None for a top-level column."""
         ancestors = self.entry(field_id).ancestors
         return ancestors[-1].id if ancestors else None
 
@@ -102,10 +262,10 @@ class Schema:
         """The highest id in use, 0 for an empty schema."""
         return max(self.by_id, default=0)
 
-    # found by name -------------------------------------------------------------------------------------------
+    # lookup by name ------------------------------------------------------------------------------------------
 
     def field(self, name: str | Sequence[str], *, case_sensitive: bool = True) -> Field:
-        """The field of a dotted name or path.
+        """Return the field of a dotted name or path.
 
         >>> from floe.spec.types import Field, INT
         >>> Schema((Field(1, "Id", INT),)).field("id", case_sensitive=False).name
@@ -114,24 +274,24 @@ class Schema:
         return self.resolve(name, case_sensitive=case_sensitive).field
 
     def resolve(self, name: str | Sequence[str], *, case_sensitive: bool = True) -> SchemaField:
-        """The field of a dotted name or path, with where it stands."""
-        found = self.name_index(case_sensitive=case_sensitive).lookup(name)
-        if len(found) == 1:
-            return self.by_id[found[0]]
-        shown = name if isinstance(name, str) else ".".join(name)
-        if found:
-            paths = " and ".join(str(self.by_id[i].path) for i in found)
+        """Return the field of a dotted name or path, with its ancestors."""
+        ids = self.name_index(case_sensitive=case_sensitive).lookup(name)
+        if len(ids) == 1:
+            return self.by_id[ids[0]]
+        text = name if isinstance(name, str) else ".".join(name)
+        if ids:
+            paths = " and ".join(str(self.by_id[i].path) for i in ids)
             raise NoSuchColumn(
-                f"the name {shown!r} may mean {paths}", hint="give the path as a tuple of names", column=shown
+                f"the name {text!r} may mean {paths}", hint="give the path as a tuple of names", column=text
             )
-        raise NoSuchColumn(f"no column is named {shown!r}", hint=self._advice(shown), column=shown)
+        raise NoSuchColumn(f"no column is named {text!r}", hint=self._hint(text), column=text)
 
     def has(self, name: str | Sequence[str], *, case_sensitive: bool = True) -> bool:
         """Whether exactly one field has that dotted name or path."""
         return len(self.name_index(case_sensitive=case_sensitive).lookup(name)) == 1
 
     def name_index(self, *, case_sensitive: bool = True) -> NameIndex:
-        """The index of all names, made when first asked for."""
+        """Return the index of all names, built on first use."""
         return self._names if case_sensitive else self._folded_names
 
     @cached_property
@@ -142,34 +302,34 @@ class Schema:
     def _folded_names(self) -> NameIndex:
         return NameIndex(self.by_id.values(), case_sensitive=False)
 
-    def _advice(self, name: str) -> str:
-        full = islice((entry.name for entry in self.by_id.values()), _NAMES_COMPARED)
-        by_folded = {each.lower(): each for each in full}
-        alike = get_close_matches(name[:200].lower(), by_folded, n=2, cutoff=0.8)
-        if alike:
-            return f"did you mean {' or '.join(repr(by_folded[each]) for each in alike)}?"
-        names = [f.name for f in self.fields[:12]]
-        return f"columns are {', '.join(names) or '(none)'}{', …' if len(self.fields) > 12 else ''}"
+    def _hint(self, name: str) -> str:
+        names = islice((entry.name for entry in self.by_id.values()), _NAMES_COMPARED)
+        by_lower_name = {candidate.lower(): candidate for candidate in names}
+        matches = get_close_matches(name[:200].lower(), by_lower_name, n=2, cutoff=0.8)
+        if matches:
+            return f"did you mean {' or '.join(repr(by_lower_name[candidate]) for candidate in matches)}?"
+        columns = [f.name for f in self.fields[:12]]
+        return f"columns are {', '.join(columns) or '(none)'}{', …' if len(self.fields) > 12 else ''}"
 
     # other views ---------------------------------------------------------------------------------------------
 
     def as_struct(self) -> StructType:
-        """The schema as a struct type."""
+        """Return the schema as a struct type."""
         return StructType(self.fields)
 
     def with_id(self, schema_id: int) -> Schema:
-        """The same schema under another id."""
+        """Return the same schema with another id."""
         return self if schema_id == self.schema_id else replace(self, schema_id=schema_id)
 
     def same_columns(self, other: Schema) -> bool:
-        """Whether two schemas are equal but for their ids, so that one need not be stored beside the other."""
+        """Whether two schemas differ at most in their ids, so that only one has to be stored."""
         return self.fields == other.fields and set(self.identifier_field_ids) == set(other.identifier_field_ids)
 
     @property
     def identifier_names(self) -> tuple[str, ...]:
         """The full names of the identifier fields, in schema order."""
-        wanted = set(self.identifier_field_ids)
-        return tuple(entry.name for i, entry in self.by_id.items() if i in wanted)
+        ids = set(self.identifier_field_ids)
+        return tuple(entry.name for i, entry in self.by_id.items() if i in ids)
 
     def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)
@@ -189,8 +349,8 @@ class Schema:
     def check_for_table(self, format_version: int) -> None:
         """Raise unless a table of that format version may have this schema.
 
-        Checks ids that are reserved, types and defaults that came with a later version, the rules of `unknown` and of
-        default values (spec: Default values), and that the schema can be stored and read again.
+        Checks for reserved ids, types and defaults of a later version, the rules of `unknown` and of default values
+        (spec: Default values), and that the schema can be stored and read again.
         """
         for entry in self.by_id.values():
             child, name = entry.field, entry.name
@@ -200,10 +360,10 @@ class Schema:
                     f"field id {child.id} of {name!r} is above {MAX_TABLE_FIELD_ID}: reserved for metadata columns",
                     column=name,
                 )
-            needed = min_format_version(child.type) if not child.type.is_nested else 1
-            if needed > format_version:
+            since = min_format_version(child.type) if not child.type.is_nested else 1
+            if since > format_version:
                 raise InvalidSchema(
-                    f"type {child.type} of {name!r} needs format version {needed}; the table has {format_version}",
+                    f"type {child.type} of {name!r} needs format version {since}; the table has {format_version}",
                     hint="upgrade the table's format version first",
                     column=name,
                 )
@@ -213,11 +373,11 @@ class Schema:
 
 
 _NAMES_COMPARED = 1000
-"""How many names are looked through for one that was perhaps meant."""
+"""How many names are compared for a "did you mean" hint."""
 
 
 def _check_text(child: Field) -> None:
-    """Metadata is UTF-8, which cannot encode half of a surrogate pair."""
+    """Raise for names and docs that UTF-8, the encoding of metadata, cannot encode."""
     for what, text in (("name", child.name), ("doc", child.doc)):
         if text and not text.isascii():
             try:
@@ -229,31 +389,31 @@ def _check_text(child: Field) -> None:
 
 
 def _check_identifier(field_id: int, known: Mapping[int, SchemaField]) -> None:
-    """Spec, Identifier Field IDs."""
+    """Raise unless a field may be an identifier field (spec: Identifier Field IDs)."""
     entry = known.get(field_id)
     if entry is None:
         raise InvalidSchema(f"identifier field id {field_id} is not a field of the schema")
     kind = entry.field.type.kind
-    why = None
+    problem = None
     if not entry.field.type.is_primitive:
-        why = f"it is a {kind}, not a primitive"
+        problem = f"it is a {kind}, not a primitive"
     elif kind in ("float", "double"):
-        why = f"{kind} values do not compare reliably"
+        problem = f"{kind} values do not compare reliably"
     elif entry.in_collection:
-        why = "it is nested in a list or map"
+        problem = "it is nested in a list or map"
     elif entry.field.optional:
-        why = "it is optional, and an identifier is never null"
-    elif holder := next((a.name for a in entry.ancestors if a.optional), None):
-        why = f"it is nested in the optional struct {holder!r}"
-    if why:
-        raise InvalidSchema(f"{entry.name!r} cannot be an identifier field: {why}", column=entry.name)
+        problem = "it is optional, and an identifier is never null"
+    elif struct := next((a.name for a in entry.ancestors if a.optional), None):
+        problem = f"it is nested in the optional struct {struct!r}"
+    if problem:
+        raise InvalidSchema(f"{entry.name!r} cannot be an identifier field: {problem}", column=entry.name)
 
 
 def assign_fresh_ids(schema: Schema, *, next_id: int = 1, base: Schema | None = None) -> tuple[Schema, int]:
-    """The schema with new ids counted from `next_id`, and the next id after them.
+    """Return the schema with new ids from `next_id` on, and the next free id.
 
-    Ids are given struct by struct: all fields of a struct first, then what is nested in them, as other writers do. A
-    field that `base` has under the same path keeps the id it has there (for a table that is replaced).
+    Ids are assigned struct by struct: all fields of a struct first, then the fields nested in them, as Java does. A
+    field that `base` has under the same path keeps its id (for a table that is replaced).
 
     >>> from floe.spec.types import Field, INT, StructType
     >>> inner = StructType((Field(0, "x", INT), Field(7, "y", INT)))
@@ -268,7 +428,7 @@ def assign_fresh_ids(schema: Schema, *, next_id: int = 1, base: Schema | None = 
 
 
 def assign_fresh_type_ids(type_: Type, *, next_id: int) -> tuple[Type, int]:
-    """The type with new ids for all that is nested in it, counted from `next_id`, and the next id after them.
+    """Return the type with new ids for all nested fields from `next_id` on, and the next free id.
 
     >>> from floe.spec.types import INT, ListType
     >>> assign_fresh_type_ids(ListType(0, ListType(0, INT)), next_id=7)
@@ -279,7 +439,7 @@ def assign_fresh_type_ids(type_: Type, *, next_id: int) -> tuple[Type, int]:
 
 
 class _FreshIds:
-    """Gives out ids, in the order of Java's writers: level by level within each struct, list and map."""
+    """Assigns ids in the order of Java: level by level within each struct, list and map."""
 
     def __init__(self, next_id: int, base: Schema | None) -> None:
         self.next_id = next_id

@@ -1,7 +1,7 @@
-"""Schemas as JSON values, both ways (spec: Appendix C, Schemas).
+"""Schemas and types as JSON (spec: Appendix C, Schemas).
 
-What is read may be hostile: nesting is limited, every problem is an `InvalidMetadata` with the JSON path of the place,
-and keys that this version does not know are kept and written again.
+The input may be hostile: nesting is limited, every problem is an `InvalidMetadata` with its JSON path, and keys that
+this version does not know are preserved.
 """
 
 from __future__ import annotations
@@ -10,12 +10,9 @@ from typing import Any
 
 from floe.errors import InvalidInput, InvalidMetadata
 from floe.spec.codecs import single_value_json
-from floe.spec.schemas.schema import Schema
-from floe.spec.schemas.schema_fields import MAX_TYPE_DEPTH
+from floe.spec.schemas.schema import MAX_TYPE_DEPTH, Schema
 from floe.spec.types import Field, ListType, MapType, StructType, Type, parse_type
-from floe.spec.values.checks import show
-
-__all__ = ["MAX_TYPE_DEPTH", "schema_from_json", "schema_to_json", "type_from_json", "type_to_json"]
+from floe.spec.values.value_checks import short_repr
 
 _FIELD_KEYS = frozenset({"id", "name", "required", "type", "doc", "initial-default", "write-default"})
 _LIST_KEYS = frozenset({"type", "element-id", "element", "element-required"})
@@ -25,7 +22,7 @@ _SCHEMA_KEYS = frozenset({"type", "schema-id", "identifier-field-ids", "fields"}
 
 
 def schema_from_json(json: Any) -> Schema:
-    """The schema that a JSON object describes.
+    """Read a schema from its JSON object.
 
     >>> schema_from_json({"type": "struct", "fields": [{"id": 1, "name": "a", "required": True, "type": "int"}]})
     Schema(fields=(Field(id=1, name='a', type=INT, required=True, ...),), schema_id=0, identifier_field_ids=())
@@ -33,18 +30,18 @@ def schema_from_json(json: Any) -> Schema:
     obj = _object(json)
     kind = obj.get("type", "struct")
     if kind != "struct":
-        raise InvalidMetadata(f"a schema must be a struct, found {_shown(kind)}").at(".type")
+        raise InvalidMetadata(f"a schema must be a struct, found {_describe(kind)}").at(".type")
     fields = _Reader().fields(obj, MAX_TYPE_DEPTH)
     identifiers = _identifiers(obj.get("identifier-field-ids"))
     schema_id = _int(obj.get("schema-id", 0), ".schema-id")
     try:
-        return Schema(fields, schema_id, identifiers, _rest(obj, _SCHEMA_KEYS))
-    except InvalidInput as error:  # ids and names are checked already: it is the identifiers
+        return Schema(fields, schema_id, identifiers, _unknown_keys(obj, _SCHEMA_KEYS))
+    except InvalidInput as error:  # ids and names were checked before: only the identifiers can be wrong
         raise _at(error, ".identifier-field-ids") from error
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
-    """The JSON object of a schema."""
+    """Return the JSON object of a schema."""
     out: dict[str, Any] = {"type": "struct", "schema-id": schema.schema_id}
     if schema.identifier_field_ids:
         out["identifier-field-ids"] = list(schema.identifier_field_ids)
@@ -53,7 +50,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 
 
 def type_from_json(json: Any) -> Type:
-    """The type that a JSON string or object describes.
+    """Read a type from its JSON string or object.
 
     >>> str(type_from_json({"type": "list", "element-id": 3, "element": "string", "element-required": True}))
     'list<string>'
@@ -62,7 +59,7 @@ def type_from_json(json: Any) -> Type:
 
 
 def type_to_json(type_: Type) -> Any:
-    """The JSON string or object of a type."""
+    """Return the JSON string or object of a type."""
     if isinstance(type_, StructType):
         return {"type": "struct", "fields": [_field_to_json(f) for f in type_.fields]} | type_.extra
     if isinstance(type_, ListType):
@@ -96,7 +93,7 @@ def _field_to_json(child: Field) -> dict[str, Any]:
 
 
 class _Reader:
-    """Reads the types of one schema; knows the ids met so far, so that a second use is reported where it stands."""
+    """Reads the types of one schema; it remembers ids, so that a duplicate is reported with its path."""
 
     def __init__(self) -> None:
         self._ids: set[int] = set()
@@ -104,14 +101,14 @@ class _Reader:
     def fields(self, obj: dict[str, Any], depth: int) -> tuple[Field, ...]:
         json = obj.get("fields")
         if not isinstance(json, list):
-            raise InvalidMetadata(_wanted("a list of fields", json)).at(".fields")
+            raise InvalidMetadata(_expected("a list of fields", json)).at(".fields")
         fields: list[Field] = []
         names: set[str] = set()
         for n, item in enumerate(json):
             try:
                 child = self._field(item, depth)
                 if child.name in names:
-                    raise InvalidMetadata(f"two fields of one struct are named {_shown(child.name)}").at(".name")
+                    raise InvalidMetadata(f"two fields of one struct are named {_describe(child.name)}").at(".name")
             except InvalidMetadata as error:
                 raise error.at(f".fields[{n}]") from None
             names.add(child.name)
@@ -129,13 +126,13 @@ class _Reader:
             raise InvalidMetadata(f"types nest deeper than {MAX_TYPE_DEPTH} levels")
         kind = obj.get("type")
         if kind == "struct":
-            return StructType(self.fields(obj, depth - 1), _rest(obj, _STRUCT_KEYS))
+            return StructType(self.fields(obj, depth - 1), _unknown_keys(obj, _STRUCT_KEYS))
         if kind == "list":
             return ListType(
                 self._id(obj, "element-id"),
                 self._child(obj, "element", depth - 1),
                 _bool(obj, "element-required"),
-                _rest(obj, _LIST_KEYS),
+                _unknown_keys(obj, _LIST_KEYS),
             )
         if kind == "map":
             return MapType(
@@ -144,17 +141,17 @@ class _Reader:
                 self._id(obj, "value-id"),
                 self._child(obj, "value", depth - 1),
                 _bool(obj, "value-required"),
-                _rest(obj, _MAP_KEYS),
+                _unknown_keys(obj, _MAP_KEYS),
             )
-        raise InvalidMetadata(f"nested types are struct, list and map, found {_shown(kind)}").at(".type")
+        raise InvalidMetadata(f"nested types are struct, list and map, found {_describe(kind)}").at(".type")
 
     def _field(self, json: Any, depth: int) -> Field:
         obj = _object(json)
         name, doc = obj.get("name"), obj.get("doc")
         if not isinstance(name, str):
-            raise InvalidMetadata(_wanted("a string", name)).at(".name")
+            raise InvalidMetadata(_expected("a string", name)).at(".name")
         if doc is not None and not isinstance(doc, str):
-            raise InvalidMetadata(_wanted("a string", doc)).at(".doc")
+            raise InvalidMetadata(_expected("a string", doc)).at(".doc")
         field_id = self._id(obj, "id")
         type_ = self._child(obj, "type", depth)
         return Field(
@@ -165,7 +162,7 @@ class _Reader:
             doc=doc,
             initial_default=_default(type_, obj, "initial-default"),
             write_default=_default(type_, obj, "write-default"),
-            extra=_rest(obj, _FIELD_KEYS),
+            extra=_unknown_keys(obj, _FIELD_KEYS),
         )
 
     def _child(self, obj: dict[str, Any], key: str, depth: int) -> Type:
@@ -186,7 +183,7 @@ def _identifiers(json: Any) -> tuple[int, ...]:
     if json is None:
         return ()
     if not isinstance(json, list):
-        raise InvalidMetadata(_wanted("a list of field ids", json)).at(".identifier-field-ids")
+        raise InvalidMetadata(_expected("a list of field ids", json)).at(".identifier-field-ids")
     return tuple(_int(item, f".identifier-field-ids[{n}]") for n, item in enumerate(json))
 
 
@@ -202,40 +199,40 @@ def _default(type_: Type, obj: dict[str, Any], key: str) -> Any:
 
 def _object(json: Any) -> dict[str, Any]:
     if not isinstance(json, dict):
-        raise InvalidMetadata(_wanted("a JSON object", json))
+        raise InvalidMetadata(_expected("a JSON object", json))
     return json
 
 
 def _int(json: Any, step: str) -> int:
     if type(json) is not int:
-        raise InvalidMetadata(_wanted("an integer", json)).at(step)
+        raise InvalidMetadata(_expected("an integer", json)).at(step)
     if not -(2**31) <= json < 2**31:
-        raise InvalidMetadata(f"{_shown(json)} does not fit a 32-bit integer").at(step)
+        raise InvalidMetadata(f"{_describe(json)} does not fit a 32-bit integer").at(step)
     return json
 
 
 def _bool(obj: dict[str, Any], key: str) -> bool:
     json = obj.get(key)
     if not isinstance(json, bool):
-        raise InvalidMetadata(_wanted("true or false", json)).at("." + key)
+        raise InvalidMetadata(_expected("true or false", json)).at("." + key)
     return json
 
 
-def _rest(obj: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    return {key: value for key, value in obj.items() if key not in known}
+def _unknown_keys(obj: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in obj.items() if key not in keys}
 
 
-def _wanted(what: str, found: Any) -> str:
-    return "is missing" if found is None else f"must be {what}, found {_shown(found)}"
+def _expected(what: str, json: Any) -> str:
+    return "is missing" if json is None else f"must be {what}, found {_describe(json)}"
 
 
-def _shown(json: Any) -> str:
-    """The value in few words, however large or deep it is."""
+def _describe(json: Any) -> str:
+    """Describe a value briefly, however large or deeply nested it is."""
     if isinstance(json, dict):
         return "an object"
     if isinstance(json, list):
         return "a list"
-    return show(json)
+    return short_repr(json)
 
 
 def _at(error: InvalidInput, *steps: str) -> InvalidMetadata:

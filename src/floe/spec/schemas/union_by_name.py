@@ -1,12 +1,12 @@
-"""What to change in a schema so that it also holds the columns of another (merging schemas by name).
+"""The changes that add the columns of another schema to a schema (schema merging by name).
 
-New columns are added as optional ones, types are widened, a column becomes optional where it is so in the other schema,
-and its docs and write defaults are taken over. Nothing is ever dropped, narrowed or made required; ids of the other
-schema mean nothing.
+New columns are added as optional, types are widened, a column becomes optional where it is so in the other schema, and
+its docs and write defaults are taken over. Nothing is dropped, narrowed or made required. Field ids of the other schema
+are ignored.
 
 >>> from floe.spec.types import INT, LONG
->>> ours, other = Schema((Field(1, "a", INT),)), Schema((Field(7, "a", LONG), Field(8, "b", INT)))
->>> for change in union_changes(ours, other, format_version=2):
+>>> existing, other = Schema((Field(1, "a", INT),)), Schema((Field(7, "a", LONG), Field(8, "b", INT)))
+>>> for change in union_changes(existing, other, format_version=2):
 ...     print(change)
 Promote(field_id=1, type=LONG)
 AddField(parent_id=None, field=Field(id=8, name='b', type=INT, ...))
@@ -24,12 +24,10 @@ from floe.spec.schemas.promotion import can_promote, promote_value
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, Type
 
-__all__ = ["AddField", "Change", "MakeOptional", "Promote", "SetDoc", "SetWriteDefault", "union_changes"]
-
 
 @dataclass(frozen=True, slots=True)
 class AddField:
-    """Add a field to the struct of that id (None: the schema itself); its ids are still to be assigned."""
+    """Add a field to the struct of an id (None: the schema itself); its field ids are not assigned yet."""
 
     parent_id: int | None
     field: Field
@@ -45,7 +43,7 @@ class Promote:
 
 @dataclass(frozen=True, slots=True)
 class MakeOptional:
-    """Allow nulls."""
+    """Allow nulls in a field."""
 
     field_id: int
 
@@ -60,7 +58,7 @@ class SetDoc:
 
 @dataclass(frozen=True, slots=True)
 class SetWriteDefault:
-    """Change the value that writers fill in."""
+    """Change the write default of a field."""
 
     field_id: int
     value: Any
@@ -72,11 +70,10 @@ Change: TypeAlias = AddField | Promote | MakeOptional | SetDoc | SetWriteDefault
 def union_changes(
     existing: Schema, other: Schema, *, format_version: int, case_sensitive: bool = True
 ) -> Iterator[Change]:
-    """The changes that make the existing schema hold the other one too, in the order of the other's fields.
+    """Yield the changes that make the existing schema contain the other one, in the order of the other's fields.
 
-    New fields inside existing ones come before those beside them, so that they get the ids which Java gives them.
-    Whether a change of type is allowed is for whoever applies it to say; a struct, list or map that would have to
-    turn into something else is refused here.
+    New fields inside existing ones come before their siblings, so that they get the same ids as in Java. The caller
+    checks whether a promotion is allowed; a struct, list or map that would become something else raises here.
     """
     union = _Union(format_version, str if case_sensitive else str.lower)
     return union.structs(None, existing.fields, other.fields, ())
@@ -88,66 +85,70 @@ class _Union:
     fold: Callable[[str], str]
 
     def structs(
-        self, parent_id: int | None, ours: tuple[Field, ...], theirs: tuple[Field, ...], path: tuple[str, ...]
+        self,
+        parent_id: int | None,
+        existing_fields: tuple[Field, ...],
+        other_fields: tuple[Field, ...],
+        path: tuple[str, ...],
     ) -> Iterator[Change]:
         matched: set[int] = set()
         added: list[Field] = []
-        alike: dict[str, list[Field]] = {}
-        for field in ours:
-            alike.setdefault(self.fold(field.name), []).append(field)
-        for their in theirs:
-            our = _partner(their.name, alike.get(self.fold(their.name), []), path)
-            if our is None:
-                added.append(their)
+        by_name: dict[str, list[Field]] = {}
+        for field in existing_fields:
+            by_name.setdefault(self.fold(field.name), []).append(field)
+        for other in other_fields:
+            existing = _matching_field(other.name, by_name.get(self.fold(other.name), []), path)
+            if existing is None:
+                added.append(other)
                 continue
-            if our.id in matched:
+            if existing.id in matched:
                 raise InvalidSchema(
-                    f"two fields of the other schema mean {our.name!r}", column=".".join((*path, our.name))
+                    f"two fields of the other schema match {existing.name!r}", column=".".join((*path, existing.name))
                 )
-            matched.add(our.id)
-            yield from self.fields(our, their, (*path, our.name))
-        for their in added:
-            yield AddField(parent_id, replace(their, required=False))
+            matched.add(existing.id)
+            yield from self.fields(existing, other, (*path, existing.name))
+        for other in added:
+            yield AddField(parent_id, replace(other, required=False))
 
-    def fields(self, our: Field, their: Field, path: tuple[str, ...]) -> Iterator[Change]:
-        if their.optional and our.required:
-            yield MakeOptional(our.id)
-        widened = our.type
-        if our.type.is_nested and our.type.kind == their.type.kind:
-            if our.type.kind == "struct":
-                yield from self.structs(our.id, our.type.fields, their.type.fields, path)
+    def fields(self, existing: Field, other: Field, path: tuple[str, ...]) -> Iterator[Change]:
+        if other.optional and existing.required:
+            yield MakeOptional(existing.id)
+        widened = existing.type
+        if existing.type.is_nested and existing.type.kind == other.type.kind:
+            if existing.type.kind == "struct":
+                yield from self.structs(existing.id, existing.type.fields, other.type.fields, path)
             else:
-                for our_child, their_child in zip(our.type.fields, their.type.fields, strict=True):
-                    yield from self.fields(our_child, their_child, (*path, our_child.name))
-        elif not self.fits(their.type, our.type):
-            if their.type.is_nested != our.type.is_nested and our.type.kind != "unknown":
+                for existing_child, other_child in zip(existing.type.fields, other.type.fields, strict=True):
+                    yield from self.fields(existing_child, other_child, (*path, existing_child.name))
+        elif not self.fits(other.type, existing.type):
+            if other.type.is_nested != existing.type.is_nested and existing.type.kind != "unknown":
                 name = ".".join(path)
                 raise IncompatibleChange(
-                    f"cannot merge {name!r}: it is {our.type} in the table, {their.type} in the other schema",
-                    hint="a struct, list or map and a single value do not turn into each other",
+                    f"cannot merge {name!r}: it is {existing.type} in the table, {other.type} in the other schema",
+                    hint="a struct, list or map cannot become a primitive, nor the reverse",
                     column=name,
                 )
-            widened = their.type
-            yield Promote(our.id, widened)
-        if their.doc is not None and their.doc != our.doc:
-            yield SetDoc(our.id, their.doc)
-        if their.write_default is not None:
-            # the ids of the other schema mean nothing, so what is nested is taken as it is, by name
+            widened = other.type
+            yield Promote(existing.id, widened)
+        if other.doc is not None and other.doc != existing.doc:
+            yield SetDoc(existing.id, other.doc)
+        if other.write_default is not None:
+            # field ids of the other schema are ignored: nested values are keyed by name and taken as they are
             nested = widened.is_nested
-            value = their.write_default if nested else promote_value(their.type, widened, their.write_default)
-            if not same_default(value, our.write_default):
-                yield SetWriteDefault(our.id, value)
+            value = other.write_default if nested else promote_value(other.type, widened, other.write_default)
+            if not same_default(value, existing.write_default):
+                yield SetWriteDefault(existing.id, value)
 
-    def fits(self, theirs: Type, ours: Type) -> bool:
-        """Whether values of their type need no change of ours: it is the same or narrower, or knows only nulls."""
-        return theirs.kind == "unknown" or can_promote(theirs, ours, self.format_version)
+    def fits(self, other: Type, existing: Type) -> bool:
+        """Whether values of the other type fit the existing one: it is the same or narrower, or has only nulls."""
+        return other.kind == "unknown" or can_promote(other, existing, self.format_version)
 
 
-def _partner(name: str, alike: list[Field], path: tuple[str, ...]) -> Field | None:
-    """Of our fields that differ from a name in case at most, the one spelt the same, or else the only one."""
-    exact = [field for field in alike if field.name == name]
-    if len(alike) > 1 and not exact:
+def _matching_field(name: str, candidates: list[Field], path: tuple[str, ...]) -> Field | None:
+    """Return the field with exactly this name, or else the only one that differs in case."""
+    exact = [field for field in candidates if field.name == name]
+    if len(candidates) > 1 and not exact:
         raise InvalidSchema(
-            f"{name!r} may mean {' or '.join(repr(f.name) for f in alike)}", column=".".join((*path, name))
+            f"{name!r} may refer to {' or '.join(repr(f.name) for f in candidates)}", column=".".join((*path, name))
         )
-    return next(iter(exact or alike), None)
+    return next(iter(exact or candidates), None)

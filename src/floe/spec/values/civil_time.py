@@ -18,22 +18,6 @@ import re
 
 from floe.errors import InvalidValue
 
-__all__ = [
-    "MICROS",
-    "NANOS",
-    "SECONDS_PER_DAY",
-    "civil_from_days",
-    "date_from_text",
-    "date_to_text",
-    "days_from_civil",
-    "days_in_month",
-    "millis_text",
-    "time_from_text",
-    "time_to_text",
-    "timestamp_from_text",
-    "timestamp_to_text",
-]
-
 MICROS = 1_000_000
 """Ticks of a second where values are microseconds."""
 
@@ -49,7 +33,7 @@ _DAYS_FROM_MARCH_OF_YEAR_0_TO_EPOCH = 719_468
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:
-    """The days from 1970-01-01 to a date; the date is taken to be a real one.
+    """Return the days from 1970-01-01 to a date, which must be valid.
 
     >>> days_from_civil(1970, 1, 1), days_from_civil(1969, 12, 31), days_from_civil(0, 1, 1)
     (0, -1, -719528)
@@ -62,7 +46,7 @@ def days_from_civil(year: int, month: int, day: int) -> int:
 
 
 def civil_from_days(days: int) -> tuple[int, int, int]:
-    """The year, month and day that lie `days` days from 1970-01-01.
+    """Return the year, month and day that are `days` days from 1970-01-01.
 
     >>> civil_from_days(17486), civil_from_days(-1)
     ((2017, 11, 16), (1969, 12, 31))
@@ -77,7 +61,7 @@ def civil_from_days(days: int) -> tuple[int, int, int]:
 
 
 def days_in_month(year: int, month: int) -> int:
-    """How many days a month has.
+    """Return the number of days of a month.
 
     >>> days_in_month(2000, 2), days_in_month(1900, 2)
     (29, 28)
@@ -88,7 +72,7 @@ def days_in_month(year: int, month: int) -> int:
 
 
 def date_to_text(days: int) -> str:
-    """The ISO text of a date; years outside 0 to 9999 carry a sign.
+    """Return the ISO text of a date; years outside 0 to 9999 have a sign.
 
     >>> date_to_text(17486), date_to_text(2932897), date_to_text(-719529)
     ('2017-11-16', '+10000-01-01', '-0001-12-31')
@@ -101,7 +85,7 @@ def date_to_text(days: int) -> str:
 
 
 def time_to_text(ticks: int, unit: int) -> str:
-    """The ISO text of a time of day; the fraction has the digits it needs, and none for a whole second.
+    """Return the ISO text of a time of day; the fraction has the digits it needs, none for a whole second.
 
     >>> time_to_text(81068_123456, MICROS), time_to_text(81068_500000, MICROS), time_to_text(0, MICROS)
     ('22:31:08.123456', '22:31:08.5', '00:00:00')
@@ -117,7 +101,7 @@ def time_to_text(ticks: int, unit: int) -> str:
 
 
 def timestamp_to_text(ticks: int, unit: int, *, utc: bool = False) -> str:
-    """The ISO text of a timestamp, with `+00:00` at its end when it is a point in time.
+    """Return the ISO text of a timestamp, with `+00:00` at its end if it is one in UTC.
 
     >>> timestamp_to_text(-1, NANOS, utc=True)
     '1969-12-31T23:59:59.999999999+00:00'
@@ -127,10 +111,10 @@ def timestamp_to_text(ticks: int, unit: int, *, utc: bool = False) -> str:
     return text + "+00:00" if utc else text
 
 
-def millis_text(millis: int) -> str:
-    """A moment, in milliseconds from 1970-01-01, for people: in UTC.
+def millis_to_text(millis: int) -> str:
+    """Return the text of a timestamp in milliseconds from 1970-01-01, in UTC.
 
-    >>> millis_text(1715940000123)
+    >>> millis_to_text(1715940000123)
     '2024-05-17 10:00:00.123 UTC'
     """
     text = timestamp_to_text(millis * 1000, MICROS, utc=True)
@@ -148,7 +132,7 @@ _MAX_ZONE_SECONDS = 18 * 3600
 
 
 def date_from_text(text: str) -> int:
-    """The days from 1970-01-01 of an ISO date.
+    """Parse an ISO date into days from 1970-01-01.
 
     >>> date_from_text("2017-11-16"), date_from_text("+10000-01-01")
     (17486, 2932897)
@@ -160,7 +144,7 @@ def date_from_text(text: str) -> int:
 
 
 def time_from_text(text: str, unit: int) -> int:
-    """The ticks from midnight of an ISO time of day; seconds and fraction may be left out.
+    """Parse an ISO time of day into ticks from midnight; seconds and fraction are optional.
 
     >>> time_from_text("22:31:08.123456", MICROS), time_from_text("22:31", MICROS)
     (81068123456, 81060000000)
@@ -172,9 +156,9 @@ def time_from_text(text: str, unit: int) -> int:
 
 
 def timestamp_from_text(text: str, unit: int) -> tuple[int, int | None]:
-    """The ticks of an ISO timestamp as its clock shows them, and its zone's offset from UTC in seconds, if it has one.
+    """Parse an ISO timestamp into its local ticks, and its zone's offset from UTC in seconds if it has a zone.
 
-    A date alone is midnight. To get the point in time, take the offset away: `ticks - offset * unit`.
+    A date alone is midnight. The ticks in UTC are `ticks - offset * unit`.
 
     >>> timestamp_from_text("1970-01-01T02:00:00.000001+02:00", MICROS)
     (7200000001, 7200)
@@ -191,16 +175,16 @@ def timestamp_from_text(text: str, unit: int) -> tuple[int, int | None]:
 def _days(match: re.Match[str], text: str) -> int:
     year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
     if not 1 <= month <= 12:
-        raise InvalidValue(f"{_short(text)} has no real date: there is no month {month}")
+        raise InvalidValue(f"{_short(text)} is not a valid date: there is no month {month}")
     if not 1 <= day <= days_in_month(year, month):
-        raise InvalidValue(f"{_short(text)} has no real date: month {month} of year {year} has no day {day}")
+        raise InvalidValue(f"{_short(text)} is not a valid date: month {month} of year {year} has no day {day}")
     return days_from_civil(year, month, day)
 
 
 def _ticks_of_day(match: re.Match[str], unit: int, text: str) -> int:
     hour, minute, second = int(match["hour"]), int(match["minute"]), int(match["second"] or 0)
     if hour > 23 or minute > 59 or second > 59:
-        raise InvalidValue(f"{_short(text)} has no real time of day: it must lie between 00:00:00 and 23:59:59")
+        raise InvalidValue(f"{_short(text)} is not a valid time of day: it must be between 00:00:00 and 23:59:59")
     digits = (match["fraction"] or "").rstrip("0")
     width = 6 if unit == MICROS else 9
     if len(digits) > width:
@@ -216,7 +200,7 @@ def _zone_seconds(match: re.Match[str], text: str) -> int | None:
     hours, minutes, seconds = int(match["zh"]), int(match["zm"] or 0), int(match["zs"] or 0)
     offset = (hours * 60 + minutes) * 60 + seconds
     if minutes > 59 or seconds > 59 or offset > _MAX_ZONE_SECONDS:
-        raise InvalidValue(f"{_short(text)} has no real zone offset: it must lie between -18:00 and +18:00")
+        raise InvalidValue(f"{_short(text)} has an invalid zone offset: it must be between -18:00 and +18:00")
     return -offset if match["sign"] == "-" else offset
 
 

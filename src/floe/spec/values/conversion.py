@@ -1,4 +1,4 @@
-"""From what people write to the values of `floe.spec.values`: exactly, or with an error that says what would do."""
+"""Conversion of input to the values of `floe.spec.values`: exact, or an error that says which forms are accepted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 from floe.errors import InvalidValue
 from floe.spec.codecs.wkt import wkt_to_wkb
 from floe.spec.types import DecimalType, ListType, MapType, StructType, Type
-from floe.spec.values.checks import check, map_items, refusal, walk_list, walk_map, walk_struct
 from floe.spec.values.civil_time import (
     MICROS,
     NANOS,
@@ -23,9 +22,8 @@ from floe.spec.values.civil_time import (
     time_from_text,
     timestamp_from_text,
 )
-from floe.spec.values.exact_numbers import decimal_from_unscaled, float32_named, float_named, unscaled_value
-
-__all__ = ["convert"]
+from floe.spec.values.exact_numbers import decimal_from_unscaled, float32_of_double, float_of_decimal, unscaled_value
+from floe.spec.values.value_checks import check, invalid_value, map_items, walk_list, walk_map, walk_struct
 
 _UNITS = {"timestamp": MICROS, "timestamptz": MICROS, "timestamp_ns": NANOS, "timestamptz_ns": NANOS}
 _ZONED = {"timestamptz", "timestamptz_ns"}
@@ -35,10 +33,10 @@ _HEX_TEXT = re.compile(r"(?:[0-9a-fA-F]{2})*")
 
 
 def convert(type_: Type, obj: Any) -> Any:
-    """The value that a person's `obj` means, exactly, or `InvalidValue`; nothing is rounded.
+    """Convert `obj` to the value of a type, exactly, or raise `InvalidValue`; nothing is rounded.
 
-    A float and a decimal are held to be the same number when one prints as the other, so that `0.1` is good for
-    decimal(9,2). Scalars and arrays of NumPy and timestamps of pandas are welcome.
+    A float and a decimal are the same number when one prints as the other, so that `0.1` is accepted for decimal(9,2).
+    NumPy scalars and arrays and pandas timestamps are accepted.
 
     >>> from floe.spec.types import DATE, INT
     >>> convert(DATE, date(2017, 11, 16)), convert(DATE, "2017-11-16"), convert(INT, 3.0)
@@ -52,14 +50,14 @@ def convert(type_: Type, obj: Any) -> Any:
     if obj is None:
         return None
     value = _CONVERSIONS[type_.kind](type_, obj)
-    if not type_.is_nested:  # the parts of nested values went through here one by one
+    if not type_.is_nested:  # the children of nested values were checked one by one
         check(type_, value)
     return value
 
 
 @dataclass(frozen=True, slots=True)
-class _Moment:
-    """A point of the calendar as `datetime`, pandas and NumPy know it: ticks from 1970, so many in a second."""
+class _Timestamp:
+    """A timestamp of `datetime`, pandas or NumPy: ticks from 1970-01-01, `per_second` of them in a second."""
 
     text: str
     ticks: int
@@ -70,14 +68,14 @@ class _Moment:
         return repr(self.text)
 
     def at(self, unit: int) -> int | None:
-        """The ticks of another unit, or None where they would not be whole."""
-        ticks, rest = divmod(self.ticks * unit, self.per_second)
-        return None if rest else ticks
+        """Return the ticks in another unit, or None where that would lose a fraction."""
+        ticks, remainder = divmod(self.ticks * unit, self.per_second)
+        return None if remainder else ticks
 
     def days(self) -> int | None:
-        """The days from 1970-01-01, or None where this is not midnight."""
-        days, rest = divmod(self.ticks, self.per_second * SECONDS_PER_DAY)
-        return None if rest else days
+        """Return the days from 1970-01-01, or None where this is not midnight."""
+        days, remainder = divmod(self.ticks, self.per_second * SECONDS_PER_DAY)
+        return None if remainder else days
 
 
 _NUMPY_TIME = re.compile(r"datetime64\[([0-9]*)(\w+)\]")
@@ -86,37 +84,37 @@ _NUMPY_PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 
 
 
 def _without_numpy(obj: Any) -> Any:
-    """The plain Python form of a NumPy scalar or array; NumPy itself is not imported for it."""
+    """Return the Python form of a NumPy scalar or array, without importing NumPy."""
     if obj.dtype.kind == "M" and obj.ndim == 0:
         # .item() would give a bare int for nanoseconds, and lose the unit
         form = _NUMPY_TIME.fullmatch(str(obj.dtype))
         if form is None or obj != obj:  # only NaT can lack a unit
-            raise InvalidValue("NaT is not a moment", hint="use None for null")
+            raise InvalidValue("NaT is not a timestamp", hint="use None for null")
         step, unit = form.groups()
         count = int(obj.astype("int64")) * int(step or 1)
         if unit in ("Y", "M"):
             years, months = (count, 0) if unit == "Y" else divmod(count, 12)
-            return _Moment(str(obj), days_from_civil(1970 + years, 1 + months, 1) * SECONDS_PER_DAY, 1)
-        return _Moment(str(obj), count * _NUMPY_SECONDS.get(unit, 1), _NUMPY_PER_SECOND.get(unit, 1))
+            return _Timestamp(str(obj), days_from_civil(1970 + years, 1 + months, 1) * SECONDS_PER_DAY, 1)
+        return _Timestamp(str(obj), count * _NUMPY_SECONDS.get(unit, 1), _NUMPY_PER_SECOND.get(unit, 1))
     return list(obj) if obj.ndim else obj.item()
 
 
-def _moment(obj: Any) -> _Moment | None:
-    if isinstance(obj, _Moment):
+def _as_timestamp(obj: Any) -> _Timestamp | None:
+    if isinstance(obj, _Timestamp):
         return obj
     if isinstance(obj, datetime):
         if obj != obj:  # pandas' NaT calls itself a datetime
-            raise InvalidValue("NaT is not a moment", hint="use None for null")
+            raise InvalidValue("NaT is not a timestamp", hint="use None for null")
         seconds = days_from_civil(obj.year, obj.month, obj.day) * SECONDS_PER_DAY
         seconds += (obj.hour * 60 + obj.minute) * 60 + obj.second
         nanos = seconds * NANOS + obj.microsecond * 1000 + getattr(obj, "nanosecond", 0)
         offset = obj.utcoffset()
         if offset is None:
-            return _Moment(str(obj), nanos, NANOS)
+            return _Timestamp(str(obj), nanos, NANOS)
         micros = (offset.days * SECONDS_PER_DAY + offset.seconds) * MICROS + offset.microseconds
-        return _Moment(str(obj), nanos - micros * 1000, NANOS, zoned=True)
+        return _Timestamp(str(obj), nanos - micros * 1000, NANOS, zoned=True)
     if isinstance(obj, date):
-        return _Moment(str(obj), days_from_civil(obj.year, obj.month, obj.day) * SECONDS_PER_DAY, 1)
+        return _Timestamp(str(obj), days_from_civil(obj.year, obj.month, obj.day) * SECONDS_PER_DAY, 1)
     return None
 
 
@@ -125,25 +123,25 @@ def _is_int(obj: Any) -> bool:
 
 
 def _wrong_class(type_: Type, obj: Any) -> InvalidValue:
-    return refusal(type_, obj, f"it is a {type(obj).__name__.lstrip('_')}")
+    return invalid_value(type_, obj, f"it is a {type(obj).__name__.lstrip('_')}")
 
 
-def _as_it_is(type_: Type, obj: Any) -> Any:
-    return obj  # the check behind every conversion has the word
+def _unchanged(type_: Type, obj: Any) -> Any:
+    return obj  # `convert` checks the result of every conversion
 
 
-def _whole(type_: Type, obj: Any) -> int:
+def _integer(type_: Type, obj: Any) -> int:
     if _is_int(obj):
         return int(obj)
     if isinstance(obj, float):
         if obj.is_integer():
             return int(obj)
-        raise refusal(type_, obj, "it is not a whole number")
+        raise invalid_value(type_, obj, "it is not a whole number")
     if isinstance(obj, Decimal):
-        whole = unscaled_value(obj, 0)
-        if whole is not None:
-            return whole
-        raise refusal(type_, obj, "it is not a whole number, or too large")
+        integer = unscaled_value(obj, 0)
+        if integer is not None:
+            return integer
+        raise invalid_value(type_, obj, "it is not a whole number, or too large")
     raise _wrong_class(type_, obj)
 
 
@@ -151,15 +149,15 @@ def _float(type_: Type, obj: Any) -> float:
     if isinstance(obj, float):
         number: float | None = float(obj)
     elif _is_int(obj):
-        number = float_named(Decimal(obj)) if -(2**1024) < obj < 2**1024 else None
+        number = float_of_decimal(Decimal(obj)) if -(2**1024) < obj < 2**1024 else None
     elif isinstance(obj, Decimal):
-        number = float_named(obj)
+        number = float_of_decimal(obj)
     else:
         raise _wrong_class(type_, obj)
     if number is not None and type_.kind == "float":
-        number = float32_named(number)
+        number = float32_of_double(number)
     if number is None:
-        raise refusal(type_, obj, "it would have to be rounded")
+        raise invalid_value(type_, obj, "it would have to be rounded")
     return number
 
 
@@ -171,17 +169,17 @@ def _decimal(type_: Type, obj: Any) -> Decimal:
         number = Decimal(obj)
     elif isinstance(obj, str):
         if not _NUMBER_TEXT.fullmatch(obj):
-            raise refusal(type_, obj, "it is not the text of a number")
+            raise invalid_value(type_, obj, "it is not the text of a number")
         number = Decimal(obj)
     else:
         raise _wrong_class(type_, obj)
     if not number.is_finite():
-        raise refusal(type_, obj, "a decimal is always finite")
+        raise invalid_value(type_, obj, "a decimal is always finite")
     if number and number.adjusted() >= type_.precision - type_.scale:
-        raise refusal(type_, obj, f"it has more than {type_.precision - type_.scale} digits before the point")
+        raise invalid_value(type_, obj, f"it has more than {type_.precision - type_.scale} digits before the point")
     unscaled = unscaled_value(number, type_.scale)
     if unscaled is None:
-        raise refusal(type_, obj, f"it has more than {type_.scale} digits behind the point")
+        raise invalid_value(type_, obj, f"it has more than {type_.scale} digits after the point")
     return decimal_from_unscaled(unscaled, type_.scale)
 
 
@@ -190,12 +188,12 @@ def _date(type_: Type, obj: Any) -> int:
         return int(obj)
     if isinstance(obj, str):
         return int(_read(type_, obj, date_from_text))
-    moment = _moment(obj)
-    if moment is None:
+    timestamp = _as_timestamp(obj)
+    if timestamp is None:
         raise _wrong_class(type_, obj)
-    days = moment.days()
-    if days is None or moment.zoned:
-        raise refusal(type_, obj, "a moment with a zone has no one date" if moment.zoned else "it is not midnight")
+    days = timestamp.days()
+    if days is None or timestamp.zoned:
+        raise invalid_value(type_, obj, "its date depends on the zone" if timestamp.zoned else "it is not midnight")
     return days
 
 
@@ -206,7 +204,7 @@ def _time(type_: Type, obj: Any) -> int:
         return int(_read(type_, obj, lambda text: time_from_text(text, MICROS)))
     if isinstance(obj, time):
         if obj.tzinfo is not None:
-            raise refusal(type_, obj, "a time of day has no zone")
+            raise invalid_value(type_, obj, "a time of day has no zone")
         return ((obj.hour * 60 + obj.minute) * 60 + obj.second) * MICROS + obj.microsecond
     raise _wrong_class(type_, obj)
 
@@ -221,16 +219,16 @@ def _timestamp(type_: Type, obj: Any) -> int:
         ticks -= (offset or 0) * unit
         zoned = offset is not None
     else:
-        moment = _moment(obj)
-        if moment is None:
+        timestamp = _as_timestamp(obj)
+        if timestamp is None:
             raise _wrong_class(type_, obj)
-        ticks, zoned = moment.at(unit), moment.zoned
+        ticks, zoned = timestamp.at(unit), timestamp.zoned
     if zoned and type_.kind not in _ZONED:
-        raise refusal(type_, obj, "it has a zone, and the type has none")
+        raise invalid_value(type_, obj, "it has a zone, and the type has none")
     if not zoned and type_.kind in _ZONED:
-        raise refusal(type_, obj, "it has no zone, so which moment it means is anybody's guess")
+        raise invalid_value(type_, obj, "it has no zone, so that the point in time is ambiguous")
     if ticks is None:
-        raise refusal(type_, obj, f"it is finer than {'micro' if unit == MICROS else 'nano'}seconds")
+        raise invalid_value(type_, obj, f"it is finer than {'micro' if unit == MICROS else 'nano'}seconds")
     return ticks
 
 
@@ -245,12 +243,12 @@ def _uuid(type_: Type, obj: Any) -> uuid.UUID:
         return obj
     if isinstance(obj, str):
         if not _UUID_TEXT.fullmatch(obj):
-            raise refusal(type_, obj, "it is not the text of a UUID")
+            raise invalid_value(type_, obj, "it is not the text of a UUID")
         return uuid.UUID(obj)
     if isinstance(obj, bytes | bytearray | memoryview):
         data = bytes(obj)
         if len(data) != 16:
-            raise refusal(type_, obj, f"it has {len(data)} bytes")
+            raise invalid_value(type_, obj, f"it has {len(data)} bytes")
         return uuid.UUID(bytes=data)
     raise _wrong_class(type_, obj)
 
@@ -260,7 +258,7 @@ def _bytes(type_: Type, obj: Any) -> bytes:
         return bytes(obj)
     if isinstance(obj, str):
         if not _HEX_TEXT.fullmatch(obj):
-            raise refusal(type_, obj, "it is not pairs of hexadecimal digits")
+            raise invalid_value(type_, obj, "it is not pairs of hexadecimal digits")
         return bytes.fromhex(obj)
     raise _wrong_class(type_, obj)
 
@@ -302,13 +300,13 @@ def _read(type_: Type, text: str, reader: Callable[[str], Any]) -> Any:
     try:
         return reader(text)
     except InvalidValue as error:
-        raise refusal(type_, text, error.message) from None
+        raise invalid_value(type_, text, error.message) from None
 
 
 _CONVERSIONS: dict[str, Callable[[Type, Any], Any]] = {
-    "boolean": _as_it_is,
-    "int": _whole,
-    "long": _whole,
+    "boolean": _unchanged,
+    "int": _integer,
+    "long": _integer,
     "float": _float,
     "double": _float,
     "decimal": _decimal,
@@ -325,5 +323,5 @@ _CONVERSIONS: dict[str, Callable[[Type, Any], Any]] = {
     "struct": _struct,
     "list": _list,
     "map": _map,
-    "unknown": _as_it_is,
+    "unknown": _unchanged,
 }

@@ -1,8 +1,8 @@
-"""Exact steps between integers, decimals and floats, with no rounding that nobody asked for.
+"""Exact conversions between integers, decimals and floats, without implicit rounding.
 
-Two rules run through Floe. A decimal is its unscaled integer and its scale. And a float *is called* by its shortest
-text: the decimal `0.1` names the double that prints as `0.1`, and the 32-bit float that prints as `0.1`, although
-neither holds a tenth exactly.
+Two rules hold throughout Floe. A decimal is its unscaled integer and its scale. And a float *is identified* by its
+shortest text: the decimal `0.1` means the double that prints as `0.1`, and the 32-bit float that prints as `0.1`,
+although neither holds a tenth exactly.
 """
 
 from __future__ import annotations
@@ -11,22 +11,16 @@ import math
 import struct
 from decimal import Context, Decimal, Inexact
 
-__all__ = [
-    "decimal_from_unscaled",
-    "float32_named",
-    "float_named",
-    "nearest_float32",
-    "shortest_float32",
-    "unscaled_value",
-]
+from floe.errors import InvalidType
+from floe.spec.types import MAX_DECIMAL_PRECISION
 
-# Wide enough for any decimal of the format (38 digits); the thread's own context, which may be narrower, is not asked.
+# Wide enough for any decimal of the format (38 digits); the thread's own context may be narrower.
 _WIDE = Context(prec=80, traps=[Inexact])
 _FLOAT32 = struct.Struct("<f")
 
 
 def decimal_from_unscaled(unscaled: int, scale: int) -> Decimal:
-    """The decimal of an unscaled integer of at most 80 digits.
+    """Return the decimal of an unscaled integer of at most 80 digits.
 
     >>> decimal_from_unscaled(1420, 2)
     Decimal('14.20')
@@ -35,7 +29,7 @@ def decimal_from_unscaled(unscaled: int, scale: int) -> Decimal:
 
 
 def unscaled_value(value: Decimal, scale: int) -> int | None:
-    """The integer that gives `value` at a scale, or None where that would lose digits.
+    """Return the unscaled integer of `value` at a scale, or None where that would lose digits.
 
     >>> unscaled_value(Decimal("14.2"), 2), unscaled_value(Decimal("14.205"), 2)
     (1420, None)
@@ -55,7 +49,7 @@ def unscaled_value(value: Decimal, scale: int) -> int | None:
 
 
 def nearest_float32(value: float) -> float | None:
-    """The 32-bit float nearest to a number, or None where only infinity would be left.
+    """Return the 32-bit float nearest to a number, or None where that would be infinity.
 
     >>> nearest_float32(0.1), nearest_float32(1e300)
     (0.10000000149011612, None)
@@ -68,7 +62,7 @@ def nearest_float32(value: float) -> float | None:
 
 
 def shortest_float32(value: float) -> float:
-    """The number with the fewest digits that names a 32-bit float.
+    """Return the double with the fewest digits that rounds to a 32-bit float.
 
     >>> shortest_float32(0.10000000149011612)
     0.1
@@ -82,10 +76,10 @@ def shortest_float32(value: float) -> float:
     return float(f"{value:.9g}")  # nine digits always tell two 32-bit floats apart
 
 
-def float_named(value: Decimal) -> float | None:
-    """The double that a decimal names: the one that holds it exactly or has it as its shortest text; else None.
+def float_of_decimal(value: Decimal) -> float | None:
+    """Return the double that equals a decimal or has it as its shortest text; None if there is none.
 
-    >>> float_named(Decimal("0.1")), float_named(Decimal("0.10000000000000001"))
+    >>> float_of_decimal(Decimal("0.1")), float_of_decimal(Decimal("0.10000000000000001"))
     (0.1, None)
     """
     if not value.is_finite():
@@ -96,15 +90,29 @@ def float_named(value: Decimal) -> float | None:
     return number if value in (Decimal(number), Decimal(repr(number))) else None
 
 
-def float32_named(value: float) -> float | None:
-    """The 32-bit float that a double names: the one that holds it exactly or has it as its shortest text; else None.
+def float32_of_double(value: float) -> float | None:
+    """Return the 32-bit float that equals a double or has it as its shortest text; None if there is none.
 
-    >>> float32_named(0.1), float32_named(0.5), float32_named(0.123456789012)
+    >>> float32_of_double(0.1), float32_of_double(0.5), float32_of_double(0.123456789012)
     (0.10000000149011612, 0.5, None)
     """
     if math.isnan(value):
         return value
-    near = nearest_float32(value)
-    if near is None or (near != value and shortest_float32(near) != value):
+    nearest = nearest_float32(value)
+    if nearest is None or (nearest != value and shortest_float32(nearest) != value):
         return None
-    return near
+    return nearest
+
+
+def bytes_for_precision(precision: int) -> int:
+    """Return the fewest bytes whose two's complement holds every number of that many digits.
+
+    Avro and Parquet share this rule (spec: Appendix A).
+
+    >>> [bytes_for_precision(p) for p in (1, 2, 3, 9, 18, 19, 38)]
+    [1, 1, 2, 4, 8, 9, 16]
+    """
+    if not 1 <= precision <= MAX_DECIMAL_PRECISION:
+        raise InvalidType(f"decimal precision must be 1 to {MAX_DECIMAL_PRECISION}, found {precision}")
+    largest: int = 10**precision - 1
+    return largest.bit_length() // 8 + 1  # one bit more than the number itself, for the sign

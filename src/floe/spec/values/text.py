@@ -1,4 +1,4 @@
-"""Values as text for people, and back: in partition paths, messages and listings."""
+"""Values as readable text, and back: in partition paths, messages and listings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from typing import Any
 from floe.errors import InvalidValue
 from floe.spec.codecs.wkt import wkb_to_wkt
 from floe.spec.types import ListType, MapType, StructType, Type
-from floe.spec.values.checks import check, map_items, refusal
 from floe.spec.values.civil_time import MICROS, NANOS, date_to_text, time_to_text, timestamp_to_text
 from floe.spec.values.conversion import convert
 from floe.spec.values.exact_numbers import shortest_float32
-
-__all__ = ["parse_text", "to_text"]
+from floe.spec.values.value_checks import check, invalid_value, map_items
 
 
 def to_text(type_: Type, value: Any) -> str:
-    """The text of a value for people: ISO-8601 for moments, plain digits for decimals, base64 for bytes.
+    """Return the readable text of a value: ISO-8601 for timestamps, plain digits for decimals, base64 for bytes.
 
     >>> from floe.spec.types import BINARY, DATE
     >>> to_text(DATE, 17486), to_text(BINARY, b"abc"), to_text(DATE, None)
@@ -31,7 +29,7 @@ def to_text(type_: Type, value: Any) -> str:
 
 
 def parse_text(type_: Type, text: str) -> Any:
-    """The value of a primitive type whose text is `text`; forms that `convert` takes are read too, except for bytes.
+    """Parse the text of a primitive value; texts that `convert` accepts are accepted too, except for bytes.
 
     >>> from floe.spec.types import BOOLEAN, LONG
     >>> parse_text(LONG, "34"), parse_text(BOOLEAN, "true")
@@ -45,7 +43,7 @@ def parse_text(type_: Type, text: str) -> Any:
 
 
 def _float_text(value: float) -> str:
-    """The shortest text of a double, with the words of Java and JSON libraries for what is not finite."""
+    """Return the shortest text of a double, with `NaN` and `Infinity` as Java writes them."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -57,7 +55,7 @@ def _geo_text(type_: Type, value: bytes) -> str:
     try:
         return wkb_to_wkt(value)
     except InvalidValue:
-        return _base64_text(type_, value)  # a listing should not fail for bytes that are no geometry
+        return _base64_text(type_, value)  # a listing should not fail for bytes that are not a geometry
 
 
 def _base64_text(type_: Type, value: bytes) -> str:
@@ -106,7 +104,7 @@ _TEXTS: dict[str, Callable[[Type, Any], str]] = {
     "unknown": lambda _, value: str(value),
 }
 
-_WHOLE_TEXT = re.compile(r"[+-]?[0-9]{1,40}")
+_INTEGER_TEXT = re.compile(r"[+-]?[0-9]{1,40}")
 _NUMBER_TEXT = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?|nan|inf|infinity)", re.IGNORECASE
 )
@@ -116,19 +114,19 @@ _BOOLEANS = {"true": True, "false": False}
 def _parse_boolean(type_: Type, text: str) -> bool:
     value = _BOOLEANS.get(text.lower())
     if value is None:
-        raise refusal(type_, text, "it is neither true nor false")
+        raise invalid_value(type_, text, "it is neither true nor false")
     return value
 
 
-def _parse_whole(type_: Type, text: str) -> Any:
-    if not _WHOLE_TEXT.fullmatch(text):
-        raise refusal(type_, text, "it is not the text of an integer")
+def _parse_integer(type_: Type, text: str) -> Any:
+    if not _INTEGER_TEXT.fullmatch(text):
+        raise invalid_value(type_, text, "it is not the text of an integer")
     return int(text)
 
 
 def _parse_float(type_: Type, text: str) -> Any:
     if not _NUMBER_TEXT.fullmatch(text):
-        raise refusal(type_, text, "it is not the text of a number")
+        raise invalid_value(type_, text, "it is not the text of a number")
     return convert(type_, float(text))
 
 
@@ -136,17 +134,17 @@ def _parse_base64(type_: Type, text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise refusal(type_, text, "it is not base64 text") from None
+        raise invalid_value(type_, text, "it is not base64 text") from None
 
 
 def _parse_nested(type_: Type, text: str) -> Any:
-    raise refusal(type_, text, "it is a text, and nested values are not read from text")
+    raise invalid_value(type_, text, "nested values cannot be parsed from text")
 
 
 _PARSERS: dict[str, Callable[[Type, str], Any]] = {
     "boolean": _parse_boolean,
-    "int": _parse_whole,
-    "long": _parse_whole,
+    "int": _parse_integer,
+    "long": _parse_integer,
     "float": _parse_float,
     "double": _parse_float,
     "fixed": _parse_base64,

@@ -1,4 +1,4 @@
-"""Whether something is a value of a type, in the form that `floe.spec.values` describes."""
+"""Checks whether something is a value of a type, in the form that `floe.spec.values` describes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from floe.spec.types import DecimalType, Field, FixedType, ListType, MapType, St
 from floe.spec.values.civil_time import MICROS, SECONDS_PER_DAY
 from floe.spec.values.exact_numbers import nearest_float32, unscaled_value
 
-__all__ = ["check", "flaw", "make_map", "map_items", "refusal", "show", "walk_list", "walk_map", "walk_struct"]
-
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (-(2**63), 2**63 - 1)
 _RANGES = {
@@ -30,7 +28,7 @@ _RANGES = {
 }
 
 _A_DATETIME = "a datetime {} a zone, text such as '2017-11-16T22:31:08.{}', or {}seconds from 1970"
-_WRITTEN_AS = {
+_ACCEPTED_FORMS = {
     "boolean": "True or False",
     "int": "an integer from -2147483648 to 2147483647",
     "long": "an integer from -9223372036854775808 to 9223372036854775807",
@@ -66,41 +64,41 @@ def check(type_: Type, value: Any) -> None:
     Traceback (most recent call last):
     floe.errors.InvalidValue: 2147483648 is not a value of type int: it is out of range; an int is written as ...
     """
-    why = flaw(type_, value)
-    if why is not None:
-        raise refusal(type_, value, why)
+    problem = find_problem(type_, value)
+    if problem is not None:
+        raise invalid_value(type_, value, problem)
 
 
-def flaw(type_: Type, value: Any) -> str | None:
-    """What keeps something from being a value of the type, or None where nothing does; parts raise `InvalidValue`.
+def find_problem(type_: Type, value: Any) -> str | None:
+    """Say why something is not a value of the type; None if it is one. Children of nested values raise `InvalidValue`.
 
     >>> from floe.spec.types import INT
-    >>> flaw(INT, "34"), flaw(INT, 34)
+    >>> find_problem(INT, "34"), find_problem(INT, 34)
     ('it is a str', None)
     """
-    return None if value is None else _FLAWS[type_.kind](type_, value)
+    return None if value is None else _PROBLEMS[type_.kind](type_, value)
 
 
-def refusal(type_: Type, value: Any, why: str) -> InvalidValue:
-    """The error to raise for something that is not a value of the type: it says why, and what would be.
+def invalid_value(type_: Type, value: Any, problem: str) -> InvalidValue:
+    """Return the error for something that is not a value of the type: it says why, and what would be one.
 
     >>> from floe.spec.types import BOOLEAN
-    >>> raise refusal(BOOLEAN, 1, "it is an int")
+    >>> raise invalid_value(BOOLEAN, 1, "it is an int")
     Traceback (most recent call last):
     floe.errors.InvalidValue: 1 is not a value of type boolean: it is an int; a boolean is written as True or False
     """
     kind = type_.kind
     article = "an" if kind[0] in "aeiou" and kind != "uuid" else "a"
     return InvalidValue(
-        f"{show(value)} is not a value of type {kind if type_.is_nested else type_}: {why}",
-        hint=f"{article} {kind} is written as {_WRITTEN_AS[kind]}",
+        f"{short_repr(value)} is not a value of type {kind if type_.is_nested else type_}: {problem}",
+        hint=f"{article} {kind} is written as {_ACCEPTED_FORMS[kind]}",
     )
 
 
-def show(value: Any) -> str:
-    """A short text of anything, for messages.
+def short_repr(value: Any) -> str:
+    """Return a short `repr` of anything, for messages.
 
-    >>> show([1, 2]), show(10**5000)
+    >>> short_repr([1, 2]), short_repr(10**5000)
     ('[1, 2]', 'a number of 16610 bits')
     """
     try:
@@ -114,7 +112,7 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def make_map(type_: MapType, pairs: Iterable[tuple[Any, Any]]) -> Any:
-    """A map's value from its pairs: a dict, or the list of pairs where keys are nested; a key given twice is an error.
+    """Return a map's value: a dict, or the list of pairs where keys are nested; a duplicate key is an error.
 
     >>> from floe.spec.types import INT, STRING
     >>> make_map(MapType(1, STRING, 2, INT), [("a", 1)])
@@ -123,15 +121,15 @@ def make_map(type_: MapType, pairs: Iterable[tuple[Any, Any]]) -> Any:
     pairs = list(pairs)
     seen = set()
     for key, _ in pairs:
-        identity = repr(key) if type_.key.is_nested or key != key else key  # there is but one NaN
+        identity = repr(key) if type_.key.is_nested or key != key else key  # all NaNs are one key
         if identity in seen:
-            raise InvalidValue(f"the key {show(key)} is there twice in a map")
+            raise InvalidValue(f"the key {short_repr(key)} appears twice in a map")
         seen.add(identity)
     return pairs if type_.key.is_nested else dict(pairs)
 
 
 def map_items(value: Any) -> Iterable[tuple[Any, Any]]:
-    """The (key, value) pairs of a map's value, whichever of its two forms it has.
+    """Return the (key, value) pairs of a map's value, which is a dict or a list of pairs.
 
     >>> list(map_items({"a": 1})), list(map_items([([1], 2)]))
     ([('a', 1)], [([1], 2)])
@@ -143,29 +141,29 @@ def map_items(value: Any) -> Iterable[tuple[Any, Any]]:
 def walk_struct(
     type_: StructType, children: Mapping[str, Any], step: Callable[[Type, Any], Any], *, complete: bool = False
 ) -> dict[str, Any]:
-    """A struct's value, each child put through `step`; names and required children are checked.
+    """Apply `step` to each child of a struct's value; names and required children are checked.
 
-    Children may be missing, but where a `complete` value is asked for, only those that have a default or are optional.
+    Children may be missing; with `complete`, only those that have a default or are optional.
 
     >>> from floe.spec.types import INT
     >>> walk_struct(StructType((Field(1, "a", INT), Field(2, "b", INT))), {"a": 1}, lambda type_, value: value + 1)
     {'a': 2}
     """
-    known = {child.name for child in type_.fields}
+    names = {child.name for child in type_.fields}
     for name in children:
-        if name not in known:
-            raise refusal(type_, children, f"the struct has no field {show(name)}")
+        if name not in names:
+            raise invalid_value(type_, children, f"the struct has no field {short_repr(name)}")
     out = {}
     for child in type_.fields:
         if child.name in children:
             out[child.name] = _walk_child(child, children[child.name], step, f".{child.name}")
         elif complete and child.required and child.initial_default is None and child.write_default is None:
-            raise refusal(type_, children, f"the required field {child.name!r} is missing")
+            raise invalid_value(type_, children, f"the required field {child.name!r} is missing")
     return out
 
 
 def walk_list(type_: ListType, elements: Iterable[Any], step: Callable[[Type, Any], Any]) -> list[Any]:
-    """A list's value, each element put through `step`; required elements are checked.
+    """Apply `step` to each element of a list's value; required elements are checked.
 
     >>> from floe.spec.types import INT
     >>> walk_list(ListType(1, INT), [1, 2], lambda type_, value: value + 1)
@@ -176,7 +174,7 @@ def walk_list(type_: ListType, elements: Iterable[Any], step: Callable[[Type, An
 
 
 def walk_map(type_: MapType, pairs: Iterable[tuple[Any, Any]], step: Callable[[Type, Any], Any]) -> Any:
-    """A map's value, each key and value put through `step`; keys and required values are checked.
+    """Apply `step` to each key and value of a map's value; keys and required values are checked.
 
     >>> from floe.spec.types import INT
     >>> walk_map(MapType(1, INT, 2, INT), [(1, 2)], lambda type_, value: value + 1)
@@ -192,13 +190,13 @@ def walk_map(type_: MapType, pairs: Iterable[tuple[Any, Any]], step: Callable[[T
     )
 
 
-def _walk_child(child: Field, value: Any, step: Callable[[Type, Any], Any], place: str) -> Any:
+def _walk_child(child: Field, value: Any, step: Callable[[Type, Any], Any], path: str) -> Any:
     try:
         out = step(child.type, value)
         if out is None and child.required:
             raise InvalidValue(f"null for a required value of type {child.type.kind}")
     except InvalidValue as error:
-        error.context["at"] = place + error.context.get("at", "")
+        error.context["at"] = path + error.context.get("at", "")
         raise
     return out
 
@@ -208,25 +206,25 @@ def _checked(type_: Type, value: Any) -> Any:
     return value
 
 
-def _whole_flaw(type_: Type, value: Any) -> str | None:
+def _integer_problem(type_: Type, value: Any) -> str | None:
     if type(value) is not int:  # not even a bool
-        return _class_flaw(value, int) or "it is a bool"
+        return _class_problem(value, int) or "it is a bool"
     low, high = _RANGES[type_.kind]
     return None if low <= value <= high else "it is out of range"
 
 
-def _float_flaw(type_: Type, value: Any) -> str | None:
+def _float_problem(type_: Type, value: Any) -> str | None:
     if not isinstance(value, float):
-        return _class_flaw(value, float)
+        return _class_problem(value, float)
     if type_.kind == "float" and not math.isnan(value) and nearest_float32(value) != value:
         return "a 32-bit float does not hold it exactly"
     return None
 
 
-def _decimal_flaw(type_: Type, value: Any) -> str | None:
+def _decimal_problem(type_: Type, value: Any) -> str | None:
     assert isinstance(type_, DecimalType)
     if not isinstance(value, Decimal):
-        return _class_flaw(value, Decimal)
+        return _class_problem(value, Decimal)
     if not value.is_finite():
         return "a decimal is always finite"
     if value.as_tuple().exponent != -type_.scale:
@@ -236,9 +234,9 @@ def _decimal_flaw(type_: Type, value: Any) -> str | None:
     return None if fits else f"it has more than {type_.precision} digits"
 
 
-def _string_flaw(type_: Type, value: Any) -> str | None:
+def _string_problem(type_: Type, value: Any) -> str | None:
     if not isinstance(value, str):
-        return _class_flaw(value, str)
+        return _class_problem(value, str)
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -246,56 +244,56 @@ def _string_flaw(type_: Type, value: Any) -> str | None:
     return None
 
 
-def _bytes_flaw(type_: Type, value: Any) -> str | None:
+def _bytes_problem(type_: Type, value: Any) -> str | None:
     if not isinstance(value, bytes):
-        return _class_flaw(value, bytes)
+        return _class_problem(value, bytes)
     if isinstance(type_, FixedType) and len(value) != type_.length:
         return f"it has {len(value)} bytes"
     return None
 
 
-def _struct_flaw(type_: Type, value: Any) -> str | None:
+def _struct_problem(type_: Type, value: Any) -> str | None:
     assert isinstance(type_, StructType)
     if not isinstance(value, dict):
-        return _class_flaw(value, dict)
+        return _class_problem(value, dict)
     walk_struct(type_, value, _checked)
     return None
 
 
-def _list_flaw(type_: Type, value: Any) -> str | None:
+def _list_problem(type_: Type, value: Any) -> str | None:
     assert isinstance(type_, ListType)
     if not isinstance(value, list):
-        return _class_flaw(value, list)
+        return _class_problem(value, list)
     walk_list(type_, value, _checked)
     return None
 
 
-def _map_flaw(type_: Type, value: Any) -> str | None:
+def _map_problem(type_: Type, value: Any) -> str | None:
     assert isinstance(type_, MapType)
     if type_.key.is_nested:
         if not isinstance(value, list) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
             return "it is not a list of (key, value) pairs"
     elif not isinstance(value, dict):
-        return _class_flaw(value, dict)
+        return _class_problem(value, dict)
     walk_map(type_, map_items(value), _checked)
     return None
 
 
-def _class_flaw(value: Any, wanted: type) -> str | None:
-    return None if isinstance(value, wanted) else f"it is a {type(value).__name__}"
+def _class_problem(value: Any, expected: type) -> str | None:
+    return None if isinstance(value, expected) else f"it is a {type(value).__name__}"
 
 
-_FLAWS: dict[str, Callable[[Type, Any], str | None]] = {
-    "boolean": lambda _, value: _class_flaw(value, bool),
-    **dict.fromkeys(_RANGES, _whole_flaw),
-    "float": _float_flaw,
-    "double": _float_flaw,
-    "decimal": _decimal_flaw,
-    "string": _string_flaw,
-    "uuid": lambda _, value: _class_flaw(value, uuid.UUID),
-    **dict.fromkeys(("fixed", "binary", "geometry", "geography", "variant"), _bytes_flaw),
-    "struct": _struct_flaw,
-    "list": _list_flaw,
-    "map": _map_flaw,
+_PROBLEMS: dict[str, Callable[[Type, Any], str | None]] = {
+    "boolean": lambda _, value: _class_problem(value, bool),
+    **dict.fromkeys(_RANGES, _integer_problem),
+    "float": _float_problem,
+    "double": _float_problem,
+    "decimal": _decimal_problem,
+    "string": _string_problem,
+    "uuid": lambda _, value: _class_problem(value, uuid.UUID),
+    **dict.fromkeys(("fixed", "binary", "geometry", "geography", "variant"), _bytes_problem),
+    "struct": _struct_problem,
+    "list": _list_problem,
+    "map": _map_problem,
     "unknown": lambda _type, _value: "it is not null",
 }

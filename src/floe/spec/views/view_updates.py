@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from floe.errors import InvalidMetadata, InvalidUpdate, RequirementFailed, UnsupportedFeature
-from floe.spec.metadata._tagged_json import Part, TaggedJson, form, int32, string
-from floe.spec.metadata.properties import boolean_property, integer_property
+from floe.spec.json_records import JsonField, TaggedJson, json_form, read_int32, read_string
+from floe.spec.metadata.table_metadata import check_uuid
 from floe.spec.metadata.updates import (
     LAST_ADDED,
+    SHARED_FORMS,
     AddSchema,
     AssignUuid,
     RemoveProperties,
@@ -23,8 +24,7 @@ from floe.spec.metadata.updates import (
     SetProperties,
     UpgradeFormatVersion,
 )
-from floe.spec.metadata.updates_json import SHARED_FORMS
-from floe.spec.metadata.uuids import check_uuid
+from floe.spec.properties import VIEW_DROP_DIALECT, VIEW_HISTORY_SIZE
 from floe.spec.schemas.schema import Schema
 from floe.spec.views.view_metadata import (
     VIEW_FORMAT_VERSION,
@@ -32,34 +32,9 @@ from floe.spec.views.view_metadata import (
     ViewMetadata,
     ViewVersion,
     repeated_dialect,
+    view_version_from_json,
+    view_version_to_json,
 )
-from floe.spec.views.view_metadata_json import view_version_from_json, view_version_to_json
-
-__all__ = [
-    "DROP_DIALECT_ALLOWED",
-    "VERSION_HISTORY_SIZE",
-    "AddViewVersion",
-    "AssertViewUuid",
-    "SetCurrentViewVersion",
-    "ViewUpdate",
-    "apply_to_view",
-    "check_view_requirements",
-    "view_creation_updates",
-    "view_replacement_updates",
-    "view_requirement_from_json",
-    "view_requirement_to_json",
-    "view_update_from_json",
-    "view_update_to_json",
-    "view_updates_from_json",
-]
-
-VERSION_HISTORY_SIZE: Final = "version.history.num-entries"
-"""How many versions a view keeps; 10 unless set."""
-
-DROP_DIALECT_ALLOWED: Final = "replace.drop-dialect.allowed"
-"""Whether a replacement may lose a SQL dialect; false unless set."""
-
-_DEFAULT_HISTORY_SIZE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,13 +286,13 @@ def _log_current_version(draft: _Draft, now_ms: int) -> None:
 
 
 def _check_dialects_kept(draft: _Draft) -> None:
-    if draft.base is None or boolean_property(draft.metadata.properties, DROP_DIALECT_ALLOWED, default=False):
+    if draft.base is None or VIEW_DROP_DIALECT.read(draft.metadata.properties):
         return
     before, after = draft.base.current_version.dialects, draft.metadata.current_version.dialects
     if lost := [dialect for dialect in before if dialect not in after]:
         raise InvalidUpdate(
             f"the view would lose its SQL in {', '.join(lost)}; it would have {', '.join(after) or 'none'}",
-            hint=f"give the SQL in every dialect, or set {DROP_DIALECT_ALLOWED} to true",
+            hint=f"give the SQL in every dialect, or set {VIEW_DROP_DIALECT} to true",
         )
 
 
@@ -328,9 +303,7 @@ def _forget_old_versions(draft: _Draft) -> None:
     between.
     """
     metadata = draft.metadata
-    size = integer_property(metadata.properties, VERSION_HISTORY_SIZE, default=_DEFAULT_HISTORY_SIZE)
-    if size < 1:
-        raise InvalidUpdate(f"property {VERSION_HISTORY_SIZE} must be positive, found {size}")
+    size = VIEW_HISTORY_SIZE.read(metadata.properties)
     kept = {metadata.current_version_id, *draft.added_versions}
     for version_id in sorted((version.version_id for version in metadata.versions), reverse=True):
         if len(kept) >= size:
@@ -396,14 +369,16 @@ _UPDATES = TaggedJson(
     "action",
     (
         *SHARED_FORMS,
-        form(
+        json_form(
             AddViewVersion.action,
             AddViewVersion,
-            Part("view-version", "version", view_version_from_json, view_version_to_json),
+            JsonField("view-version", "version", view_version_from_json, view_version_to_json),
         ),
-        form(SetCurrentViewVersion.action, SetCurrentViewVersion, Part("view-version-id", "version_id", int32)),
+        json_form(
+            SetCurrentViewVersion.action, SetCurrentViewVersion, JsonField("view-version-id", "version_id", read_int32)
+        ),
     ),
 )
 _REQUIREMENTS = TaggedJson(
-    "view requirement", "type", [form(AssertViewUuid.type, AssertViewUuid, Part("uuid", "uuid", string))]
+    "view requirement", "type", [json_form(AssertViewUuid.type, AssertViewUuid, JsonField("uuid", "uuid", read_string))]
 )

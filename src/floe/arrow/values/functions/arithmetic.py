@@ -15,17 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.arrow.values.casting import rescaled
+from floe.arrow.values.casts import rescaled
 from floe.arrow.values.coercion import FLOATS, MOMENTS, NUMBERS, WHOLE, bounded_decimal, decimal_of
-from floe.arrow.values.functions.arity import Known, known, plain
-from floe.arrow.values.functions.moments import add_to_moment
-from floe.arrow.values.nodes import INTERVAL
-from floe.arrow.values.rows import Compiled, Site, literal_of
-from floe.arrow.values.type_names import decimal_for
+from floe.arrow.values.compiled import Compiled, Known, Site, known, literal_of, plain
+from floe.arrow.values.functions.datetimes import add_to_moment
 from floe.errors import InvalidValue
 from floe.spec.types import DOUBLE, FLOAT, INT, LONG, DecimalType, Type
-
-__all__ = ["FUNCTIONS"]
+from floe.sql.type_names import decimal_for
+from floe.sql.values import INTERVAL
 
 _EXACT = Context(prec=120, rounding=ROUND_HALF_UP)
 _WIDEST = 76

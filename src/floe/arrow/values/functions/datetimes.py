@@ -12,18 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.arrow.values.casting import cast_array
+from floe.arrow.values.casts import cast_array
 from floe.arrow.values.coercion import MOMENTS
-from floe.arrow.values.functions.arity import Known, known, plain
-from floe.arrow.values.nodes import INTERVAL
-from floe.arrow.values.rows import Compiled, Site
-from floe.arrow.values.type_names import TYPES
+from floe.arrow.values.compiled import Compiled, Known, Site, known, plain
 from floe.errors import InvalidValue
+from floe.formats.arrow_arrays import constant_array
 from floe.formats.arrow_types import arrow_type
-from floe.formats.arrow_values import constant_array
 from floe.spec.types import DATE, INT, LONG, STRING, TIMESTAMP, TIMESTAMPTZ, PrimitiveType, Type
-
-__all__ = ["FUNCTIONS", "add_to_moment"]
+from floe.sql.type_names import TYPES
+from floe.sql.values import INTERVAL
 
 _DAY_US = 86_400_000_000
 

@@ -8,15 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.arrow.values.functions.arity import ANY, Known, known
-from floe.arrow.values.functions.comparing import compare, in_common
-from floe.arrow.values.rows import Compiled, Site
+from floe.arrow.values.compiled import ANY, Compiled, Known, Site, known
+from floe.arrow.values.functions.comparisons import compare, in_common
 from floe.errors import InvalidValue
+from floe.formats.arrow_arrays import struct_array
 from floe.formats.arrow_types import arrow_type
-from floe.formats.arrow_values import struct_array
 from floe.spec.types import INT, STRING, Field, ListType, MapType, StructType
-
-__all__ = ["FUNCTIONS", "member"]
 
 
 def member(site: Site, value: Compiled, name: str) -> Compiled:

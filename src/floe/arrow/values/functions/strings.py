@@ -9,13 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.arrow.values.casting import for_each_value
-from floe.arrow.values.functions.arity import ANY, Known, known, plain
-from floe.arrow.values.rows import Compiled, Site
+from floe.arrow.values.casts import for_each_value
+from floe.arrow.values.compiled import ANY, Compiled, Known, Site, known, plain
 from floe.errors import InvalidValue
 from floe.spec.types import BINARY, BOOLEAN, INT, STRING
-
-__all__ = ["FUNCTIONS"]
 
 
 def _length(site: Site, values: Sequence[Compiled]) -> Compiled:

@@ -1,21 +1,16 @@
-"""Writes: how they are built, and who takes the rows."""
+"""Writes: how they are built, and who takes the rows.
+
+Statements that change single rows: DELETE, UPDATE and MERGE.
+
+Commands that others than Spark run.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from floe.spark.bridge.interfaces.missing import CONNECTOR, missing
-from floe.spark.bridge.proxies import Proxy
-
-__all__ = [
-    "BatchWrite",
-    "InsertableRelation",
-    "SupportsDynamicOverwrite",
-    "SupportsOverwriteV2",
-    "V1Write",
-    "Write",
-    "WriteBuilder",
-]
+from floe.spark.bridge.interfaces.read import Table
+from floe.spark.bridge.proxies import CONNECTOR, Proxy, missing
 
 
 class WriteBuilder(Proxy):
@@ -133,3 +128,91 @@ class InsertableRelation(Proxy):
     def insert(self, data: Any, overwrite: bool) -> None:
         """Write the rows."""
         missing(self, "insert")
+
+
+# Statements that change single rows: DELETE, UPDATE and MERGE.
+
+
+class SupportsRowLevelOperations(Table):
+    """A table whose rows can be changed one by one."""
+
+    interface = CONNECTOR + "catalog.SupportsRowLevelOperations"
+
+    def newRowLevelOperationBuilder(self, info: Any) -> Any:
+        """A statement that changes rows."""
+        return missing(self, "newRowLevelOperationBuilder")
+
+
+class RowLevelOperationBuilder(Proxy):
+    """A statement that is being put together."""
+
+    interface = CONNECTOR + "write.RowLevelOperationBuilder"
+
+    def build(self) -> Any:
+        """The statement."""
+        return missing(self, "build")
+
+
+class RowLevelOperation(Proxy):
+    """A statement that changes rows, by replacing the files that they are in."""
+
+    interface = CONNECTOR + "write.RowLevelOperation"
+
+    def description(self) -> str:
+        """What EXPLAIN says about it."""
+        return self.toString()
+
+    def command(self) -> Any:
+        """DELETE, UPDATE or MERGE."""
+        return missing(self, "command")
+
+    def newScanBuilder(self, options: Any) -> Any:
+        """A read of the rows that may change."""
+        return missing(self, "newScanBuilder")
+
+    def newWriteBuilder(self, info: Any) -> Any:
+        """A write of what becomes of them."""
+        return missing(self, "newWriteBuilder")
+
+    def requiredMetadataAttributes(self) -> Any:
+        """The metadata columns that the write needs."""
+        return self.jvm.array(CONNECTOR + "expressions.NamedReference", [])
+
+
+class SupportsDelta(RowLevelOperation):
+    """A statement that names the rows that change."""
+
+    interface = CONNECTOR + "write.SupportsDelta"
+
+    def rowId(self) -> Any:
+        """The columns that tell one row from all others."""
+        return missing(self, "rowId")
+
+    def representUpdateAsDeleteAndInsert(self) -> bool:
+        """Whether a changed row comes as two."""
+        return False
+
+
+class DeltaWriteBuilder(WriteBuilder):
+    """A write of changed rows that is being put together."""
+
+    interface = CONNECTOR + "write.DeltaWriteBuilder"
+
+
+class DeltaWrite(Write):
+    """A write of changed rows."""
+
+    interface = CONNECTOR + "write.DeltaWrite"
+
+
+# Commands that others than Spark run.
+
+
+class ExternalCommandRunner(Proxy):
+    """Runs a command."""
+
+    interface = CONNECTOR + "ExternalCommandRunner"
+
+    def executeCommand(self, command: str, options: Any) -> Any:
+        """Run it; gives texts as a `String[]`."""
+        return missing(self, "executeCommand")

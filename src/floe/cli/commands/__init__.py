@@ -1,1 +1,0 @@
-"""What can be typed: a module for each command, with its options and its help."""

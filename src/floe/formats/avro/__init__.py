@@ -1,0 +1,1 @@
+"""Avro data files and delete files, as Arrow batches."""

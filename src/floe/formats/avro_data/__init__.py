@@ -1,1 +1,0 @@
-"""Avro data files as Arrow record batches, both ways."""

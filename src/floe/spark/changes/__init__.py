@@ -1,1 +1,0 @@
-"""What was changed in a table: `SELECT * FROM lake.db.t.changes`, read by tasks, and net of rows carried over."""

@@ -1,1 +1,0 @@
-"""DELETE, UPDATE and MERGE: what they read, what tasks write of it, and the commit."""

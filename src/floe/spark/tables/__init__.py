@@ -1,1 +1,0 @@
-"""Tables as Spark sees them: the data, the metadata tables, and tables that are being made."""

@@ -1,0 +1,1 @@
+"""SQL text: tokens, type names, literals, filters, values, column definitions, partition and sort terms."""
