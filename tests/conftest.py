@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from helpers.tried import pytest_terminal_summary  # noqa: F401 (a hook)
+from helpers.run_totals import pytest_terminal_summary  # noqa: F401 (a hook)
 
 CORPUS = Path(__file__).parent / "corpus"
 

@@ -98,7 +98,7 @@ def test_a_wrong_arrow_is_noticed() -> None:
 ONLY_IN = {
     "pyspark": ("floe.spark",),
     "py4j": ("floe.spark.bridge",),
-    "sqlglot": ("floe.sql", "floe.spark", "floe.cli"),
+    "sqlglot": ("floe.sql",),
     "msgspec": ("floe.spec", "floe.catalog", "floe.cli"),
 }
 NEVER_IN_SPEC = {"pyarrow", "pyspark", "pandas", "polars", "fsspec", "obstore", "sqlite3", "socket", "requests"}

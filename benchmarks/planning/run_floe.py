@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import TRUE, and_
 from floe.spec.metadata.table_metadata_json import parse
@@ -17,7 +17,7 @@ metadata = parse(Path(path).read_bytes())
 tests = [col(name) >= value if op == ">=" else col(name) < value for name, op, value in wanted or ()]
 where = and_(*tests) if tests else TRUE
 start, cpu = time.perf_counter(), time.process_time()
-plan = plan_scan(metadata, LocalStorage(), snapshot=metadata.current_snapshot, where=where)
+plan = plan_scan(metadata, LocalStorage(), snapshot=metadata.current_snapshot, options=ScanOptions(where=where))
 files = sum(1 for _ in plan.tasks()) if objects else len(plan)
 seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -16,7 +16,7 @@ from floe.spec.schemas.schema_json import schema_to_json
 from helpers.canonical import canonical_rows, canonical_values, digest
 from helpers.corpus import expected, table_names
 from helpers.corpus_scans import FEATURES, FORMATS, cases_of, features_of, opened, same_read, scan_of
-from helpers.tried import tell, tell_cells
+from helpers.run_totals import report_cells, report_totals
 
 VALID = table_names(without=("invalid_", "odd_", "view_"))
 BROKEN = table_names("invalid_", "odd_")
@@ -62,8 +62,8 @@ def check_rows(corpus_dir: Path, name: str, request: pytest.FixtureRequest, step
             cells.update((feature, f"{file} v{table.format_version}") for feature, file in found)
         assert digest(known[key]) in answers(case), (query, known[key][:3], case.get("rows", [])[:3])
         cases += 1
-    tell(request, cases_of_the_corpus_read=cases, distinct_reads_of_the_corpus=len(known))
-    tell_cells(request, TITLE, cells)
+    report_totals(request, cases_of_the_corpus_read=cases, distinct_reads_of_the_corpus=len(known))
+    report_cells(request, TITLE, cells)
 
 
 def test_appends_of_the_corpus_are_those_of_java(corpus_dir: Path) -> None:

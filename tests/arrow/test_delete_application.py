@@ -15,7 +15,7 @@ from floe.arrow.reading.deletes import KeySet
 from floe.arrow.reading.task_reader import TaskReader
 from floe.plan.tasks import split_task
 from floe.spec.schemas.column_projection import select
-from helpers.tried import tell
+from helpers.run_totals import report_totals
 from helpers.written_files import Files
 
 COLUMNS = "id bigint, n int, x double, s string, at timestamp, st struct<a: int, b: string>"
@@ -167,7 +167,7 @@ def comparable(value: Any) -> Any:
 
 
 def test_how_many_are_tried(request: pytest.FixtureRequest) -> None:
-    tell(request, random_tables_with_deletes_read=6 * 15)
+    report_totals(request, random_tables_with_deletes_read=6 * 15)
 
 
 # one by one -----------------------------------------------------------------------------------------------------------

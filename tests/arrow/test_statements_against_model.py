@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as 
 import floe
 from floe import Table
 from floe.errors import InvalidInput
+from helpers.run_totals import report_totals
 from helpers.statement_model import MatchedTwice, ModelTable, Row, Sql, When, both, either, opposite
-from helpers.tried import tell
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -399,4 +399,4 @@ def _try(version: int, mode: str, examples: int, request: pytest.FixtureRequest,
         done.update(run(data.draw, version, mode))
 
     trying()
-    tell(request, **{f"statements_against_the_model_{name}".replace(" ", "_"): n for name, n in done.items()})
+    report_totals(request, **{f"statements_against_the_model_{name}".replace(" ", "_"): n for name, n in done.items()})

@@ -19,6 +19,7 @@ from floe.errors import ConflictingChange
 from floe.spec.metadata.snapshots import Snapshot
 from helpers import row_model
 from helpers.row_model import Aim
+from helpers.run_totals import report_totals
 from helpers.statement_pairs import (
     COW,
     FILES,
@@ -33,7 +34,6 @@ from helpers.statement_pairs import (
     rows_of,
     stored,
 )
-from helpers.tried import tell
 
 # the statements -----------------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ def _try(tables: Tables, some: Sequence[Pair], request: pytest.FixtureRequest) -
     refused = {pair: found for pair in some if (found := tables.race(pair)) is not None}
     broken = [f"{pair}: {found}" for pair, found in refused.items() if promised(pair)]
     assert not broken, broken[:5]
-    tell(request, statement_pairs_raced=len(some), statement_pairs_refused=len(refused))
+    report_totals(request, statement_pairs_raced=len(some), statement_pairs_refused=len(refused))
 
 
 SOME = [pair for number, pair in enumerate(pairs()) if number % 11 == 0]

@@ -215,9 +215,9 @@ def test_a_version_in_another_spelling_is_taken(catalog: FileSystemCatalog, meta
 def test_locations_of_their_own_are_refused(catalog: FileSystemCatalog, tmp_path: Path) -> None:
     catalog.create_namespace(("db",))
     pointer = catalog.pointer(ORDERS)
-    with pytest.raises(UnsupportedFeature, match="cannot have a location of its own"):
+    with pytest.raises(UnsupportedFeature, match="cannot have its own location"):
         pointer.propose(None, new_metadata(pointer, f"{tmp_path}/elsewhere"))
-    with pytest.raises(UnsupportedFeature, match="location of its own"):
+    with pytest.raises(UnsupportedFeature, match="cannot have its own location"):
         catalog.create_namespace(("x",), {"location": "/elsewhere"})
     assert not catalog.namespace_exists(("x",))
     # other spellings of the same folder are the same folder
@@ -483,7 +483,7 @@ def test_a_purge_is_refused_if_the_metadata_leads_elsewhere() -> None:
     create(catalog, ORDERS)
     hostile = catalog.storage.read(load(catalog.pointer(ORDERS)).location).replace(b"wh/db/orders", b"wh/db/victim")
     catalog.storage.create("memory:wh/db/orders/metadata/v2.metadata.json", hostile)
-    with pytest.raises(UnsupportedFeature, match="elsewhere"):
+    with pytest.raises(UnsupportedFeature, match=r"db/victim"):
         catalog.drop_table(ORDERS, purge=True)
     assert load(catalog.pointer(("db", "victim"))).metadata == victim.metadata
     assert catalog.table_exists(ORDERS)

@@ -52,7 +52,7 @@ def test_floe_config_names_the_only_file(tmp_path: Path) -> None:
     write(tmp_path, '[catalog.here]\nuri = "s3://b/wh"')
     chosen = write(tmp_path / "other", '[catalog.there]\nuri = "s3://b/wh"')
     assert load(tmp_path, FLOE_CONFIG=str(chosen)).names == ("there",)
-    with pytest.raises(InvalidSettings, match="FLOE_CONFIG names a file that is not there"):
+    with pytest.raises(InvalidSettings, match="FLOE_CONFIG names a file that does not exist"):
         load(tmp_path, FLOE_CONFIG=str(tmp_path / "none.toml"))
 
 
@@ -126,7 +126,7 @@ def test_dotted_keys_may_be_quoted_or_not(tmp_path: Path) -> None:
         ("[catalog.'a.b']\nuri = 'x'", "catalog.a.b", "letters, digits"),
         ("catalog = 5", "catalog", "described by a table"),
         ("catalog.a = 'x'", "catalog.a", "described by a table"),
-        ("[catalogs.a]\nuri = 'x'", "catalogs", "no meaning here"),
+        ("[catalogs.a]\nuri = 'x'", "catalogs", "unknown key"),
         ("default = 5", "default", "name of a catalog"),
         ("[catalog.a]\nuri = 's3://b'\nwhen = 2024-05-17", "catalog.a.when", "must be text or a number"),
     ],

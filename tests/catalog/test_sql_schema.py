@@ -129,7 +129,7 @@ def test_tables_are_not_made_when_that_is_switched_off(uri: str, connect: Connec
 
 def test_a_table_of_that_name_that_is_something_else(uri: str, connect: Connect) -> None:
     sql(uri, "CREATE TABLE iceberg_tables (id INTEGER)")
-    with pytest.raises(CatalogError, match="not made by an Iceberg catalog"):
+    with pytest.raises(CatalogError, match="not created by an Iceberg catalog"):
         connect().namespaces()
 
 

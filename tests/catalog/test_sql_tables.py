@@ -73,7 +73,7 @@ def test_files_of_a_table_that_is_registered_twice_are_not_purged(catalog: SqlCa
     state = create(catalog).load()
     assert state is not None
     catalog.register_table(("db", "copy"), state.location)
-    with pytest.raises(UnsupportedFeature, match=r"those of another one too.*default\.db\.copy"):
+    with pytest.raises(UnsupportedFeature, match=r"not deleted.*default\.db\.copy"):
         catalog.drop_table(TABLE, purge=True)
     assert catalog.table_exists(TABLE)
     other = connect_sql(uri, name="other", warehouse=catalog.warehouse)
@@ -94,7 +94,7 @@ def test_files_of_a_table_that_others_spell_differently_are_not_purged(catalog: 
     assert state is not None
     for root in ("file:", "file://"):
         catalog.register_table(("db", "copy"), root + state.location)
-        with pytest.raises(UnsupportedFeature, match=r"those of another one too.*default\.db\.copy"):
+        with pytest.raises(UnsupportedFeature, match=r"not deleted.*default\.db\.copy"):
             catalog.drop_table(TABLE, purge=True)
         catalog.drop_table(("db", "copy"))
     assert Path(state.location).exists()
@@ -143,7 +143,7 @@ def test_a_row_of_a_kind_that_is_not_known(catalog: SqlCatalog, uri: str) -> Non
     sql(uri, "UPDATE iceberg_tables SET iceberg_type = 'INDEX'")
     assert catalog.pointer(TABLE).load() is None
     assert catalog.tables(("db",)) == catalog.views(("db",)) == []
-    with pytest.raises(NoSuchTable, match="does not know"):
+    with pytest.raises(NoSuchTable, match=r"db\.orders.*row of an unknown type"):
         catalog.drop_table(TABLE)
 
 

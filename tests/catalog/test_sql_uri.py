@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from floe.catalog.sql.catalog import connect_sql, database_of, has_tables_made, schema_version
+from floe.catalog.sql.catalog import connect_sql, creates_tables, database_of, schema_version
 from floe.catalog.sql.schema import SchemaVersion
 from floe.catalog.sql.uri import PostgresUri, SqliteUri, is_sql_uri, parse_sql_uri
 from floe.errors import CatalogError, CatalogUnavailable, InvalidSettings, UnsupportedFeature
@@ -107,7 +107,7 @@ def test_options_in_the_spellings_of_others() -> None:
     assert schema_version({"jdbc.schema-version": "V1"}) is SchemaVersion.V1
     assert schema_version({"schema_version": "v0"}) is SchemaVersion.V0
     assert schema_version({}) is None
-    assert not has_tables_made({"init_catalog_tables": "False"})
+    assert not creates_tables({"init_catalog_tables": "False"})
     assert repr(database_of("postgresql://host/db", {"jdbc.user": "me", "jdbc.password": "hunter2"})) == (
         "PostgresDatabase('postgresql://host/db')"
     )
@@ -165,7 +165,7 @@ def test_a_folder_that_is_missing(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "lake.db").write_bytes(b"PAR1" * 1000)
-    with pytest.raises(CatalogError, match="no SQLite database"):
+    with pytest.raises(CatalogError, match="not an SQLite database"):
         connect_sql(f"sqlite:///{tmp_path}/lake.db").namespaces()
 
 

@@ -13,7 +13,7 @@ from floe.commit.outcomes import CommitStatus, find_commit
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot
 from floe.plan.changelog import plan_changelog
 from floe.plan.scan import plan_appends
-from floe.plan.snapshot_selection import snapshots_in_range
+from floe.plan.snapshot_selection import SnapshotRange, snapshots_in_range
 from floe.spec.metadata.ancestry import ancestors, unknown_before
 from floe.spec.metadata.snapshots import SnapshotRef
 from floe.spec.metadata.updates import RemoveSnapshots, SetSnapshotRef
@@ -202,13 +202,13 @@ def test_ranges_across_the_cut_are_refused(version: int) -> None:
     box, ids = cut(version)
     for options in ({"after": ids[0]}, {"first": ids[0]}):
         with pytest.raises(NoSuchSnapshot, match=CUT):
-            snapshots_in_range(box.metadata, **options)
+            snapshots_in_range(box.metadata, SnapshotRange(**options))
     with pytest.raises(NoSuchSnapshot, match=f"as far as it is known, down to snapshot {ids[2]}"):
-        snapshots_in_range(box.metadata, until=ids[0], branch="main")
+        snapshots_in_range(box.metadata, SnapshotRange(until=ids[0], branch="main"))
     for plan in (plan_changelog, plan_appends):
         with pytest.raises(NoSuchSnapshot, match=CUT):
-            plan(box.metadata, box.storage, after=ids[0])
-    assert [one.snapshot_id for one in snapshots_in_range(box.metadata, after=ids[1])] == [ids[2]]
+            plan(box.metadata, box.storage, SnapshotRange(after=ids[0]))
+    assert [one.snapshot_id for one in snapshots_in_range(box.metadata, SnapshotRange(after=ids[1]))] == [ids[2]]
     assert [one.snapshot_id for one in ancestors(box.metadata, ids[2])] == [ids[2]]
 
 

@@ -13,7 +13,7 @@ from floe.commit.operations.snapshot_change import SnapshotChange
 from floe.errors import InvalidUpdate
 from floe.spec.manifests.entries import EntryStatus
 from helpers.corpus import table_names
-from helpers.replay import JavaCommit, counts, java_commits
+from helpers.java_commits import JavaCommit, counts, java_commits
 from helpers.tables import Box, name_of
 
 _LAYOUTS_ONLY = ("types", "evo", "fmt", "imp", "meta", "scale", "plan", "names")

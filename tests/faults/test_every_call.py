@@ -16,7 +16,7 @@ from helpers.fault_operations import Operation, operations
 from helpers.fault_runs import Bench
 from helpers.fault_worlds import FileWorld, MemoryWorld, PostgresWorld, SqliteWorld, World
 from helpers.postgres import postgres_database
-from helpers.tried import tell
+from helpers.run_totals import report_totals
 
 SAMPLE = ("append, v2", "several tables, v2", "create table, v2", "rename, v2", "drop, v2", "expire, v3")
 TWO_FAULTS = ("transaction, v2", "row delta, v3, after losing a race", "create table, v2")
@@ -63,7 +63,7 @@ def fail_everywhere(
             except AssertionError as error:
                 wrong.append(f"{trial}: {ran.outcome}: {error}")
             tried += 1
-        tell(request, **{f"faults in {level} calls, catalog: {kind}": tried})
+        report_totals(request, **{f"faults in {level} calls, catalog: {kind}": tried})
         assert tried or level == "storage"
     assert not wrong, f"{len(wrong)} of the faults broke something:\n" + "\n".join(wrong[:20])
 
@@ -132,7 +132,7 @@ def test_a_second_fault_after_the_swap_was_answered_wrongly(
         except AssertionError as error:
             wrong.append(f"{trial}: {ran.outcome}: {error}")
         tried += 1
-    tell(request, **{f"double faults, catalog: {kind}": tried})
+    report_totals(request, **{f"double faults, catalog: {kind}": tried})
     assert not wrong, f"{len(wrong)} of {tried} double faults broke something:\n" + "\n".join(wrong[:20])
 
 

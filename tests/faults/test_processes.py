@@ -24,8 +24,8 @@ from pyiceberg.table import StaticTable
 from helpers.fault_files import COLUMNS
 from helpers.invariants import NaiveTable, check_table
 from helpers.postgres import postgres_database
+from helpers.run_totals import report_totals
 from helpers.soak_worker import PROPERTIES, TABLE, connect
-from helpers.tried import tell
 
 PROCESSES = 16
 SOAK = int(os.environ.get("FLOE_SOAK", "1"))
@@ -138,7 +138,7 @@ def test_killed_processes_lose_nothing(uri: str, tmp_path: Path, request: pytest
         f"commits in the table's history, {kind}": commits,
         f"processes killed, {kind}": crew.killed,
     }
-    tell(request, **numbers)
+    report_totals(request, **numbers)
     assert journal.outcomes["ack"] >= ACKNOWLEDGED
 
 

@@ -16,7 +16,7 @@ from floe.storage.environment import deterministic_environment
 from floe.storage.memory import MemoryStorage
 from floe.storage.protocol import Storage
 from floe.testing.faults import Fault, FaultyStorage
-from helpers.tried import tell
+from helpers.run_totals import report_totals
 
 FAULTS = (Fault.BEFORE, Fault.LOST_ANSWER, Fault.LOST_REQUEST)
 ROWS = [{"id": n, "part": n % 3} for n in range(9)]
@@ -113,7 +113,7 @@ def test_every_call_fails_once(
                 assert found == list(range(9)), where
                 if call.operation != "delete_many":
                     assert world.data() == before, f"files are left: {where}"
-    tell(request, storage_calls_that_failed_while_rows_were_written=tried)
+    report_totals(request, storage_calls_that_failed_while_rows_were_written=tried)
 
 
 def read_ids(world: World) -> list[Any]:

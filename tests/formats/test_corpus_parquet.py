@@ -8,7 +8,7 @@ import pytest
 from floe.formats.metrics import MetricsCollector, MetricsConfig
 from floe.formats.registry import default_registry
 from floe.formats.rows import rows_to_batch
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.plan.snapshot_selection import choose_snapshot, schema_for
 from floe.spec.codecs.single_value import decode
 from floe.spec.expressions.binding import bind
@@ -37,7 +37,11 @@ def readable_cases(table: CorpusTable, most: int | None = None) -> list[tuple[di
         snapshot = choose_snapshot(table.metadata, **asked)
         schema = schema_for(table.metadata, **asked)
         where = expression_from_json(query["filter"], schema) if "filter" in query else None
-        tasks = list(plan_scan(table.metadata, table.storage, snapshot=snapshot, schema=schema, where=where).tasks())
+        tasks = list(
+            plan_scan(
+                table.metadata, table.storage, snapshot=snapshot, options=ScanOptions(schema=schema, where=where)
+            ).tasks()
+        )
         if all(task.file.file_format == "parquet" and not task.deletes for task in tasks):
             found.append((case, schema, tasks))
     return found
@@ -141,7 +145,7 @@ def test_metrics_are_those_of_java(corpus_dir, name):
         return
     schema = metadata.schema
     config = MetricsConfig.from_properties(metadata.properties, schema, metadata.sort_order)
-    plan = plan_scan(metadata, table.storage, snapshot=metadata.current_snapshot, metrics=None)
+    plan = plan_scan(metadata, table.storage, snapshot=metadata.current_snapshot, options=ScanOptions(metrics=None))
     tasks = [task for task in plan.tasks() if task.file.file_format == "parquet" and task.file.value_counts]
     for task in tasks[:: len(tasks) // 8 + 1]:
         collector = MetricsCollector(schema, config)

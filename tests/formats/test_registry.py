@@ -147,7 +147,7 @@ class TestParquetAsColumns(FormatConformance):
 
 
 def test_a_third_party_registers_a_format_and_a_model() -> None:
-    formats = default_registry()
+    formats = Registry(default_registry())
     formats.register(JsonLines())
     formats.register(AsColumns(AsRows(ParquetAsArrow())))
     assert isinstance(formats.model("JSONL", "rows"), FormatModel)
@@ -184,10 +184,12 @@ def test_unknown_models_are_told_with_the_known_ones() -> None:
         Registry().model("parquet", "arrow")
 
 
-def test_registries_are_apart() -> None:
-    one, other = default_registry(), default_registry()
-    one.register(JsonLines())
-    assert len(one) == len(other) + 1
+def test_there_is_one_default_registry_and_copies_are_apart() -> None:
+    assert default_registry() is default_registry()
+    count = len(default_registry())
+    copy = Registry(default_registry())
+    copy.register(JsonLines())
+    assert (len(copy), len(default_registry())) == (count + 1, count)
 
 
 def test_builders_are_values() -> None:

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql import functions as F
 
 import floe
-from floe.spark.executors import Carried
+from floe.spark.executors import ExecutorFunction
 from floe.spark.session import FloeSession
 from helpers.cluster_faults import Faulty
 from helpers.spark import CONF
@@ -159,12 +159,12 @@ class Tried:
         folder = self.warehouse / how
         folder.mkdir()
         self.sql(f"CREATE TABLE lake.db.{how} (id BIGINT)")
-        begin, opened = Carried.__init__, str(folder)
-        Carried.__init__ = lambda self, work: begin(self, Faulty(work, how, opened))  # type: ignore[method-assign]
+        begin, opened = ExecutorFunction.__init__, str(folder)
+        ExecutorFunction.__init__ = lambda self, work: begin(self, Faulty(work, how, opened))  # type: ignore[method-assign]
         try:
             self.sql(f"INSERT INTO lake.db.{how} SELECT id FROM range(0, {ROWS}, 1, 4)")
         finally:
-            Carried.__init__ = begin  # type: ignore[method-assign]
+            ExecutorFunction.__init__ = begin  # type: ignore[method-assign]
         known, there = self.files(how)
         seen = sorted(path.name for path in folder.iterdir())
         return {

@@ -10,7 +10,7 @@ import pyarrow as pa
 from floe.formats.arrow_arrays import to_values
 from floe.formats.arrow_models import AvroAsArrow, OrcAsArrow, ParquetAsArrow
 from floe.formats.registry import Registry
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.plan.snapshot_selection import choose_snapshot, schema_for
 from floe.plan.tasks import FileTask
 from floe.spec.codecs import deletion_vectors
@@ -39,7 +39,9 @@ def cases_with(table: CorpusTable, file_format: str) -> Iterator[tuple[dict[str,
         snapshot = choose_snapshot(table.metadata, **asked)
         schema = schema_for(table.metadata, **asked)
         # no filter here: the readers are to find all rows, also those whose file Java's bounds would leave out
-        tasks = list(plan_scan(table.metadata, table.storage, snapshot=snapshot, schema=schema).tasks())
+        tasks = list(
+            plan_scan(table.metadata, table.storage, snapshot=snapshot, options=ScanOptions(schema=schema)).tasks()
+        )
         files = [file for task in tasks for file in (task.file, *task.deletes)]
         if any(file.file_format == file_format for file in files):
             yield case, schema, tasks

@@ -1,7 +1,7 @@
 """Java Iceberg reads the tables that the embedded engine fills and changes: every snapshot, with equal rows.
 
 Three formats, versions 1 to 3, copy-on-write and merge-on-read, partitioned or not, through appends, DELETE, UPDATE,
-MERGE, upserts, overwrites and evolution. The rows are compared with the model in `helpers.engine_lives`.
+MERGE, upserts, overwrites and evolution. The rows are compared with the model in `helpers.table_histories`.
 """
 
 import json
@@ -16,8 +16,8 @@ from floe.spec.expressions.expression_json import expression_to_json
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.sql.filters import parse_filter
 from helpers.canonical import canonical_rows
-from helpers.engine_lives import FILE_FORMATS, KINDS, PARTITIONINGS, Life, Rows, live
 from helpers.java_catalogs import JavaCatalogs, Shared
+from helpers.table_histories import FILE_FORMATS, KINDS, PARTITIONINGS, Life, Rows, live
 
 # Spark's own Python side leaves sockets to the garbage collector
 pytestmark = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from helpers.java_catalogs import JavaCatalogs
-from helpers.shared_walk import Walk
+from helpers.two_engine_model import Walk
 
 pytestmark = [
     pytest.mark.interop,

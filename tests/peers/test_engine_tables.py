@@ -1,7 +1,7 @@
 """PyIceberg and DuckDB read the tables that the embedded engine fills and changes, with equal rows.
 
-The rows are compared with the model in `helpers.engine_lives`. DuckDB takes scans through Arrow's stream interface, and
-the data files of tables without deletes as they are; its own extension for Iceberg is not among what tests install.
+The rows are compared with the model in `helpers.table_histories`. DuckDB takes scans through Arrow's stream
+interface, and the data files of tables without deletes as they are; tests do not install its extension for Iceberg.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from floe.formats.arrow_types import arrow_schema
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_to_json
 from helpers.canonical import canonical_rows
-from helpers.engine_lives import KINDS, Life, Row, Rows, live
+from helpers.table_histories import KINDS, Life, Row, Rows, live
 
 # PyIceberg closes files when they are collected
 pytestmark = pytest.mark.filterwarnings(

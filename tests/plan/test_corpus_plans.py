@@ -7,7 +7,7 @@ days of dates and the prefixes of short strings settle an equality that Java che
 
 import pytest
 
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.expression_json import expression_from_json
 from floe.spec.expressions.nodes import TRUE
@@ -22,7 +22,8 @@ SETTLED_HERE = {"del_spec_evolution", "part_day", "part_times_v1", "part_truncat
 
 def planned(table, filter_json, **options):
     where = expression_from_json(filter_json, table.metadata.schema)
-    return plan_scan(table.metadata, table.storage, snapshot=table.metadata.current_snapshot, where=where, **options)
+    options = ScanOptions(where=where, **options)
+    return plan_scan(table.metadata, table.storage, snapshot=table.metadata.current_snapshot, options=options)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -112,7 +113,10 @@ def test_metrics_are_kept_when_asked_for(corpus_dir, name):
 
     def files(metrics):
         return [
-            task.file for task in plan_scan(table.metadata, table.storage, snapshot=snapshot, metrics=metrics).tasks()
+            task.file
+            for task in plan_scan(
+                table.metadata, table.storage, snapshot=snapshot, options=ScanOptions(metrics=metrics)
+            ).tasks()
         ]
 
     nothing, everything, some = files(()), files(None), files((1, 3))

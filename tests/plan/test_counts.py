@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidInput
 from floe.plan.counts import count_rows, count_values, value_range
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.expressions.row_evaluation import compile_row_filter
@@ -50,7 +50,10 @@ def rows_of(table, bound):
 def test_what_is_settled_is_what_the_rows_say(seed, bound):
     table = random_table(seed)
     plan = plan_scan(
-        table.maker.metadata, table.maker.storage, snapshot=table.maker.snapshots[-1], where=bound, metrics=IDS
+        table.maker.metadata,
+        table.maker.storage,
+        snapshot=table.maker.snapshots[-1],
+        options=ScanOptions(where=bound, metrics=IDS),
     )
     deleted = {task.file.file_path for task in plan.tasks() if task.deletes}
     rows = rows_of(table, bound)
@@ -119,7 +122,9 @@ def one_file(field_id, type_, low, high, nulls=0, nans=None, deletes=()):
         upper_bounds=None if high is None else {field_id: encode(type_, high)},
     )
     maker = table_of([existing(file, 1, 1), *deletes], SCHEMA, format_version=3)
-    return plan_scan(maker.metadata, maker.storage, snapshot=maker.snapshots[-1], metrics=(field_id,))
+    return plan_scan(
+        maker.metadata, maker.storage, snapshot=maker.snapshots[-1], options=ScanOptions(metrics=(field_id,))
+    )
 
 
 def extent(*arguments, **options):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from floe.errors import CorruptFile
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.dsl import col
 from floe.spec.manifests.entries import DataFile, FileContent
@@ -34,7 +34,7 @@ GLOBAL = replace(EQUALITY, file_path="g", partition=(), spec_id=0)
 def deletes(*entries, where=None):
     """The paths of each data file's deletes."""
     maker = table_of(entries, SCHEMA, specs=SPECS, format_version=3)
-    plan = plan_scan(maker.metadata, maker.storage, snapshot=maker.snapshots[-1], where=where)
+    plan = plan_scan(maker.metadata, maker.storage, snapshot=maker.snapshots[-1], options=ScanOptions(where=where))
     return {task.file.file_path: [d.file_path for d in task.deletes] for task in plan.tasks()}
 
 
@@ -184,7 +184,9 @@ def test_manifests_of_deletes_of_other_partitions_are_not_read():
     maker = table_of(entries, SCHEMA, specs=SPECS)
     unread = [m.manifest_path for m in maker.manifests[1] if m.content == 1]
     maker.storage.delete_many(unread)
-    plan = plan_scan(maker.metadata, maker.storage, snapshot=maker.snapshots[-1], where=col("p") == "x")
+    plan = plan_scan(
+        maker.metadata, maker.storage, snapshot=maker.snapshots[-1], options=ScanOptions(where=col("p") == "x")
+    )
     assert (len(plan), plan.report.delete_manifests, plan.report.delete_manifests_skipped) == (1, 1, 1)
 
 
@@ -197,7 +199,9 @@ def test_manifests_of_deletes_of_other_specs_are_not_read():
 def test_deletes_alone_are_not_read():
     maker = table_of([at(ROWS, 5), at(GLOBAL, 6)], SCHEMA, specs=SPECS)
     maker.storage.delete_many([m.manifest_path for m in maker.manifests[1] if m.content == 1])
-    plan = plan_scan(maker.metadata, maker.storage, snapshot=maker.snapshots[-1], where=col("p") == "nothing")
+    plan = plan_scan(
+        maker.metadata, maker.storage, snapshot=maker.snapshots[-1], options=ScanOptions(where=col("p") == "nothing")
+    )
     assert (len(plan), plan.report.delete_manifests_read) == (0, 0)
 
 

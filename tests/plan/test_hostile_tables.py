@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from floe.errors import CorruptFile, FloeError, InvalidMetadata, NoSuchFile, UnsupportedFeature
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.spec.expressions.dsl import col
 from floe.spec.manifests.entries import FieldSummary, FileContent, ManifestContent
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
@@ -105,7 +105,7 @@ def planned(where=None, **changes):
     maker = TableMaker(SCHEMA, (BY_P,))
     manifest = maker.manifest([added(file) for file in FILES], snapshot=1, number=1)
     maker.snapshot(1, [replace(manifest, **changes)])
-    plan = plan_scan(maker.metadata, maker.storage, snapshot=maker.snapshots[-1], where=where)
+    plan = plan_scan(maker.metadata, maker.storage, snapshot=maker.snapshots[-1], options=ScanOptions(where=where))
     return [task.file.file_path for task in plan.tasks()]
 
 
@@ -196,4 +196,4 @@ def test_the_first_error_of_many_manifests_is_told():
     maker.storage.write(broken, b"nonsense", overwrite=True)
     for workers in (1, None):
         with pytest.raises(FloeError, match=broken):
-            plan_scan(maker.metadata, maker.storage, snapshot=maker.snapshots[-1], workers=workers)
+            plan_scan(maker.metadata, maker.storage, snapshot=maker.snapshots[-1], options=ScanOptions(workers=workers))

@@ -6,7 +6,8 @@ import pytest
 
 from floe.errors import InvalidInput, NoSuchRef, NoSuchSnapshot
 from floe.plan.changelog import AddedRows, DeletedFile, DeletedRows, plan_changelog
-from floe.plan.scan import plan_appends
+from floe.plan.scan import ScanOptions, plan_appends
+from floe.plan.snapshot_selection import SnapshotRange
 from floe.spec.expressions.dsl import col
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.metadata.snapshots import SnapshotRef
@@ -52,8 +53,8 @@ def history():
     return maker
 
 
-def appended(maker, **options):
-    plan = plan_appends(maker.metadata, maker.storage, **options)
+def appended(maker, **limits):
+    plan = plan_appends(maker.metadata, maker.storage, SnapshotRange(**limits))
     return sorted(task.file.file_path for task in plan.tasks())
 
 
@@ -71,7 +72,9 @@ def test_ranges(history):
 
 
 def test_filters_prune_and_leave_residuals(history):
-    plan = plan_appends(history.metadata, history.storage, where=(col("p") == "y") & (col("id") > 3))
+    plan = plan_appends(
+        history.metadata, history.storage, options=ScanOptions(where=(col("p") == "y") & (col("id") > 3))
+    )
     assert [(task.file.file_path, str(task.residual)) for task in plan.tasks()] == [("c", "id > 3"), ("d", "id > 3")]
 
 
@@ -92,9 +95,9 @@ def test_the_history_must_be_whole(history):
         appended(history, first=2, after=1)
 
 
-def appended_from(metadata, history, kept, **options):
+def appended_from(metadata, history, kept, **limits):
     snapshots = tuple(s for s in metadata.snapshots if s.snapshot_id in kept)
-    plan = plan_appends(replace(metadata, snapshots=snapshots), history.storage, **options)
+    plan = plan_appends(replace(metadata, snapshots=snapshots), history.storage, SnapshotRange(**limits))
     return [task.file.file_path for task in plan.tasks()]
 
 
@@ -108,8 +111,9 @@ def test_branches(history):
         },
     )
 
-    def found(**options):
-        return sorted(task.file.file_path for task in plan_appends(metadata, history.storage, **options).tasks())
+    def found(**limits):
+        plan = plan_appends(metadata, history.storage, SnapshotRange(**limits))
+        return sorted(task.file.file_path for task in plan.tasks())
 
     assert found(branch="audit") == ["a", "b", "c"]
     assert found(branch="audit", until=1) == ["a"]
@@ -139,7 +143,7 @@ def test_parents_in_a_circle_end(history):
     metadata = replace(history.metadata, snapshots=snapshots)
     assert len(plan_appends(metadata, history.storage)) == 4
     with pytest.raises(NoSuchSnapshot):
-        plan_appends(metadata, history.storage, after=77)
+        plan_appends(metadata, history.storage, SnapshotRange(after=77))
 
 
 def test_the_corpus(corpus_dir):
@@ -150,8 +154,7 @@ def test_the_corpus(corpus_dir):
             plan = plan_appends(
                 table.metadata,
                 table.storage,
-                after=asked["from_snapshot_id_exclusive"],
-                until=asked["to_snapshot_id"],
+                SnapshotRange(after=asked["from_snapshot_id_exclusive"], until=asked["to_snapshot_id"]),
             )
             assert plan.record_count == case["count"]
 
@@ -159,10 +162,10 @@ def test_the_corpus(corpus_dir):
 # changes --------------------------------------------------------------------------------------------------------------
 
 
-def changes(maker, **options):
+def changes(maker, where=None, **limits):
+    plan = plan_changelog(maker.metadata, maker.storage, SnapshotRange(**limits), options=ScanOptions(where=where))
     return [
-        (type(change).__name__, change.ordinal, change.snapshot_id, change.file.file_path)
-        for change in plan_changelog(maker.metadata, maker.storage, **options).tasks()
+        (type(change).__name__, change.ordinal, change.snapshot_id, change.file.file_path) for change in plan.tasks()
     ]
 
 

@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings, strategies as st
 
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.expressions.row_evaluation import compile_row_filter
 from helpers.filter_strategies import filters, predicates, references
@@ -17,7 +17,10 @@ FILTERS = st.just(TRUE) | filters(predicates(references(IDS), transformed=True))
 def test_plans_are_those_of_the_rules_one_by_one(seed, bound):
     table = random_table(seed)
     plan = plan_scan(
-        table.maker.metadata, table.maker.storage, snapshot=table.maker.snapshots[-1], where=bound, workers=1
+        table.maker.metadata,
+        table.maker.storage,
+        snapshot=table.maker.snapshots[-1],
+        options=ScanOptions(where=bound, workers=1),
     )
     tasks = {task.file.file_path: task for task in plan.tasks()}
     expected = naive_plan(table, bound)
@@ -40,7 +43,10 @@ def test_plans_are_those_of_the_rules_one_by_one(seed, bound):
 def test_no_row_that_passes_is_lost_and_settled_files_hold_no_other(seed, bound):
     table = random_table(seed)
     plan = plan_scan(
-        table.maker.metadata, table.maker.storage, snapshot=table.maker.snapshots[-1], where=bound, workers=1
+        table.maker.metadata,
+        table.maker.storage,
+        snapshot=table.maker.snapshots[-1],
+        options=ScanOptions(where=bound, workers=1),
     )
     tasks = {task.file.file_path: task for task in plan.tasks()}
     settled = {

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from floe.errors import InvalidExpression, NoSuchColumn
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.dsl import col
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionField, PartitionSpec
@@ -39,8 +39,8 @@ def table():
 
 
 def plan_of(maker, **options):
-    options = {"snapshot": maker.snapshots[-1], **options}
-    return plan_scan(maker.metadata, maker.storage, **options)
+    snapshot = options.pop("snapshot", maker.snapshots[-1])
+    return plan_scan(maker.metadata, maker.storage, snapshot=snapshot, options=ScanOptions(**options))
 
 
 def paths(plan):

@@ -15,7 +15,7 @@ from floe import Table
 from floe.commit.change import Change
 from floe.commit.target import TableTarget
 from floe.errors import CommitStateUnknown, FloeError, InvalidInput, NoSuchSnapshot
-from floe.spark.streaming.data_source import stream_writer
+from floe.spark.data_source import stream_writer
 from floe.spark.streaming.sink import publish_epoch
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.worker import WriteRows

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
 
-from floe.spark.procedures.registry import INSTEAD, PROCEDURES
+from floe.spark.procedures.procedure import INSTEAD, PROCEDURES
 from helpers.spark import Spark
 
 
@@ -59,7 +59,7 @@ STATEMENTS = {
 
 def test_statements_of_another_format(session: Spark, name: str) -> None:
     for statement, told in STATEMENTS.items():
-        with pytest.raises(ParseException, match=rf"is no statement for tables of Iceberg; .*{told}"):
+        with pytest.raises(ParseException, match=rf"is not a statement for tables of Iceberg; .*{told}"):
             session(statement.format(name=name))
     with pytest.raises(ParseException, match="PARSE_SYNTAX_ERROR"):
         session("OPTIMIZE elsewhere.t")  # which another extension of Spark's may know

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from floe.spark.bridge.predicates import Call, Cast, Column, Conditions, Node, Value
+from floe.spark.bridge.values import Call, Cast, Column, Conditions, Node, Value
 from floe.spark.read.filters import files_named, filter_of, translate
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.expressions.row_evaluation import evaluate

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from floe.spark.bridge.rules import OwnNodes
+from floe.spark.bridge.rules import FloeNodes
 from floe.spark.read.scan import TableScan
 from floe.spark.session import FloeSession
 from helpers.spark import Spark
@@ -20,13 +20,13 @@ def tables(session: Spark) -> None:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
-    before = OwnNodes.apply
+    before = FloeNodes.apply
 
-    def apply(self: OwnNodes, node: Any, owner: Any) -> Any:
+    def apply(self: FloeNodes, node: Any, owner: Any) -> Any:
         found.append(node.nodeName())
         return before(self, node, owner)
 
-    monkeypatch.setattr(OwnNodes, "apply", apply)
+    monkeypatch.setattr(FloeNodes, "apply", apply)
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from floe.spark.executors import Carried, packed_code
+from floe.spark.executors import ExecutorFunction, packed_code
 
 OPEN = """
 import pickle, sys
@@ -23,7 +23,7 @@ print(floe.__file__, work([1, 2, 3]))
 def opened(tmp_path: Path, before: str) -> str:
     """What a Python without Floe says when it opens some work."""
     file = tmp_path / "work"
-    file.write_bytes(cloudpickle.dumps(Carried(sum)))
+    file.write_bytes(cloudpickle.dumps(ExecutorFunction(sum)))
     program = OPEN.format(before=before, file=str(file))
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
     return run.stdout + run.stderr

@@ -6,7 +6,7 @@ import pytest
 
 import floe
 from floe.errors import NoSuchSnapshot, UnsupportedFeature
-from floe.spark.streaming.source import BEGINNING, StreamOffset, StreamOptions, StreamSteps, offset_of
+from floe.spark.streaming.source import BEGINNING, StreamOffset, StreamOptions, StreamSteps, parse_offset
 from floe.spec.metadata.snapshots import Snapshot
 from floe.table.table import Table
 
@@ -54,11 +54,11 @@ def test_each_appended_file_comes_once(seed: int) -> None:
             case "rewrite" if table.current_snapshot is not None:
                 table.rewrite_manifests()
             case "restart":
-                place = offset_of(str(place))  # which is all that a checkpoint keeps
+                place = parse_offset(str(place))  # which is all that a checkpoint keeps
                 steps = steps_of(table, skip_deletes=True, skip_overwrites=True)
             case _:
                 limits = chance.choice([{}, {"max_files": chance.randint(1, 5)}, {"max_rows": chance.randint(1, 6)}])
-                end = steps.advanced(table.metadata, place, table.metadata.current_snapshot_id, **limits)
+                end = steps.next_offset(table.metadata, place, table.metadata.current_snapshot_id, **limits)
                 batch = files_between(table, steps, place, end)
                 assert len(batch) <= limits.get("max_files", len(batch))
                 assert (
@@ -66,7 +66,7 @@ def test_each_appended_file_comes_once(seed: int) -> None:
                 )
                 read += batch
                 place = end
-    end = steps.advanced(table.metadata, place, table.metadata.current_snapshot_id)
+    end = steps.next_offset(table.metadata, place, table.metadata.current_snapshot_id)
     read += files_between(table, steps, place, end)
     assert read == appended
 
@@ -76,7 +76,7 @@ def test_a_batch_has_so_many_rows_and_at_least_one_file() -> None:
     for count in (2, 2, 7, 1):
         table.append([{"id": n, "k": 0} for n in range(count)])
     steps, place, counts = steps_of(table), BEGINNING, []
-    while (end := steps.advanced(table.metadata, place, table.metadata.current_snapshot_id, max_rows=4)) != place:
+    while (end := steps.next_offset(table.metadata, place, table.metadata.current_snapshot_id, max_rows=4)) != place:
         parts = steps.parts(table.metadata, place, end)
         counts.append(sum(task.file.record_count for part in parts for task in part.tasks()))
         place = end
@@ -88,8 +88,8 @@ def test_operations_that_are_no_appends_are_told() -> None:
     table.append([{"id": 1, "k": 1}])
     table.delete("k = 1")
     with pytest.raises(UnsupportedFeature, match="streaming-skip-delete-snapshots"):
-        steps_of(table).advanced(table.metadata, BEGINNING, table.metadata.current_snapshot_id)
-    end = steps_of(table, skip_deletes=True).advanced(table.metadata, BEGINNING, table.metadata.current_snapshot_id)
+        steps_of(table).next_offset(table.metadata, BEGINNING, table.metadata.current_snapshot_id)
+    end = steps_of(table, skip_deletes=True).next_offset(table.metadata, BEGINNING, table.metadata.current_snapshot_id)
     assert end.snapshot_id == table.metadata.current_snapshot_id  # so that the delete may expire
 
 
@@ -98,7 +98,7 @@ def test_a_first_batch_cannot_be_repeated_when_its_beginning_has_expired() -> No
     for number in range(3):
         table.append([{"id": number, "k": 0}, {"id": number, "k": 1}])
     steps = steps_of(table)
-    end = steps.advanced(table.metadata, BEGINNING, table.metadata.current_snapshot_id, max_files=3)
+    end = steps.next_offset(table.metadata, BEGINNING, table.metadata.current_snapshot_id, max_files=3)
     first, second, _ = (one.snapshot_id for one in table.snapshots)
     assert end == StreamOffset(second, 1)
     table.expire(snapshots=[first]).apply()
@@ -112,13 +112,13 @@ def test_a_time_from_before_what_has_expired_is_no_beginning() -> None:
         table.append([{"id": number, "k": 0}])
     first, _, third = table.snapshots
     steps = steps_of(table, from_ms=first.timestamp_ms - 1)
-    end = steps.advanced(table.metadata, BEGINNING, third.snapshot_id)
+    end = steps.next_offset(table.metadata, BEGINNING, third.snapshot_id)
     assert len(files_between(table, steps, BEGINNING, end)) == 3
     table.create_tag("kept", snapshot=first.snapshot_id)
     table.expire(snapshots=[table.snapshots[1].snapshot_id]).apply()
     with pytest.raises(NoSuchSnapshot, match="what came before has expired"):
-        steps_of(table, from_ms=first.timestamp_ms - 1).advanced(table.metadata, BEGINNING, third.snapshot_id)
-    late = steps_of(table, from_ms=third.timestamp_ms).advanced(table.metadata, BEGINNING, third.snapshot_id)
+        steps_of(table, from_ms=first.timestamp_ms - 1).next_offset(table.metadata, BEGINNING, third.snapshot_id)
+    late = steps_of(table, from_ms=third.timestamp_ms).next_offset(table.metadata, BEGINNING, third.snapshot_id)
     assert late == StreamOffset(third.snapshot_id, 1)
 
 
@@ -127,11 +127,11 @@ def test_a_checkpoint_of_another_table_is_refused(rows: list[dict[str, int]]) ->
     """A table that was dropped and made anew has other snapshots: nothing of it is read as if the stream went on."""
     old, new = new_table(), new_table()
     old.append([{"id": 1, "k": 1}])
-    end = steps_of(old).advanced(old.metadata, BEGINNING, old.metadata.current_snapshot_id)
+    end = steps_of(old).next_offset(old.metadata, BEGINNING, old.metadata.current_snapshot_id)
     if rows:
         new.append(rows)
     told = rf"snapshot {end.snapshot_id}.*uuid {new.uuid}.*new checkpoint"
     with pytest.raises(NoSuchSnapshot, match=told):
-        steps_of(new).advanced(new.metadata, end, new.metadata.current_snapshot_id)
+        steps_of(new).next_offset(new.metadata, end, new.metadata.current_snapshot_id)
     with pytest.raises(NoSuchSnapshot, match=told):
         files_between(new, steps_of(new), BEGINNING, end)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, functions as F
 from floe.errors import CommitStateUnknown, InvalidInput
 from floe.spark.streaming import sink
 from floe.spark.streaming.sink import epoch_summary, last_epoch, publish_epoch
-from floe.spark.streaming.source import StreamOffset, offset_of
+from floe.spark.streaming.source import StreamOffset, parse_offset
 from floe.spark.write.columns import places_of
 from floe.sql.columns import parse_columns
 from helpers.spark import Spark
@@ -184,8 +184,8 @@ def test_other_formats_and_metadata_columns_come_too(session: Spark, tmp_path: P
 
 def test_offsets_are_written_as_java_writes_them() -> None:
     text = '{"version":1,"snapshot_id":3051729675574597004,"position":4,"scan_all_files":false}'
-    assert offset_of(text) == StreamOffset(3051729675574597004, 4)
-    assert str(offset_of(text)) == text
+    assert parse_offset(text) == StreamOffset(3051729675574597004, 4)
+    assert str(parse_offset(text)) == text
 
 
 # writing ----------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def test_archives_of_pyspark_are_read_once_and_others_when_asked(
     monkeypatch.setitem(executors._state, "settled", False)
     importlib.import_module("floe_test_lasting")
     importlib.import_module("floe_test_mine")
-    executors.settle()
+    executors.reduce_worker_overhead()
     gc.unfreeze()
     found = {place: finder for place, finder in sys.path_importer_cache.items() if place.startswith(str(tmp_path))}
     kept = [place for place, finder in found.items() if isinstance(finder, zipimporter)]

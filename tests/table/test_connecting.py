@@ -202,7 +202,7 @@ SQL = "sqlite:///lake.db"
 
 def called(name: str, uri: str = SQL, **options: str) -> floe.Lake:
     """The lake as a session of Spark has it under a name."""
-    return Lake(*open_catalog(uri, {"warehouse": "./wh", **options}, called=name))
+    return Lake(*open_catalog(uri, {"warehouse": "./wh", **options}, alias=name))
 
 
 def test_a_database_is_one_catalog_whatever_it_is_called(tmp_path: Path) -> None:

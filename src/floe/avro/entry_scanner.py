@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -45,7 +46,7 @@ from floe.avro.vector_decoder import (
     find_counts,
 )
 from floe.errors import CorruptFile
-from floe.spec.manifests.entries import FILE_FORMATS
+from floe.spec.manifests.file_formats import FILE_FORMAT_NAMES
 from floe.spec.pruning.range_evaluation import Mask
 
 COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")
@@ -56,10 +57,7 @@ _STRETCH = 4 * 2**20
 """How many bytes are walked together: enough lanes to make each step worth its overhead, and still in the cache."""
 
 _ANCHOR = "file_format"
-_WORDS = [
-    bytes([2 * len(word)]) + word.encode() for name in sorted(FILE_FORMATS) for word in (name.upper(), name.lower())
-]
-_ANY_WORD = re.compile(b"|".join(_WORDS))
+_LONGEST_WORD = 63  # longer ones do not have their length in one byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +225,17 @@ def _all_at_once(
     return walk.found(begin, ends)
 
 
+@lru_cache(maxsize=4)
+def _format_words(names: tuple[str, ...]) -> re.Pattern[bytes]:
+    """The pattern of stored file formats: the length as an Avro number, and the name in upper or lower case."""
+    words = [word.encode() for name in sorted(names) for word in (name.upper(), name)]
+    return re.compile(b"|".join(re.escape(bytes([2 * len(w)]) + w) for w in words if len(w) <= _LONGEST_WORD))
+
+
 def _anchors(raw: bytes, begin: int, end: int, count: int) -> Offsets:
     """Where the entries seem to have their file formats."""
-    first = _ANY_WORD.search(raw, begin, end)
+    any_format = _format_words(tuple(FILE_FORMAT_NAMES))
+    first = any_format.search(raw, begin, end)
     if first is None:
         raise UnusualEncoding("no file format is found")
     # entries are about equally long, so most of the next one need not be searched
@@ -238,7 +244,7 @@ def _anchors(raw: bytes, begin: int, end: int, count: int) -> Offsets:
         places = _find_all(raw, first.group(), first.start(), end, step)
         if len(places) == count:
             return np.array(places, np.int64)
-    places = [match.start() for match in _ANY_WORD.finditer(raw, begin, end)]
+    places = [match.start() for match in any_format.finditer(raw, begin, end)]
     if len(places) != count:
         raise UnusualEncoding("there are more file formats than entries, or fewer")
     return np.array(places, np.int64)

@@ -27,7 +27,16 @@ from floe.avro.manifest_layout import PartitionSlot
 from floe.avro.stored_columns import StoredColumns, column_values
 from floe.avro.vector_decoder import Offsets
 from floe.errors import CorruptFile
-from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry, ManifestFile
+from floe.spec.manifests.entries import (
+    FILE_FORMATS,
+    DataFile,
+    EntryStatus,
+    FileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+)
+from floe.spec.manifests.file_formats import FILE_FORMAT_NAMES, file_format_code
 from floe.spec.manifests.manifest_checks import check_data_file
 from floe.spec.pruning.column_evaluation import Column
 from floe.spec.pruning.metrics_evaluation import FileStats
@@ -85,13 +94,13 @@ class JoinedManifests:
         return JoinedManifests(self.manifests, np.bincount(numbers, minlength=len(self)).astype(np.int64))
 
 
-FORMATS = ("parquet", "orc", "avro", "puffin")
-"""The file formats, by the numbers that stand for them in `ManifestColumns.file_format`."""
+FORMATS = FILE_FORMAT_NAMES
+"""The file formats; `ManifestColumns.file_format` has the index of each."""
 
-# all names fit into a word of eight bytes
+# the names of the spec all fit into a word of eight bytes; other names are compared one by one
 _FORMAT_WORDS = [
     (code, np.uint64(int.from_bytes(text.encode().ljust(8, b"\0"), "big")), len(text))
-    for code, name in enumerate(FORMATS)
+    for code, name in enumerate(FORMATS[:4])
     for text in (name.upper(), name)
 ]
 
@@ -250,24 +259,25 @@ class ManifestColumns:
 
     @cached_property
     def file_format(self) -> NDArray[np.int8]:
-        """The formats of the files: places in `FORMATS`, whatever the case they are written in."""
+        """The formats of the files, as indexes in `FORMATS`, whatever the case they are written in."""
         strings = self._required_strings("file_format")
-        found = np.full(len(self), -1, np.int8)
+        codes = np.full(len(self), -1, np.int8)
         words = strings.words()
         for code, name_word, length in _FORMAT_WORDS:
             same = (words == name_word) & (strings.lengths == length)
-            found[same] = code
+            codes[same] = code
             if same.all():
-                return found
-        for row in np.flatnonzero(found < 0).tolist():
+                return codes
+        for row in np.flatnonzero(codes < 0).tolist():
             word = strings.take(np.array([row])).to_list()[0] or b""
             name = word.decode(errors="replace").lower()
-            if name not in FORMATS:
+            number = file_format_code(name)
+            if number is None:
                 raise self._wrong(
-                    f"a file's format must be one of {', '.join(sorted(FORMATS))}; found {name!r:.80}", row
+                    f"a file's format must be one of {', '.join(sorted(FILE_FORMATS))}; found {name!r:.80}", row
                 )
-            found[row] = FORMATS.index(name)
-        return found
+            codes[row] = number
+        return codes
 
     @cached_property
     def record_count(self) -> Offsets:

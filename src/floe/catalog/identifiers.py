@@ -1,4 +1,4 @@
-"""Names of tables, views and namespaces: written with dots, quoted with backticks, and checked before they go anywhere.
+"""Names of tables, views and namespaces: parsing, formatting and checks, the same for every catalog.
 
 An identifier is a tuple: the levels of the namespace, then the name. As text the parts are joined with dots; a part
 that has a dot, a blank or a backtick in it is put in backticks, and a backtick within is written twice, as in Spark.
@@ -8,8 +8,8 @@ that has a dot, a blank or a backtick in it is put in backticks, and a backtick 
 >>> format_identifier(("lake", "2024.01", "orders"))
 'lake.`2024.01`.orders'
 
-Names become parts of paths and rows of databases, also in other engines. So those that no path can have (`a/b`, `..`),
-and those that nobody can read or type (control characters), are refused everywhere, whatever the catalog.
+Names become parts of paths and rows of databases, also in other engines. So names that cannot be in a path (`a/b`,
+`..`) or cannot be read or typed (control characters) are rejected by every catalog.
 """
 
 from __future__ import annotations
@@ -115,12 +115,13 @@ def check_namespace_properties(updates: Mapping[str, str], removals: Iterable[st
 
 
 def _check_is_parts(parts: Iterable[object]) -> None:
-    """Raise for what is no sequence of texts; above all for a text, which is one of single letters."""
+    """Raise unless this is a sequence of strings; a string itself, which is one of single letters, is rejected too."""
     if isinstance(parts, str) or not all(isinstance(part, str) for part in parts):
-        raise InvalidName(f"a name is a tuple of texts, found {parts!r:.80}", hint="parse_identifier makes one of text")
+        raise InvalidName(f"a name is a tuple of strings, found {parts!r:.80}", hint="parse_identifier parses text")
 
 
 def _parts(name: str | Iterable[str]) -> tuple[str, ...]:
+    """The parts of a name that is text or already a sequence."""
     if isinstance(name, str):
         return _split(name)
     if not isinstance(name, Iterable):
@@ -133,14 +134,14 @@ def _parts(name: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """The parts between the dots of a text; within backticks a dot is a character like others."""
+    """The parts between the dots of a text; a dot within backticks belongs to the part."""
     parts: list[str] = []
     position = 0
     while True:
-        found = _PART.match(text, position)
-        assert found is not None  # the second alternative matches the empty text
-        position = found.end()
-        parts.append(found[2] if found[1] is None else found[1].replace("``", "`"))
+        part = _PART.match(text, position)
+        assert part is not None  # the second alternative matches the empty text
+        position = part.end()
+        parts.append(part[2] if part[1] is None else part[1].replace("``", "`"))
         if position == len(text):
             return tuple(parts)
         if text[position] != ".":
@@ -152,6 +153,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _check_parts(parts: tuple[str, ...]) -> None:
+    """Raise unless there are parts, not too many, and each is a valid name."""
     if not parts:
         raise InvalidName("a name without parts")
     if len(parts) > _MAX_LEVELS:
@@ -163,6 +165,7 @@ def _check_parts(parts: tuple[str, ...]) -> None:
 
 
 def _problem_of(part: str) -> str | None:
+    """What a part must not be or have, as the end of a sentence; None if it is a valid name."""
     if not part or part.isspace():
         return "be empty"
     if part in (".", ".."):
@@ -179,7 +182,7 @@ def _problem_of(part: str) -> str | None:
 
 
 def _shown(parts: tuple[str, ...]) -> str:
-    """The name as it can be printed: nothing unreadable, and not too long."""
+    """The name for an error message: unreadable characters replaced, and cut if it is long."""
     text = format_identifier(parts)
     safe = "".join(c if unicodedata.category(c) not in _UNREADABLE and c not in _DIRECTIONAL else "�" for c in text)
     return safe if len(safe) <= 200 else safe[:200] + "…"

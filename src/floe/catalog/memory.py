@@ -1,7 +1,7 @@
-"""A catalog in memory: for tests, examples and the simulator; gone when the program ends.
+"""The catalog in memory, for tests, examples and simulations; it is lost when the program ends.
 
-Everything happens under one lock, so a commit to several tables is one step too. Metadata files are written as every
-catalog writes them, by default to a storage in memory.
+One lock guards all calls, so a commit to several tables is atomic too. Metadata files are written as by every catalog
+with a pointer, by default to a storage in memory.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class MemoryCatalog:
         self.properties: Mapping[str, str] = MappingProxyType(dict(properties or {}))
         self._namespaces: dict[Namespace, dict[str, str]] = {}
         self._tables: dict[Identifier, TableState] = {}
-        self._published: set[str] = set()  # the metadata files of all proposals that were, so that they are found again
+        self._published: set[str] = set()  # metadata files of all proposals that were published, for `settle_all`
         self._views: dict[Identifier, ViewMetadata] = {}
         self._lock = threading.RLock()
 
@@ -82,11 +82,11 @@ class MemoryCatalog:
 
     @property
     def shared(self) -> MemoryCatalog:
-        """The catalog itself: it swaps several tables in one step."""
+        """The catalog itself, which swaps several tables at once."""
         return self
 
     def close(self) -> None:
-        """Does nothing: there is nothing to give back."""
+        """Does nothing: there are no connections to close."""
 
     # namespaces ----------------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class MemoryCatalog:
             return not namespace or namespace in self._namespaces
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str] | None = None) -> None:
-        """Makes a namespace and those above it."""
+        """Creates a namespace, and its parents that do not exist."""
         check_namespace(namespace)
         check_namespace_properties(properties or {})
         with self._lock:
@@ -126,9 +126,9 @@ class MemoryCatalog:
             if below:
                 raise NamespaceNotEmpty(
                     "the namespace is not empty",
-                    hint="drop first what is in it",
+                    hint="drop its tables, views and namespaces first",
                     namespace=format_identifier(namespace),
-                    holds=", ".join(format_identifier(one) for one in sorted(below)[:5]),
+                    holds=", ".join(format_identifier(child) for child in sorted(below)[:5]),
                 )
             del self._namespaces[namespace]
 
@@ -140,12 +140,12 @@ class MemoryCatalog:
     def update_namespace(
         self, namespace: Namespace, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
     ) -> None:
-        """Removes and sets properties."""
-        unwanted = frozenset(removals)
-        check_namespace_properties(updates or {}, unwanted)
+        """Sets and removes properties of a namespace."""
+        removed_keys = frozenset(removals)
+        check_namespace_properties(updates or {}, removed_keys)
         with self._lock:
             properties = self._namespace(namespace)
-            for key in unwanted:
+            for key in removed_keys:
                 properties.pop(key, None)
             properties.update(updates or {})
 
@@ -176,10 +176,10 @@ class MemoryCatalog:
         return join(location, identifier[-1]) if location else join(self.warehouse, *identifier)
 
     def drop_table(self, identifier: Identifier, *, purge: bool = False) -> None:
-        """Removes a table; the plan of a purge is made before, so that one that cannot be made drops nothing."""
+        """Drops a table; a purge is planned before, so that a table that cannot be purged is not dropped either."""
         while True:
             state = self._table(identifier)
-            storage = self._roots(identifier[:-1]).of(state.metadata, state.location) if purge else self.storage
+            storage = self.table_roots(identifier[:-1]).of(state.metadata, state.location) if purge else self.storage
             plan = self._purge_plan(identifier, state, storage) if purge else None
             with self._lock:
                 if self._table(identifier) is not state:
@@ -190,40 +190,40 @@ class MemoryCatalog:
             return
 
     def _purge_plan(self, identifier: Identifier, state: TableState, storage: Storage) -> PurgePlan:
-        """Which files go, unless another table has its files in the same folder."""
+        """The files to delete; raises if another table has files in the same location."""
         plan = plan_purge(state, storage, above=(self.warehouse,))
         with self._lock:
-            others = [
+            sharing = [
                 format_identifier(other)
-                for other, one in self._tables.items()
-                if other != identifier and is_below(one.location, state.metadata.location)
+                for other, other_state in self._tables.items()
+                if other != identifier and is_below(other_state.location, state.metadata.location)
             ]
-        if others:
+        if sharing:
             raise UnsupportedFeature(
-                "the table's files are those of another one too, so they are not deleted",
-                hint="drop it without purge",
+                "another table has files in the same location, so they are not deleted",
+                hint="drop the table without purge",
                 table=format_identifier(identifier),
-                other=", ".join(sorted(others)[:3]),
+                other=", ".join(sorted(sharing)[:3]),
             )
         return plan
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
-        """Gives a table another name."""
+        """Renames a table, also into another namespace."""
         check_identifier(new)
         with self._lock:
             state = self._table(old)
             if new != old:
-                self._check_free(new)
+                self.check_name_is_free(new)
                 del self._tables[old]
                 self._tables[new] = state
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> None:
-        """Makes a table of a metadata file."""
+        """Adds a table whose current metadata is an existing file."""
         check_identifier(identifier)
-        storage = self._roots(identifier[:-1]).found(metadata_location)
+        storage = self.table_roots(identifier[:-1]).found(metadata_location)
         state = TableState(read_metadata(storage, metadata_location), metadata_location)
         with self._lock:
-            self._check_free(identifier)
+            self.check_name_is_free(identifier)
             self._tables[identifier] = state
 
     # views ---------------------------------------------------------------------------------------------------
@@ -241,49 +241,49 @@ class MemoryCatalog:
             return identifier in self._views
 
     def load_view(self, identifier: Identifier) -> ViewMetadata:
-        """A view."""
+        """The current metadata of a view."""
         with self._lock:
             return self._view(identifier)
 
     def create_view(self, identifier: Identifier, metadata: ViewMetadata) -> None:
-        """Makes a view."""
+        """Creates a view in a namespace that exists."""
         check_identifier(identifier)
         with self._lock:
-            self._check_free(identifier, view=True)
+            self.check_name_is_free(identifier, view=True)
             self._views[identifier] = metadata
 
     def replace_view(self, identifier: Identifier, base: ViewMetadata, metadata: ViewMetadata) -> None:
-        """Changes a view that is still as it was."""
+        """Replaces a view's metadata if it is still `base`."""
         with self._lock:
             if self._view(identifier) != base:
                 raise CommitConflict("somebody else changed the view", view=format_identifier(identifier))
             self._views[identifier] = metadata
 
     def drop_view(self, identifier: Identifier) -> None:
-        """Removes a view."""
+        """Drops a view; tables are not affected."""
         with self._lock:
             self._view(identifier)
             del self._views[identifier]
 
     def rename_view(self, old: Identifier, new: Identifier) -> None:
-        """Gives a view another name."""
+        """Renames a view, also into another namespace."""
         check_identifier(new)
         with self._lock:
             view = self._view(old)
             if new != old:
-                self._check_free(new, view=True)
+                self.check_name_is_free(new, view=True)
                 del self._views[old]
                 self._views[new] = view
 
     # several tables at once ----------------------------------------------------------------------------------
 
     def swap_all(self, proposals: Sequence[Proposal]) -> None:
-        """Publishes all proposals or none."""
-        places = [(_identifier_of(proposal), proposal) for proposal in proposals]
+        """Publishes all proposals, or none of them."""
+        by_table = [(_identifier_of(proposal), proposal) for proposal in proposals]
         with self._lock:
-            for identifier, proposal in places:
+            for identifier, proposal in by_table:
                 self._check_swap(identifier, proposal)
-            for identifier, proposal in places:
+            for identifier, proposal in by_table:
                 self._tables[identifier] = proposal.state
                 self._published.add(proposal.location)
 
@@ -295,23 +295,40 @@ class MemoryCatalog:
     def _check_swap(self, identifier: Identifier, proposal: Proposal) -> None:
         state = self._tables.get(identifier)
         if proposal.base is None:
-            self._check_free(identifier)
+            self.check_name_is_free(identifier)
         elif state is None:
-            raise CommitConflict("the table is not there any more", table=format_identifier(identifier))
+            raise CommitConflict("the table does not exist any more", table=format_identifier(identifier))
         elif state.location != proposal.base.location:
             raise CommitConflict(
                 "somebody else committed first", table=format_identifier(identifier), current=state.location
             )
 
-    def _roots(self, namespace: Namespace) -> TableRoots:
-        """The storage of a table of a namespace, which allows what the catalog vouches for."""
+    # for pointers --------------------------------------------------------------------------------------------
+
+    def table_roots(self, namespace: Namespace) -> TableRoots:
+        """The storage for a table of a namespace, limited to the folders that the catalog allows it."""
         return TableRoots(
             self.storage,
             lambda: self.namespace_properties(namespace),
             lambda properties: self.update_namespace(namespace, properties),
         )
 
-    # looking up (under the lock) -----------------------------------------------------------------------------
+    def current_state(self, identifier: Identifier) -> TableState | None:
+        """The published state of a table; None if there is no such table."""
+        with self._lock:
+            return self._tables.get(identifier)
+
+    def check_name_is_free(self, identifier: Identifier, *, view: bool = False) -> None:
+        """Raise unless the namespace exists and has no table or view of that name."""
+        with self._lock:
+            self._namespace(identifier[:-1])
+            error = ViewAlreadyExists if view else TableAlreadyExists
+            if identifier in self._tables:
+                raise error("there is a table of that name already", name=format_identifier(identifier))
+            if identifier in self._views:
+                raise error("there is a view of that name already", name=format_identifier(identifier))
+
+    # lookups (under the lock) --------------------------------------------------------------------------------
 
     def _namespace(self, namespace: Namespace) -> dict[str, str]:
         try:
@@ -331,29 +348,20 @@ class MemoryCatalog:
         except KeyError:
             raise NoSuchView("there is no such view", view=format_identifier(identifier)) from None
 
-    def _check_free(self, identifier: Identifier, *, view: bool = False) -> None:
-        """Raise unless the name is free and its namespace is there."""
-        self._namespace(identifier[:-1])
-        taken = ViewAlreadyExists if view else TableAlreadyExists
-        if identifier in self._tables:
-            raise taken("there is a table of that name already", name=format_identifier(identifier))
-        if identifier in self._views:
-            raise taken("there is a view of that name already", name=format_identifier(identifier))
-
 
 class MemoryPointer:
     """The pointer to one table of a `MemoryCatalog`."""
 
     def __init__(self, catalog: MemoryCatalog, identifier: Identifier) -> None:
         self.catalog, self.identifier = catalog, identifier
-        self._own = catalog._roots(identifier[:-1])
+        self._last_roots = catalog.table_roots(identifier[:-1])
 
     def __repr__(self) -> str:
         return f"MemoryPointer({self.name!r})"
 
     @property
     def name(self) -> str:
-        """The table's name, for people."""
+        """The identifier of the table as text."""
         return format_identifier(self.identifier)
 
     @property
@@ -363,19 +371,18 @@ class MemoryPointer:
 
     @property
     def _roots(self) -> TableRoots:
-        if self._own.lake is not self.catalog.storage:  # it may be exchanged
-            self._own = self.catalog._roots(self.identifier[:-1])
-        return self._own
+        if self._last_roots.lake is not self.catalog.storage:  # tests replace the storage of a catalog
+            self._last_roots = self.catalog.table_roots(self.identifier[:-1])
+        return self._last_roots
 
     @property
     def environment(self) -> Environment:
-        """Time, ids and chance."""
+        """The clock, ids and random numbers of the catalog."""
         return self.catalog.environment
 
     def load(self) -> TableState | None:
-        """The current state."""
-        with self.catalog._lock:
-            state = self.catalog._tables.get(self.identifier)
+        """The current state; None if there is no such table."""
+        state = self.catalog.current_state(self.identifier)
         if state is not None:
             self._roots.of(state.metadata, state.location)
         return state
@@ -388,30 +395,30 @@ class MemoryPointer:
         updates: Sequence[TableUpdate] = (),
         requirements: Sequence[TableRequirement] = (),
     ) -> Proposal:
-        """Writes the metadata file."""
+        """Writes the metadata file of a new state, which is not published yet."""
         if base is None:
-            with self.catalog._lock:
-                self.catalog._check_free(self.identifier)
+            self.catalog.check_name_is_free(self.identifier)
         return write_proposal(self, base, metadata, updates=updates, requirements=requirements)
 
     def swap(self, proposal: Proposal) -> None:
-        """Moves the pointer."""
+        """Publishes a proposal by moving the pointer."""
         self.catalog.swap_all([proposal])
 
     def settle(self, proposal: Proposal) -> Outcome:
-        """Whether the pointer ever was at the proposal's file."""
+        """Whether the proposal was published, even if later ones followed."""
         return self.catalog.settle_all([proposal])
 
     def discard(self, proposal: Proposal) -> None:
-        """Removes the file that was not published."""
+        """Deletes the metadata file of a proposal that was not published."""
         discard_proposal(proposal)
 
     def finish(self, proposal: Proposal) -> None:
-        """Removes old metadata files, as the table's properties say."""
+        """Deletes old metadata files if the table's properties ask for it."""
         clean_old_files(proposal)
 
 
 def _identifier_of(proposal: Proposal) -> Identifier:
+    """The table that a proposal of this catalog is for."""
     pointer = proposal.pointer
     assert isinstance(pointer, MemoryPointer)
     return pointer.identifier

@@ -1,4 +1,4 @@
-"""Metadata files, for all catalogs: reading them with care, naming and writing the next one, cleaning up old ones.
+"""Metadata files, for all catalogs: reading and checking them, naming and writing the next one, deleting old ones.
 
 Catalogs that move a pointer write each new state to a file with a random part in its name, such as
 `00007-<uuid>.metadata.json`, and then swap; `write_proposal`, `discard_proposal` and `clean_old_files` are all that
@@ -67,7 +67,7 @@ def parse_metadata(data: bytes, location: str, *, limits: Limits | None = None) 
 
 
 def is_compressed(metadata: TableMetadata) -> bool:
-    """Whether the table wants its metadata files compressed."""
+    """Whether the table's properties ask for compressed metadata files."""
     return METADATA_CODEC.read(metadata.properties) == "gzip"
 
 
@@ -77,25 +77,25 @@ def compressed(data: bytes) -> bytes:
 
 
 def encode_metadata(metadata: TableMetadata) -> bytes:
-    """The bytes of the metadata's file, compressed if the table wants that."""
-    wanted = is_compressed(metadata)
+    """The bytes of a metadata file, compressed if the table's properties ask for it."""
+    use_gzip = is_compressed(metadata)
     data = serialize(metadata)
-    return compressed(data) if wanted else data
+    return compressed(data) if use_gzip else data
 
 
 def metadata_folder(metadata: TableMetadata) -> str:
     """The folder in which the table keeps its metadata files."""
-    asked = METADATA_PATH.read(metadata.properties)
-    return asked.rstrip("/") if asked else join(metadata.location, "metadata")
+    folder = METADATA_PATH.read(metadata.properties)
+    return folder.rstrip("/") if folder else join(metadata.location, "metadata")
 
 
 def next_metadata_location(base: TableState | None, metadata: TableMetadata, ids: Ids) -> str:
-    """Where a catalog puts a new state: the version after the base's, and a random part that nobody else has.
+    """The location of a new metadata file: the version after the base's, and a random part that makes it unique.
 
-    A base that is named as file-system tables name theirs counts as none, as in other engines.
+    A base with the name of a file-system table's version counts as no base, as in other engines.
     """
-    found = None if base is None else parse_metadata_file_name(base.location)
-    version = -1 if found is None or found.uuid is None or found.version is None else found.version
+    base_name = None if base is None else parse_metadata_file_name(base.location)
+    version = -1 if base_name is None or base_name.uuid is None or base_name.version is None else base_name.version
     name = catalog_metadata_file_name(
         min(version + 1, _HIGHEST_VERSION), str(ids.uuid()), compressed=is_compressed(metadata)
     )
@@ -110,18 +110,18 @@ def write_proposal(
     updates: Sequence[TableUpdate] = (),
     requirements: Sequence[TableRequirement] = (),
 ) -> Proposal:
-    """`Pointer.propose` for catalogs that move a pointer: the new metadata is written, under a name of its own."""
+    """`Pointer.propose` for catalogs that move a pointer: writes the new metadata to a file of a unique name."""
     location = next_metadata_location(base, metadata, pointer.environment.ids)
     content = encode_metadata(metadata)
     try:
         pointer.storage.write(location, content)
     except OutcomeUnknown as error:
-        _make_sure(pointer.storage, location, content, error)
+        _confirm_written(pointer.storage, location, content, error)
     return Proposal(pointer, base, metadata, location, tuple(updates), tuple(requirements), content)
 
 
-def _make_sure(storage: Storage, location: str, content: bytes, lost: OutcomeUnknown) -> None:
-    """After a lost answer: the name is ours alone, so what is there, if anything, is what was sent."""
+def _confirm_written(storage: Storage, location: str, content: bytes, lost: OutcomeUnknown) -> None:
+    """Read a file after the response to its write was lost; raise unless it is there (its name is unique)."""
     try:
         if storage.read(location) == content:
             return
@@ -131,7 +131,7 @@ def _make_sure(storage: Storage, location: str, content: bytes, lost: OutcomeUnk
 
 
 def discard_proposal(proposal: Proposal) -> None:
-    """`Pointer.discard` for catalogs that move a pointer: the file that was not published goes; nothing is raised."""
+    """`Pointer.discard` for catalogs that move a pointer: deletes the unpublished file; never raises."""
     try:
         proposal.pointer.storage.delete_many([proposal.location])
     except Exception:  # what is left over is found by orphan removal
@@ -144,17 +144,17 @@ def discard_proposal(proposal: Proposal) -> None:
 def removed_from_log(base: TableMetadata, metadata: TableMetadata) -> list[str]:
     """The metadata files that left the log with a commit and may be deleted, oldest first.
 
-    None unless the table wants it so. A log is text that anybody may have written: only files that are named like
-    metadata files, below the table's own folders, are taken.
+    Empty unless the table's properties ask for it. A log may hold any text, so only files that are named like metadata
+    files and lie below the table's own folders are returned.
     """
     if not METADATA_DELETE_AFTER_COMMIT.read(metadata.properties):
         return []
     kept = {canonical(entry.metadata_file) for entry in metadata.metadata_log}
     roots = (metadata.location, metadata_folder(metadata))
-    gone = (entry.metadata_file for entry in base.metadata_log)
+    logged_before = (entry.metadata_file for entry in base.metadata_log)
     return [
         file
-        for file in dict.fromkeys(gone)
+        for file in dict.fromkeys(logged_before)
         if canonical(file) not in kept
         and parse_metadata_file_name(file) is not None
         and any(is_below(file, root) for root in roots)
@@ -162,12 +162,12 @@ def removed_from_log(base: TableMetadata, metadata: TableMetadata) -> list[str]:
 
 
 def clean_old_files(proposal: Proposal) -> None:
-    """`Pointer.finish` for catalogs that move a pointer: deletes what left the log; nothing is raised."""
+    """`Pointer.finish` for catalogs that move a pointer: deletes files that left the log; never raises."""
     if proposal.base is None:
         return
     try:
-        spared = {canonical(proposal.base.location), canonical(proposal.location)}
-        gone = removed_from_log(proposal.base.metadata, proposal.metadata)
-        proposal.pointer.storage.delete_many([file for file in gone if canonical(file) not in spared])
-    except Exception:  # the commit is done; old files that stay are no harm
+        kept = {canonical(proposal.base.location), canonical(proposal.location)}
+        removed = removed_from_log(proposal.base.metadata, proposal.metadata)
+        proposal.pointer.storage.delete_many([file for file in removed if canonical(file) not in kept])
+    except Exception:  # the commit is done; old files that stay do no harm
         return

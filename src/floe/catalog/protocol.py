@@ -1,4 +1,4 @@
-"""What a catalog can do: the one protocol that all of them share, and the capabilities in which they differ.
+"""The protocol that all catalogs implement, and the capabilities in which they differ.
 
 A catalog keeps one pointer for each table, to its current metadata, and gives it out as a `Pointer`; creating and
 changing tables is the commit loop's work on that pointer. The calls promise:
@@ -6,13 +6,13 @@ changing tables is the commit loop's work on that pointer. The calls promise:
 | call | promise |
 |---|---|
 | `pointer` | no I/O; `load` gives None while there is no such table |
-| a pointer's `propose` without a base | `NoSuchNamespace`, `TableAlreadyExists` as soon as that is known |
-| a pointer's `swap` without a base | creates the table; `TableAlreadyExists` if somebody else did first |
-| `drop_table` | afterwards the table is not there; without `purge` none of its data files is deleted |
-| `rename_table` | in one step: the table is found under one of the names at any time |
+| a pointer's `propose` without a base | `NoSuchNamespace` or `TableAlreadyExists` as early as possible |
+| a pointer's `swap` without a base | creates the table; `TableAlreadyExists` if another writer created it first |
+| `drop_table` | afterwards the table does not exist; without `purge` none of its data files is deleted |
+| `rename_table` | atomic: at any time the table has one of the two names |
 | `register_table` | the table's state is that of the metadata file; the file is read and checked before |
-| `replace_view` | only if the view is still what it was (`CommitConflict`) |
-| everything that changes something | all or nothing; `CommitStateUnknown` if the answer was lost and reading could not tell |
+| `replace_view` | only if the view's metadata is still the base (`CommitConflict`) |
+| every call that changes something | all or nothing; `CommitStateUnknown` if the response was lost and reading did not show the outcome |
 
 Tables and views of a namespace share their names. Identifiers come as tuples; `floe.catalog.identifiers` reads them
 from text. Listings are sorted. A catalog may be used from several threads.
@@ -30,7 +30,7 @@ from floe.spec.views.view_metadata import ViewMetadata
 
 
 class Capability(Enum):
-    """What only some catalogs can; where it is missing, the call raises `UnsupportedFeature` and says what to do."""
+    """A feature that only some catalogs have; without it the call raises `UnsupportedFeature` with a hint."""
 
     CUSTOM_LOCATIONS = "tables at locations of their own"
     NAMESPACE_PROPERTIES = "properties of namespaces"
@@ -43,40 +43,40 @@ class Capability(Enum):
 
 @runtime_checkable
 class Catalog(Protocol):
-    """Where tables are found by name; the module's table says what each call promises."""
+    """Tables, views and namespaces by name; the table in the module says what each call promises."""
 
     @property
     def name(self) -> str:
-        """The catalog's name, for people and for views."""
+        """The catalog's name, as shown to users and stored in views."""
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What the catalog was opened with; secrets are not shown when it is printed."""
+        """The URI and options that the catalog was opened with, secrets masked."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this catalog can beyond what all can."""
+        """The optional features of this catalog."""
 
     @property
     def shared(self) -> SharedSwap | None:
-        """Publishes the changes of several tables at once; None where the catalog cannot."""
+        """Publishes changes of several tables at once; None if the catalog does not support it."""
 
     def close(self) -> None:
-        """Gives back connections; the catalog cannot be used afterwards. Closing twice does nothing."""
+        """Closes connections; the catalog cannot be used afterwards. Closing twice does nothing."""
 
     # namespaces ----------------------------------------------------------------------------------------------
 
     def namespaces(self, parent: Namespace = ()) -> Sequence[Namespace]:
-        """The namespaces directly below another one, or the outermost ones; `NoSuchNamespace`."""
+        """The direct children of a namespace, or the top-level namespaces; `NoSuchNamespace`."""
 
     def namespace_exists(self, namespace: Namespace) -> bool:
         """Whether there is such a namespace."""
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str] | None = None) -> None:
-        """Makes a namespace, and those above it that are missing; `NamespaceAlreadyExists`."""
+        """Creates a namespace, and its parents that do not exist; `NamespaceAlreadyExists`."""
 
     def drop_namespace(self, namespace: Namespace) -> None:
-        """Removes an empty namespace; `NoSuchNamespace`, `NamespaceNotEmpty`."""
+        """Drops an empty namespace; `NoSuchNamespace`, `NamespaceNotEmpty`."""
 
     def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
         """The properties of a namespace; `NoSuchNamespace`."""
@@ -84,7 +84,7 @@ class Catalog(Protocol):
     def update_namespace(
         self, namespace: Namespace, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
     ) -> None:
-        """Sets and removes properties; `NoSuchNamespace`. Removing one that is not set is fine."""
+        """Sets and removes properties; `NoSuchNamespace`. Removing a property that is not set does nothing."""
 
     # tables --------------------------------------------------------------------------------------------------
 
@@ -95,19 +95,19 @@ class Catalog(Protocol):
         """Whether there is such a table (a view is not one)."""
 
     def pointer(self, identifier: Identifier) -> Pointer:
-        """The pointer to a table's metadata, whether the table is there or not."""
+        """The pointer to a table's metadata, whether the table exists or not."""
 
     def default_location(self, identifier: Identifier) -> str:
-        """Where a new table of that name puts its files unless it is told otherwise."""
+        """The location of a new table of that name, unless its creator chooses another."""
 
     def drop_table(self, identifier: Identifier, *, purge: bool = False) -> None:
-        """Removes a table, with `purge` its files too; `NoSuchTable`."""
+        """Drops a table, with `purge` its files too; `NoSuchTable`."""
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
-        """Gives a table another name; `NoSuchTable`, `TableAlreadyExists`, `NoSuchNamespace`."""
+        """Renames a table; `NoSuchTable`, `TableAlreadyExists`, `NoSuchNamespace`."""
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> None:
-        """Makes a table of a metadata file that is there; `TableAlreadyExists`, `NoSuchNamespace`, `NoSuchFile`."""
+        """Adds a table with an existing metadata file; `TableAlreadyExists`, `NoSuchNamespace`, `NoSuchFile`."""
 
     # views ---------------------------------------------------------------------------------------------------
 
@@ -118,16 +118,16 @@ class Catalog(Protocol):
         """Whether there is such a view."""
 
     def load_view(self, identifier: Identifier) -> ViewMetadata:
-        """A view; `NoSuchView`."""
+        """The current metadata of a view; `NoSuchView`."""
 
     def create_view(self, identifier: Identifier, metadata: ViewMetadata) -> None:
-        """Makes a view; `ViewAlreadyExists`, `NoSuchNamespace`."""
+        """Creates a view; `ViewAlreadyExists`, `NoSuchNamespace`."""
 
     def replace_view(self, identifier: Identifier, base: ViewMetadata, metadata: ViewMetadata) -> None:
-        """Changes a view that is still as `base` says; `NoSuchView`, `CommitConflict`."""
+        """Replaces a view's metadata if it is still `base`; `NoSuchView`, `CommitConflict`."""
 
     def drop_view(self, identifier: Identifier) -> None:
-        """Removes a view; `NoSuchView`."""
+        """Drops a view; `NoSuchView`."""
 
     def rename_view(self, old: Identifier, new: Identifier) -> None:
-        """Gives a view another name; `NoSuchView`, `ViewAlreadyExists`, `NoSuchNamespace`."""
+        """Renames a view; `NoSuchView`, `ViewAlreadyExists`, `NoSuchNamespace`."""

@@ -1,9 +1,9 @@
-"""Deleting all files of a dropped table: planned from its metadata before anything is touched, and only below its root.
+"""Deleting all files of a dropped table: planned from its metadata before anything is deleted, and only below its root.
 
-What a table's metadata names is text that anybody may have written. So a purge deletes a file only if the table's
-metadata leads to it *and* it lies below the table's own location; what lies elsewhere is kept, and told. A table whose
-location holds the whole warehouse, or that says `gc.enabled=false` (its files belong to others too), is not purged at
-all. Everything is read before the first file is deleted: if a manifest cannot be read, nothing happens.
+Metadata may name any location. So a purge deletes a file only if the table's metadata reaches it *and* it lies below
+the table's own location; files elsewhere are kept, and reported. A table whose location contains the warehouse, or that
+has `gc.enabled=false` (other tables use its files), is not purged at all. All manifests are read before the first file
+is deleted: if one cannot be read, nothing is deleted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class PurgeReport:
-    """What a purge did."""
+    """The outcome of a purge: which files were deleted, kept, or failed."""
 
     deleted: int
     kept: tuple[str, ...] = ()
@@ -36,10 +36,10 @@ class PurgeReport:
     """Files that could not be deleted."""
 
     reason: str = ""
-    """Why the first of them could not."""
+    """The error of the first file that could not be deleted."""
 
     def check(self) -> PurgeReport:
-        """Raise if files are left that should be gone.
+        """Raise if some files could not be deleted.
 
         >>> PurgeReport(deleted=2).check().deleted
         2
@@ -55,7 +55,7 @@ class PurgeReport:
 
 @dataclass(frozen=True, slots=True)
 class PurgePlan:
-    """The files to delete, in this order: data before what leads to it, the table's metadata last."""
+    """The files to delete, in this order: data files, manifests, statistics, and table metadata last."""
 
     location: str
     data: tuple[str, ...] = field(default=(), repr=False)
@@ -64,8 +64,8 @@ class PurgePlan:
     manifests: tuple[str, ...] = field(default=(), repr=False)
     """Manifests and manifest lists."""
 
-    others: tuple[str, ...] = field(default=(), repr=False)
-    """Statistics."""
+    statistics: tuple[str, ...] = field(default=(), repr=False)
+    """Statistics files and partition statistics files."""
 
     metadata: tuple[str, ...] = field(default=(), repr=False)
     """The metadata files, old and current."""
@@ -74,17 +74,17 @@ class PurgePlan:
     """Files that the table uses outside its location; they are not deleted."""
 
     def files(self) -> Iterator[str]:
-        """All files to delete."""
-        for group in (self.data, self.manifests, self.others, self.metadata):
+        """All files to delete, in order."""
+        for group in (self.data, self.manifests, self.statistics, self.metadata):
             yield from group
 
     def apply(self, storage: Storage) -> PurgeReport:
-        """Deletes the files; goes on after a failure, and tells what is left."""
+        """Deletes the files; continues after failures, and reports them."""
         deleted, failed, reason = 0, list[str](), ""
         files = self.files()
         while batch := list(islice(files, _BATCH)):
             try:
-                outcomes = [(one.location, one.error) for one in storage.delete_many(batch)]
+                outcomes = [(deletion.location, deletion.error) for deletion in storage.delete_many(batch)]
             except StorageError as error:
                 outcomes = [(location, error) for location in batch]
             deleted += sum(error is None for _, error in outcomes)
@@ -96,9 +96,9 @@ class PurgePlan:
 def plan_purge(
     state: TableState, storage: Storage, *, above: Iterable[str] = (), roots: Sequence[str] = ()
 ) -> PurgePlan:
-    """All files that a table's metadata leads to, of all its snapshots, if they lie below its location (or `roots`).
+    """All files that a table's metadata reaches, of all snapshots, if they lie below its location (or `roots`).
 
-    `above` are places that must not be in the table's location, such as the warehouse.
+    `above` are locations that the table's location must not contain, such as the warehouse.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
     >>> from floe.spec.schemas.schema import Schema
@@ -112,71 +112,74 @@ def plan_purge(
     metadata = state.metadata
     if not GC_ENABLED.read(metadata.properties):
         raise UnsupportedFeature(
-            f"the table says {GC_ENABLED}=false: other tables may use its files, so they are not deleted",
-            hint=f"drop it without purge, or set {GC_ENABLED}=true first",
+            f"the table has {GC_ENABLED}=false: other tables may use its files, so they are not deleted",
+            hint=f"drop the table without purge, or set {GC_ENABLED}=true first",
             location=metadata.location,
         )
-    own = [parse(root) for root in (metadata.location, *roots)]
-    for place in above:
-        if any(root.contains(parse(place)) for root in own):
+    table_roots = [parse(root) for root in (metadata.location, *roots)]
+    for location in above:
+        if any(root.contains(parse(location)) for root in table_roots):
             raise UnsupportedFeature(
-                "the table's location holds more than the table, so its files are not deleted",
-                hint="drop it without purge, and delete its files by hand",
+                "the table's location contains more than the table, so its files are not deleted",
+                hint="drop the table without purge, and delete its files by hand",
                 location=metadata.location,
-                holds=place,
+                contains=location,
             )
-    gathered = _Gathered(own)
+    gathered = _Gathered(table_roots)
     _read_snapshots(metadata.snapshots, storage, gathered)
     return PurgePlan(
         location=metadata.location,
-        data=gathered.take("data"),
-        manifests=gathered.take("manifests"),
-        others=gathered.of(
+        data=gathered.files("data"),
+        manifests=gathered.files("manifests"),
+        statistics=gathered.keep_own(
             [
                 *(file.statistics_path for file in metadata.statistics),
                 *(file.statistics_path for file in metadata.partition_statistics),
             ]
         ),
-        metadata=gathered.of([*(entry.metadata_file for entry in metadata.metadata_log), state.location]),
+        metadata=gathered.keep_own([*(entry.metadata_file for entry in metadata.metadata_log), state.location]),
         kept=tuple(gathered.kept),
     )
 
 
 class _Gathered:
-    """Files found so far: each once, those of the table apart from the others."""
+    """The files that were found so far, each once: those below the table's roots by group, all others in `kept`."""
 
     def __init__(self, roots: Sequence[Location]) -> None:
         self.roots = roots
         self.kept: dict[str, None] = {}
-        self._found: dict[str, dict[str, None]] = {"data": {}, "manifests": {}}
+        self._groups: dict[str, dict[str, None]] = {"data": {}, "manifests": {}}
 
     def add(self, group: str, location: str) -> None:
-        target = self._found[group] if self._is_own(location) else self.kept
+        """Note a file of a group."""
+        target = self._groups[group] if self._is_below_root(location) else self.kept
         target[location] = None
 
-    def take(self, group: str) -> tuple[str, ...]:
-        return tuple(self._found[group])
+    def files(self, group: str) -> tuple[str, ...]:
+        """The files of a group that may be deleted."""
+        return tuple(self._groups[group])
 
-    def of(self, locations: Iterable[str]) -> tuple[str, ...]:
-        own = []
+    def keep_own(self, locations: Iterable[str]) -> tuple[str, ...]:
+        """Those of some files that may be deleted; the others are noted in `kept`."""
+        deletable = []
         for location in dict.fromkeys(locations):
-            if self._is_own(location):
-                own.append(location)
+            if self._is_below_root(location):
+                deletable.append(location)
             else:
                 self.kept[location] = None
-        return tuple(own)
+        return tuple(deletable)
 
-    def _is_own(self, location: str) -> bool:
+    def _is_below_root(self, location: str) -> bool:
         try:
-            place = parse(location)
+            file = parse(location)
         except InvalidLocation:
             return False
-        return any(root.contains(place) and root.path.rstrip("/") != place.path.rstrip("/") for root in self.roots)
+        return any(root.contains(file) and root.path.rstrip("/") != file.path.rstrip("/") for root in self.roots)
 
 
 def _read_snapshots(snapshots: Sequence[Snapshot], storage: Storage, gathered: _Gathered) -> None:
-    """All that the snapshots lead to; files of entries that say `deleted` too, for an expiry may have left them."""
-    # Reading manifests takes NumPy and Arrow; whoever opens a catalog only to look up a name need not load them.
+    """Gather all files that snapshots reach, those of `deleted` entries too: an expiry may have left them."""
+    # Reading manifests needs NumPy and Arrow; a catalog that only looks up names does without them.
     reachability = import_module("floe.commit.reachability")
     try:
         manifests = list(reachability.listed_manifests(snapshots, storage))
@@ -189,5 +192,5 @@ def _read_snapshots(snapshots: Sequence[Snapshot], storage: Storage, gathered: _
             for path in batch.texts():
                 gathered.add("data", path)
     except FloeError as error:
-        error.add_note("Not all files of the table can be found, so nothing was deleted, and the table is still there.")
+        error.add_note("Not all files of the table could be found, so nothing was deleted, and the table still exists.")
         raise

@@ -13,18 +13,16 @@ warehouse = "s3://bucket/wh"
 uri = "warehouse"                      # relative paths count from the folder of this file
 ```
 
-Read are the `floe.toml` of the working folder or the nearest folder above it that has one, and
-`~/.config/floe/floe.toml` (`$XDG_CONFIG_HOME`); a catalog that both describe is the first one's. `FLOE_CONFIG` names
-one file to read instead. The environment goes before both, key by key: `FLOE_CATALOG__PROD__URI` is `uri` of `prod`,
+Two files are read: the `floe.toml` of the working folder or the nearest folder above it that has one, and
+`~/.config/floe/floe.toml` (`$XDG_CONFIG_HOME`); a catalog that is in both is taken from the first. `FLOE_CONFIG` names
+one file to read instead. The environment overrides both, key by key: `FLOE_CATALOG__PROD__URI` is `uri` of `prod`,
 `FLOE_CATALOG__PROD__S3__ACCESS_KEY_ID` is `s3.access-key-id`. A value `env:NAME` is that of the variable NAME.
 
-Nothing is read until a catalog is asked for by name, and references are followed only for that one. Errors tell the
-file and the key, and no values.
+Nothing is read until a catalog is opened by name, and references are resolved only for that one. Errors name the file
+and the key, and never values.
 
-Passwords, tokens and keys among a catalog's options: held apart, and never printed.
-
-A `Secret` shows as `***` wherever it is printed, and gives its value only to who asks for it. Options are secret when
-their name says so, or when they came from an `env:` reference; the password in a URI is one too.
+Passwords, tokens and keys are held as `Secret`, which is printed as `***`; only `reveal` returns the value. Options are
+secret by their name, or when they came from an `env:` reference; the password in a URI is secret too.
 
 >>> options = {"uri": "postgresql://me:hunter2@host/db", "s3.secret-access-key": "abc", "warehouse": "s3://b/wh"}
 >>> shown_options(options)
@@ -45,11 +43,11 @@ from floe.errors import InvalidSettings, NoSuchCatalog, NoSuchFile
 from floe.storage.local import LocalStorage
 from floe.storage.protocol import Storage
 
-# Passwords, tokens and keys among a catalog's options: held apart, and never printed.
+# secrets ----------------------------------------------------------------------------------------------------------
 
 
 class Secret:
-    """A value that is not to be seen: printing, formatting and pickling do not give it away.
+    """A value that is never shown: printing and formatting give `***`, and it cannot be pickled.
 
     >>> password = Secret("hunter2")
     >>> password, f"{password}", str([password])
@@ -64,7 +62,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The value itself, for whoever has to send it."""
+        """The value itself, for the code that sends it."""
         return self._value
 
     def __repr__(self) -> str:
@@ -92,7 +90,7 @@ _QUERY_SECRET = re.compile(r"([?&](?:password|sslpassword|token|sig|secret)[^=&]
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether an option of that name holds something that must not be seen.
+    """Whether the value of an option of that name is secret.
 
     >>> [name for name in ("uri", "password", "s3.secret-access-key", "s3.region") if is_secret_name(name)]
     ['password', 's3.secret-access-key']
@@ -110,12 +108,12 @@ def hide_password(uri: str) -> str:
 
 
 def shown_options(options: Mapping[str, Any]) -> str:
-    """Options as text, secrets hidden."""
+    """The options as text, secrets masked."""
     return ", ".join(f"{name}={_shown(name, value)}" for name, value in options.items())
 
 
 def reveal(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with the secrets in the clear, for whoever opens the catalog.
+    """The options with plain values of secrets, for the code that opens the catalog.
 
     >>> reveal({"password": Secret("hunter2"), "warehouse": "wh"})
     {'password': 'hunter2', 'warehouse': 'wh'}
@@ -129,6 +127,8 @@ def _shown(name: str, value: Any) -> str:
     return repr(hide_password(value)) if isinstance(value, str) else repr(value)
 
 
+# settings ---------------------------------------------------------------------------------------------------------
+
 FILE_NAME = "floe.toml"
 _MAX_BYTES = 1024 * 1024
 _ENV_PREFIX = "FLOE_CATALOG__"
@@ -140,7 +140,7 @@ _HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 
 @dataclass(frozen=True, slots=True)
 class CatalogSettings:
-    """A catalog as the settings describe it: its URI, its options, and where each was found.
+    """A catalog as the settings describe it: its name, URI and options.
 
     >>> CatalogSettings("prod", "postgresql://me:hunter2@host/db", {"password": Secret("x")})
     CatalogSettings('prod', uri='postgresql://me:***@host/db', password=***)
@@ -157,11 +157,11 @@ class CatalogSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Description:
-    """A catalog as it was written down: options as they are in a file, and those that the environment sets."""
+    """A catalog before its references are resolved: the options in a file, and those of the environment."""
 
-    written: Mapping[str, Any]
+    file_options: Mapping[str, Any]
     file: str | None
-    environment: Mapping[str, Any]
+    environment_options: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,26 +181,26 @@ class Settings:
         Traceback (most recent call last):
         floe.errors.NoSuchCatalog: no catalog is named 'prod'; there is no floe.toml here or above; ...
         """
-        wanted = self.default if name is None else name
-        if wanted is None and len(self.names) == 1:
-            (wanted,) = self.names
-        if wanted is None:
-            raise NoSuchCatalog("no catalog was named, and there is no default one", hint=self._advice())
-        if wanted not in self.names:
-            raise NoSuchCatalog(f"no catalog is named {wanted!r}", hint=self._advice())
-        return _settings(wanted, self.descriptions[wanted], self.environ)
+        chosen = self.default if name is None else name
+        if chosen is None and len(self.names) == 1:
+            (chosen,) = self.names
+        if chosen is None:
+            raise NoSuchCatalog("no catalog was named, and there is no default one", hint=self._hint())
+        if chosen not in self.names:
+            raise NoSuchCatalog(f"no catalog is named {chosen!r}", hint=self._hint())
+        return _settings(chosen, self.descriptions[chosen], self.environ)
 
-    def _advice(self) -> str:
+    def _hint(self) -> str:
         if self.names:
             return f"the settings have {', '.join(self.names)}"
-        read = f"{', '.join(self.files)} has none" if self.files else f"there is no {FILE_NAME} here or above"
-        return f"{read}; write [catalog.<name>] with a uri into {FILE_NAME}, or set {_ENV_PREFIX}<NAME>__URI"
+        reason = f"{', '.join(self.files)} has none" if self.files else f"there is no {FILE_NAME} here or above"
+        return f"{reason}; write [catalog.<name>] with a uri into {FILE_NAME}, or set {_ENV_PREFIX}<NAME>__URI"
 
 
 def load_settings(
     *, environ: Mapping[str, str] | None = None, folder: str | None = None, storage: Storage | None = None
 ) -> Settings:
-    """The settings that hold in a folder (default: the working folder) under an environment (default: the process's).
+    """The settings for a folder (default: the working folder) and an environment (default: the process's).
 
     >>> settings = load_settings(environ={"FLOE_CATALOG__PROD__URI": "s3://bucket/wh"}, folder="/nowhere")
     >>> settings.catalog("prod")
@@ -208,39 +208,43 @@ def load_settings(
     """
     environ = os.environ if environ is None else environ
     storage = LocalStorage() if storage is None else storage
-    chosen = environ.get("FLOE_CONFIG")
-    paths = [os.path.abspath(chosen)] if chosen else _places(storage, environ, os.path.abspath(folder or os.curdir))
-    written: dict[str, tuple[Mapping[str, Any], str | None]] = {}
+    config_file = environ.get("FLOE_CONFIG")
+    paths = (
+        [os.path.abspath(config_file)]
+        if config_file
+        else _settings_files(storage, environ, os.path.abspath(folder or os.curdir))
+    )
+    in_files: dict[str, tuple[Mapping[str, Any], str | None]] = {}
     default: str | None = None
     files: list[str] = []
     for path in paths:
-        document = _read(storage, path, must_exist=bool(chosen))
+        document = _read(storage, path, must_exist=bool(config_file))
         if document is not None:
             files.append(path)
             default = default or _default(document, path)
             for name, options in _tables(document, path):
-                written.setdefault(name, (options, path))
-    set_here: dict[str, dict[str, Any]] = {}
+                in_files.setdefault(name, (options, path))
+    in_environment: dict[str, dict[str, Any]] = {}
     for name, key, value in _from_environment(environ):
-        set_here.setdefault(_matching(name, written), {})[key] = value
+        in_environment.setdefault(_catalog_of_variable(name, in_files), {})[key] = value
     descriptions = {}
-    for name in {**written, **set_here}:
-        options, file = written.get(name, ({}, None))
-        descriptions[name] = _Description(options, file, set_here.get(name, {}))
+    for name in {**in_files, **in_environment}:
+        options, file = in_files.get(name, ({}, None))
+        descriptions[name] = _Description(options, file, in_environment.get(name, {}))
     return Settings(tuple(sorted(descriptions)), default, tuple(files), MappingProxyType(descriptions), environ)
 
 
-def _places(storage: Storage, environ: Mapping[str, str], folder: str) -> Iterator[str]:
-    """Where settings files may be, the ones that count more first."""
+def _settings_files(storage: Storage, environ: Mapping[str, str], folder: str) -> Iterator[str]:
+    """The paths of settings files, those of higher precedence first."""
     while True:
         path = os.path.join(folder, FILE_NAME)
         if storage.exists(path):
             yield path
             break
-        above = os.path.dirname(folder)
-        if above == folder:
+        parent = os.path.dirname(folder)
+        if parent == folder:
             break
-        folder = above
+        folder = parent
     home = environ.get("XDG_CONFIG_HOME") or (os.path.join(environ["HOME"], ".config") if environ.get("HOME") else None)
     if home:
         yield os.path.join(home, "floe", FILE_NAME)
@@ -251,14 +255,14 @@ def _read(storage: Storage, path: str, *, must_exist: bool) -> dict[str, Any] | 
         content = storage.read(path, max_bytes=_MAX_BYTES)
     except NoSuchFile:
         if must_exist:
-            raise InvalidSettings("FLOE_CONFIG names a file that is not there", file=path) from None
+            raise InvalidSettings("FLOE_CONFIG names a file that does not exist", file=path) from None
         return None
     try:
         return tomllib.loads(content.decode())
     except UnicodeDecodeError:
         raise InvalidSettings("the settings file is not UTF-8", file=path) from None
     except tomllib.TOMLDecodeError as error:
-        raise InvalidSettings(f"the settings file is no TOML: {error}", file=path) from None
+        raise InvalidSettings(f"the settings file is not TOML: {error}", file=path) from None
 
 
 def _default(document: Mapping[str, Any], path: str) -> str | None:
@@ -270,9 +274,7 @@ def _default(document: Mapping[str, Any], path: str) -> str | None:
 
 def _tables(document: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if unknown := sorted(set(document) - {"default", "catalog"}):
-        raise InvalidSettings(
-            "a key that has no meaning here", file=path, key=unknown[0], hint="catalogs are tables [catalog.<name>]"
-        )
+        raise InvalidSettings("unknown key", file=path, key=unknown[0], hint="catalogs are tables [catalog.<name>]")
     tables = document.get("catalog", {})
     for name, options in tables.items() if isinstance(tables, dict) else [("", None)]:
         key = f"catalog.{name}".rstrip(".")
@@ -288,23 +290,24 @@ def _tables(document: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mappi
 
 
 def _flattened(options: Mapping[str, Any], path: str, key: str) -> dict[str, Any]:
-    """Options with dotted names: `s3.region = "x"` without quotes is a table within the table, and means the same."""
-    out: dict[str, Any] = {}
+    """Options with dotted names: `s3.region = "x"` without quotes is a nested TOML table, and means the same."""
+    flat: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, dict) and name != "prefixes":
-            out |= {f"{name}.{rest}": v for rest, v in _flattened(value, path, f"{key}.{name}").items()}
+            nested = _flattened(value, path, f"{key}.{name}")
+            flat |= {f"{name}.{inner}": inner_value for inner, inner_value in nested.items()}
         elif isinstance(value, str | int | float | bool | list | dict):
-            out[name] = value
+            flat[name] = value
         else:
             raise InvalidSettings(
                 f"an option must be text or a number, found {type(value).__name__}", file=path, key=f"{key}.{name}"
             )
-    return out
+    return flat
 
 
 def _resolved(options: Mapping[str, Any], environ: Mapping[str, str], path: str, catalog: str) -> dict[str, Any]:
-    """The options with `env:` references followed, secrets wrapped, and relative paths made absolute."""
-    out: dict[str, Any] = {}
+    """The options with `env:` references resolved, secrets wrapped, and relative paths made absolute."""
+    resolved: dict[str, Any] = {}
     for name, value in options.items():
         where = {"file": path, "key": f"catalog.{catalog}.{name}"}
         if isinstance(value, str) and value.startswith(_ENV_REFERENCE):
@@ -313,20 +316,21 @@ def _resolved(options: Mapping[str, Any], environ: Mapping[str, str], path: str,
                 raise InvalidSettings(
                     f"the environment has no variable {variable}", hint="set it, or write the value", **where
                 )
-            found = environ[variable]
-            out[name] = found if name in ("uri", "warehouse") else Secret(found)
+            text = environ[variable]
+            resolved[name] = text if name in ("uri", "warehouse") else Secret(text)
         elif isinstance(value, str) and is_secret_name(name):
-            out[name] = Secret(value)
+            resolved[name] = Secret(value)
         elif name in ("uri", "warehouse"):
             if not isinstance(value, str):
                 raise InvalidSettings("must be text", **where)
-            out[name] = _from_folder(value, os.path.dirname(path))
+            resolved[name] = _absolute(value, os.path.dirname(path))
         else:
-            out[name] = value
-    return out
+            resolved[name] = value
+    return resolved
 
 
-def _from_folder(location: str, folder: str) -> str:
+def _absolute(location: str, folder: str) -> str:
+    """A location of a settings file; relative paths are relative to its folder."""
     if sqlite := _RELATIVE_SQLITE.fullmatch(location):
         return sqlite[1] + os.path.join(folder, sqlite[2])
     return location if _HAS_SCHEME.match(location) else os.path.join(folder, os.path.expanduser(location))
@@ -343,13 +347,14 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, An
             yield name.lower(), key, Secret(value) if is_secret_name(key) else value
 
 
-def _matching(name: str, known: Mapping[str, Any]) -> str:
-    """The catalog that a variable means: names there are upper case, and have _ for -."""
-    return next((each for each in known if each.lower().replace("-", "_") == name), name)
+def _catalog_of_variable(name: str, catalogs: Mapping[str, Any]) -> str:
+    """The catalog that a variable is for: names in variables are upper case, and have _ for -."""
+    return next((catalog for catalog in catalogs if catalog.lower().replace("-", "_") == name), name)
 
 
 def _settings(name: str, description: _Description, environ: Mapping[str, str]) -> CatalogSettings:
-    options = _resolved(description.written, environ, description.file or "", name) | dict(description.environment)
+    options = _resolved(description.file_options, environ, description.file or "", name)
+    options |= description.environment_options
     uri = options.pop("uri", None)
     if not uri:
         raise InvalidSettings(

@@ -13,7 +13,7 @@ not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,16 +21,20 @@ import numpy as np
 from floe.avro.manifest_columns import ManifestColumns
 from floe.errors import NoSuchSnapshot
 from floe.plan.delete_index import DeleteIndex
-from floe.plan.scan import Planner, look_up_deletes
+from floe.plan.scan import DEFAULT_OPTIONS, Planner, ScanOptions, look_up_deletes
 from floe.plan.scan_plan import ScanPlan
-from floe.plan.snapshot_selection import read_manifests_of_snapshots, select_entries, snapshots_in_range
+from floe.plan.snapshot_selection import (
+    ALL_SNAPSHOTS,
+    SnapshotRange,
+    read_manifests_of_snapshots,
+    select_entries,
+    snapshots_in_range,
+)
 from floe.plan.tasks import FileTask
-from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import DataFile, EntryStatus, ManifestContent, ManifestFile
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.pruning.range_evaluation import Mask
-from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
 
 
@@ -83,7 +87,7 @@ class ChangelogPlan:
 
     def tasks(self) -> Iterator[ChangeTask]:
         """The changes, snapshot by snapshot."""
-        storage, workers = self.planner.storage, self.planner.workers
+        storage, workers = self.planner.storage, self.planner.options.workers
         lists = read_manifests_of_snapshots(self.snapshots, storage, workers=workers)
         for ordinal, (snapshot, manifests) in enumerate(zip(self.snapshots, lists, strict=True)):
             yield from _Change(self.planner, ordinal, snapshot, manifests).tasks()
@@ -92,20 +96,14 @@ class ChangelogPlan:
 def plan_changelog(
     metadata: TableMetadata,
     storage: Storage,
+    snapshots: SnapshotRange = ALL_SNAPSHOTS,
     *,
-    after: int | None = None,
-    first: int | None = None,
-    until: int | None = None,
-    branch: str | None = None,
-    schema: Schema | None = None,
-    where: Expression | None = None,
-    case_sensitive: bool = True,
-    metrics: Collection[int] | None = (),
-    workers: int | None = None,
+    options: ScanOptions = DEFAULT_OPTIONS,
 ) -> ChangelogPlan:
-    """The changes of a range of snapshots to rows that pass `where`; the range is that of `plan_appends`.
+    """The changes that a range of snapshots made to rows which match the filter.
 
     >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
+    >>> from floe.spec.schemas.schema import Schema
     >>> from floe.storage.memory import MemoryStorage
     >>> metadata = TableMetadata(
     ...     format_version=2,
@@ -119,9 +117,9 @@ def plan_changelog(
     >>> list(plan_changelog(metadata, MemoryStorage()).tasks())
     []
     """
-    history = snapshots_in_range(metadata, after=after, first=first, until=until, branch=branch)
-    planner = Planner(metadata, storage, schema or metadata.schema, where, case_sensitive, metrics, workers)
-    _ = planner.filters  # a filter that does not fit is an error now
+    history = snapshots_in_range(metadata, snapshots)
+    planner = Planner(metadata, storage, options.schema or metadata.schema, options)
+    _ = planner.filters  # binds the filter, so that an invalid one fails here
     return ChangelogPlan(planner, tuple(snapshot for snapshot in history if snapshot.operation != "replace"))
 
 
@@ -157,9 +155,9 @@ class _Change:
 
     def _stayed(self, columns: ManifestColumns) -> Mask:
         """The files that were there before."""
-        ours = np.equal(np.asarray(columns.snapshot_id.values), self._id) & columns.snapshot_id.known
-        mine = ours & np.equal(columns.status, EntryStatus.ADDED)
-        return columns.live & ~np.asarray(mine, np.bool_)
+        of_snapshot = np.equal(np.asarray(columns.snapshot_id.values), self._id) & columns.snapshot_id.known
+        added_here = of_snapshot & np.equal(columns.status, EntryStatus.ADDED)
+        return columns.live & ~np.asarray(added_here, np.bool_)
 
     def _earlier_deletes(self) -> DeleteIndex | None:
         """The deletes that applied before the snapshot."""

@@ -83,7 +83,7 @@ def count_values(plan: ScanPlan, field_id: int, *, whole_files: bool = False) ->
     total, unsettled = 0, []
     for chunk, deleted in zip(plan.chunks, _deleted_rows(plan), strict=True):
         stats, rows = _stats(chunk, field_id), np.asarray(chunk.columns.record_count)
-        nulls, values = (_known(counts, len(chunk)) for counts in (stats.null_count, stats.value_count))
+        nulls, values = (_counts_or_unknown(counts, len(chunk)) for counts in (stats.null_count, stats.value_count))
         settled = (values == rows) & (nulls >= 0) & (nulls <= rows)
         if not whole_files:
             settled &= _settled(plan, chunk) & (deleted == 0)
@@ -103,10 +103,10 @@ def value_range(plan: ScanPlan, field_id: int, *, whole_files: bool = False) -> 
         if not _has_exact_bounds(type_) or entry.in_collection:
             unsettled.append(np.arange(len(chunk)))
             continue
-        found = _Extent(type_, _stats(chunk, field_id), np.asarray(chunk.columns.record_count))
-        settled = found.is_exact if whole_files else _settled(plan, chunk) & (deleted == 0) & found.is_exact
-        lowers += found.least(settled)
-        uppers += found.greatest(settled)
+        extent = _Extent(type_, _stats(chunk, field_id), np.asarray(chunk.columns.record_count))
+        settled = extent.is_exact if whole_files else _settled(plan, chunk) & (deleted == 0) & extent.is_exact
+        lowers += extent.least(settled)
+        uppers += extent.greatest(settled)
         unsettled.append(np.flatnonzero(~settled))
     return PartialRange(
         plan, tuple(unsettled), min(lowers, key=_order, default=None), max(uppers, key=_order, default=None)
@@ -129,28 +129,28 @@ def _settled(plan: ScanPlan, chunk: FileChunk) -> Mask:
 def _deleted_rows(plan: ScanPlan) -> Iterator[Places]:
     """For each chunk how many rows of each file are deleted; -1 where only reading can tell."""
     for number, chunk in enumerate(plan.chunks):
-        found = np.zeros(len(chunk), np.int64)
+        deleted = np.zeros(len(chunk), np.int64)
         if plan.deletes is not None:
             kinds, counts = plan.deletes.deletes.kind, plan.deletes.deletes.record_count
             for rows in chunk.blocks(plan.block(number)):
                 offsets, deletes = plan.deletes_of(number, rows)
                 files = np.repeat(rows, np.diff(offsets))
                 vectors = np.equal(kinds[deletes], DeleteKind.VECTOR)
-                found[files[vectors]] = counts[deletes[vectors]]
-                found[files[~vectors]] = -1
-        yield found
+                deleted[files[vectors]] = counts[deletes[vectors]]
+                deleted[files[~vectors]] = -1
+        yield deleted
 
 
 def _stats(chunk: FileChunk, field_id: int) -> ColumnStats:
     stats = chunk.stats().columns.get(field_id)
     if stats is None:
         raise InvalidInput(
-            f"the plan does not keep the metrics of column {field_id}", hint="ask for it in `metrics` of `plan_scan`"
+            f"the plan does not keep the metrics of column {field_id}", hint="name it in `ScanOptions.metrics`"
         )
     return stats
 
 
-def _known(counts: Places | None, count: int) -> Places:
+def _counts_or_unknown(counts: Places | None, count: int) -> Places:
     return np.full(count, -1) if counts is None else counts
 
 
@@ -171,8 +171,10 @@ class _Extent:
         self._lower, self._upper = trusted_bounds(
             type_, keys_from_bounds(type_, stats.lower or nothing), keys_from_bounds(type_, stats.upper or nothing)
         )
-        nulls, values = _known(stats.null_count, count), _known(stats.value_count, count)
-        self._nans = _known(stats.nan_count, count) if type_.kind in FLOAT_KINDS else np.zeros(count, np.int64)
+        nulls, values = _counts_or_unknown(stats.null_count, count), _counts_or_unknown(stats.value_count, count)
+        self._nans = (
+            _counts_or_unknown(stats.nan_count, count) if type_.kind in FLOAT_KINDS else np.zeros(count, np.int64)
+        )
         self._bounded = self._lower.known & self._upper.known
         counted = (values == record_count) & (nulls >= 0) & (self._nans >= 0)
         self._empty = counted & (nulls + self._nans == values)
@@ -203,10 +205,10 @@ class _Extent:
 def _value(type_: Type, keys: KeyColumn, rows: Places, *, least: bool) -> Any:
     choose = min if least else max
     if isinstance(keys, ByteKeys):  # wide decimals, whose first bit is flipped so that bytes are in order
-        found = choose(one for one in keys.values.take(rows).to_list() if one is not None)
+        word = choose(value for value in keys.values.take(rows).to_list() if value is not None)
         assert isinstance(type_, DecimalType)
         return decimal_from_unscaled(
-            int.from_bytes(bytes([found[0] ^ 0x80]) + found[1:], "big", signed=True), type_.scale
+            int.from_bytes(bytes([word[0] ^ 0x80]) + word[1:], "big", signed=True), type_.scale
         )
     assert isinstance(keys, IntKeys | FloatKeys)
     key = choose(keys.values[rows].tolist())

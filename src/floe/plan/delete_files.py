@@ -49,7 +49,7 @@ def select_deletes(columns: ManifestColumns, which: Mask, spec_filter: SpecFilte
     for ids in set(compared):
         relaxed = relaxed_to(bound, ids)
         if relaxed != TRUE:
-            rows = equality[[own == ids for own in compared]]
+            rows = equality[[equality_ids == ids for equality_ids in compared]]
             stats = take_stats(columns.stats(field_ids(relaxed)), rows)
             keep[rows] = metrics_evaluation.files_might_match(relaxed, stats)
     return np.flatnonzero(keep)
@@ -95,9 +95,9 @@ class PartitionCodes:
         for field in fields:
             keys = keys_of(field)
             distinct = pc.unique(keys)
-            joined = codes * len(distinct) + _places(keys, distinct)
-            known, codes = np.unique(joined, return_inverse=True)
-            self._steps.append((field, distinct, known))
+            joined = codes * len(distinct) + _indices(keys, distinct)
+            combinations, codes = np.unique(joined, return_inverse=True)
+            self._steps.append((field, distinct, combinations))
         self.own: Codes = codes
         """The numbers of the tuples that it was made of."""
 
@@ -116,19 +116,19 @@ class PartitionCodes:
     def of(self, partition: Callable[[int], Column], count: int) -> Codes:
         """The numbers of other tuples, and -1 for those that are not among the known ones."""
         codes = np.zeros(count, np.int64)
-        for field, distinct, known in self._steps:
-            places = _places(partition_key_array(field.type, partition(field.id)), distinct)
-            joined = codes * len(distinct) + places
-            found = np.minimum(np.searchsorted(known, joined), len(known) - 1)
-            same = (codes >= 0) & (places >= 0) & (known[found] == joined)
-            codes = np.where(same, found, -1)
+        for field, distinct, combinations in self._steps:
+            indices = _indices(partition_key_array(field.type, partition(field.id)), distinct)
+            joined = codes * len(distinct) + indices
+            candidates = np.minimum(np.searchsorted(combinations, joined), len(combinations) - 1)
+            same = (codes >= 0) & (indices >= 0) & (combinations[candidates] == joined)
+            codes = np.where(same, candidates, -1)
         return codes
 
 
-def _places(keys: pa.Array, distinct: pa.Array) -> Codes:
+def _indices(keys: pa.Array, distinct: pa.Array) -> Codes:
     """Where among distinct values each key is; -1 for none."""
-    places = pc.index_in(keys, value_set=distinct).fill_null(-1)
-    return np.asarray(places.to_numpy(zero_copy_only=False), np.int64)
+    indices = pc.index_in(keys, value_set=distinct).fill_null(-1)
+    return np.asarray(indices.to_numpy(zero_copy_only=False), np.int64)
 
 
 _PUFFIN = FORMATS.index("puffin")
@@ -177,24 +177,24 @@ class DeleteFiles:
     # partitions and paths ---------------------------------------------------------------------------------------
 
     def _number_partitions(self) -> Places:
-        own = np.zeros(len(self), np.int64)
+        partitions = np.zeros(len(self), np.int64)
         first = 0
         for spec_id in dict.fromkeys(chunk.spec_id for chunk in self.chunks):
             numbers = [n for n, chunk in enumerate(self.chunks) if chunk.spec_id == spec_id]
             rows = np.concatenate([np.arange(self._begins[n], self._begins[n + 1]) for n in numbers])
             codes = PartitionCodes.of_chunks([self.chunks[n] for n in numbers])
-            own[rows] = first + codes.own
+            partitions[rows] = first + codes.own
             self._codes[spec_id] = first, codes
             first += len(codes)
-        return own
+        return partitions
 
     def partitions_of(self, data: ManifestColumns) -> Places:
         """The numbers of the partitions of data files; -1 where no delete file has the same."""
         first, codes = self._codes.get(data.spec_id, (0, None))
         if codes is None:
             return np.full(len(data), -1)
-        found = codes.of(data.partition, len(data))
-        return np.where(found < 0, -1, found + first)
+        numbers = codes.of(data.partition, len(data))
+        return np.where(numbers < 0, -1, numbers + first)
 
     def _number_paths(self) -> None:
         self.path = np.full(len(self), -1)
@@ -213,14 +213,14 @@ class DeleteFiles:
 
     def entries(self, numbers: Iterable[int]) -> list[ManifestEntry]:
         """Some delete files as objects, each made once."""
-        wanted = list(numbers)
-        missing = np.array(sorted({n for n in wanted if n not in self._objects}), np.int64)
-        places = np.searchsorted(self._begins, missing, "right") - 1
-        for chunk in np.unique(places).tolist():
-            own = missing[places == chunk]
-            found = self.chunks[chunk].entries(own - self._begins[chunk])
-            self._objects.update(zip(own.tolist(), found, strict=True))
-        return [self._objects[n] for n in wanted]
+        listed = list(numbers)
+        missing = np.array(sorted({n for n in listed if n not in self._objects}), np.int64)
+        chunk_numbers = np.searchsorted(self._begins, missing, "right") - 1
+        for chunk in np.unique(chunk_numbers).tolist():
+            in_chunk = missing[chunk_numbers == chunk]
+            entries = self.chunks[chunk].entries(in_chunk - self._begins[chunk])
+            self._objects.update(zip(in_chunk.tolist(), entries, strict=True))
+        return [self._objects[n] for n in listed]
 
     def files(self, numbers: Iterable[int]) -> list[DataFile]:
         """Some delete files as the objects that tasks have."""
@@ -258,4 +258,6 @@ def _targets(chunk: ManifestColumns) -> VarBytes:
         name if name is not None else bound if same else None
         for name, bound, same in zip(named.to_list(), lower.to_list(), alike.tolist(), strict=True)
     ]
-    return VarBytes.of([one if is_own else None for one, is_own in zip(strings, positions.tolist(), strict=True)])
+    return VarBytes.of(
+        [path if has_positions else None for path, has_positions in zip(strings, positions.tolist(), strict=True)]
+    )

@@ -67,27 +67,27 @@ class EqualityDeleteMatcher:
 
     def reaches(self, data: dict[int, PossibleValues], files: Places, deletes: Places) -> Mask:
         """For pairs of a data file and an equality delete file, whether rows of both may be equal."""
-        places = self._place[deletes]
+        indices = self._place[deletes]
         result = np.ones(len(files), np.bool_)
         for i in self.columns:
-            pairs = np.flatnonzero(result & self._compares[i][places])
+            pairs = np.flatnonzero(result & self._compares[i][indices])
             if pairs.size:
-                result[pairs] = _may_be_equal(data[i], files[pairs], self._facts[i], places[pairs])
+                result[pairs] = _may_be_equal(data[i], files[pairs], self._facts[i], indices[pairs])
         return result
 
     def nearby(self, deletes: Places) -> BoundsIndex | None:
         """An index of some equality deletes by the bounds of one column, if they all compare one that has an order."""
-        places = self._place[deletes]
+        indices = self._place[deletes]
         for i in self.columns:
             facts = self._facts[i]
             if (
-                self._compares[i][places].all()
+                self._compares[i][indices].all()
                 and isinstance(facts.lower, IntKeys)
                 and isinstance(facts.upper, IntKeys)
             ):
-                unbounded = facts.nulls[places]
-                lower = np.where(facts.lower.known[places] & ~unbounded, facts.lower.values[places], _LEAST)
-                upper = np.where(facts.upper.known[places] & ~unbounded, facts.upper.values[places], _GREATEST)
+                unbounded = facts.nulls[indices]
+                lower = np.where(facts.lower.known[indices] & ~unbounded, facts.lower.values[indices], _LEAST)
+                upper = np.where(facts.upper.known[indices] & ~unbounded, facts.upper.values[indices], _GREATEST)
                 return BoundsIndex(i, deletes, lower, upper)
         return None
 
@@ -128,24 +128,24 @@ class BoundsIndex:
 
 def _compared_columns(deletes: DeleteFiles) -> list[frozenset[int]]:
     """The columns that each equality delete file compares."""
-    found: list[frozenset[int]] = []
+    compared: list[frozenset[int]] = []
     begin = 0
     for chunk in deletes.chunks:
         kinds = deletes.kind[begin : begin + len(chunk)]
-        own = chunk.equality_ids(np.flatnonzero(kinds >= DeleteKind.EQUALITY))
-        found.extend(frozenset(ids or ()) for ids in own)
+        equality_ids = chunk.equality_ids(np.flatnonzero(kinds >= DeleteKind.EQUALITY))
+        compared.extend(frozenset(ids or ()) for ids in equality_ids)
         begin += len(chunk)
-    return found
+    return compared
 
 
 def _references(schemas: Iterable[Schema], ids: set[int]) -> dict[int, BoundReference]:
     """The columns of some ids, in the first schema that has them; those without metrics are left out."""
-    found: dict[int, BoundReference] = {}
+    references: dict[int, BoundReference] = {}
     for schema in schemas:
-        for i in ids - found.keys():
+        for i in ids - references.keys():
             if schema.find(i) is not None:
-                found[i] = BoundReference(schema.entry(i))
-    return {i: ref for i, ref in found.items() if ref.type.is_primitive and not ref.entry.in_collection}
+                references[i] = BoundReference(schema.entry(i))
+    return {i: ref for i, ref in references.items() if ref.type.is_primitive and not ref.entry.in_collection}
 
 
 def _stats(deletes: DeleteFiles, columns: tuple[int, ...]) -> FileStats:
@@ -157,21 +157,21 @@ def _stats(deletes: DeleteFiles, columns: tuple[int, ...]) -> FileStats:
     return concat_stats(parts)
 
 
-def _may_be_equal(data: PossibleValues, files: Places, deletes: PossibleValues, places: Places) -> Mask:
-    nulls = data.nulls[files] & deletes.nulls[places]
-    nans = data.nans[files] & deletes.nans[places]
-    others = data.others[files] & deletes.others[places]
+def _may_be_equal(data: PossibleValues, files: Places, deletes: PossibleValues, delete_rows: Places) -> Mask:
+    nulls = data.nulls[files] & deletes.nulls[delete_rows]
+    nans = data.nans[files] & deletes.nans[delete_rows]
+    values = data.others[files] & deletes.others[delete_rows]
     if data.lower is not None and deletes.upper is not None:
-        others &= ~_above(data.lower, files, deletes.upper, places)
+        values &= ~_above(data.lower, files, deletes.upper, delete_rows)
     if data.upper is not None and deletes.lower is not None:
-        others &= ~_above(deletes.lower, places, data.upper, files)
-    return nulls | nans | others
+        values &= ~_above(deletes.lower, delete_rows, data.upper, files)
+    return nulls | nans | values
 
 
-def _above(one: KeyColumn, rows: Places, other: KeyColumn, other_rows: Places) -> Mask:
+def _above(left: KeyColumn, rows: Places, right: KeyColumn, other_rows: Places) -> Mask:
     """Where both are known, and the one is above the other."""
-    mine, theirs = _picked(one, rows), _picked(other, other_rows)
-    return mine.known & theirs.known & mine.above(theirs)
+    left_keys, right_keys = _picked(left, rows), _picked(right, other_rows)
+    return left_keys.known & right_keys.known & left_keys.above(right_keys)
 
 
 def _picked(keys: KeyColumn, rows: Places) -> KeyColumn:
@@ -227,7 +227,7 @@ class _Groups:
         """The pairs of a data file and a delete."""
         if not len(self):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        return _spelled_out(self.deletes, *self.ranges(groups, sequence_number))
+        return _expand_ranges(self.deletes, *self.ranges(groups, sequence_number))
 
 
 class DeleteIndex:
@@ -266,7 +266,7 @@ class DeleteIndex:
         Deletes that name a file but cannot be meant for it are CorruptFile, and so are two vectors for one file.
         """
         paths = self._paths_of([columns for columns, _ in data])
-        found = []
+        lookups = []
         for (columns, stats), path in zip(data, paths, strict=True):
             matched = LookupKeys(
                 np.asarray(columns.sequence_number.values),
@@ -275,8 +275,8 @@ class DeleteIndex:
                 self._reach.facts_of(stats),
             )
             self._check_aims(columns, matched)
-            found.append(matched)
-        return found
+            lookups.append(matched)
+        return lookups
 
     def _paths_of(self, data: Sequence[ManifestColumns]) -> list[Places]:
         if not len(self.deletes.paths):
@@ -285,8 +285,8 @@ class DeleteIndex:
             return []
         # in one call, so that the paths that deletes name are hashed once
         paths = pa.chunked_array([text_array(columns.file_path) for columns in data])
-        places = pc.index_in(paths, value_set=self.deletes.paths).fill_null(-1)
-        return [np.asarray(chunk.to_numpy(zero_copy_only=False), np.int64) for chunk in _chunks_like(places, data)]
+        indices = pc.index_in(paths, value_set=self.deletes.paths).fill_null(-1)
+        return [np.asarray(chunk.to_numpy(zero_copy_only=False), np.int64) for chunk in _chunks_like(indices, data)]
 
     def _check_aims(self, columns: ManifestColumns, matched: LookupKeys) -> None:
         """Raise if a delete names one of the files and cannot apply to it: rows would come back."""
@@ -326,8 +326,8 @@ class DeleteIndex:
             reached = self._reach.reaches(matched.facts, rows[files], deletes)
             files, deletes = files[reached], deletes[reached]
         with_vector = np.flatnonzero(self._has_vector(paths))
-        others = [self._positions.pairs(partitions, ages), self._file_positions.pairs(paths, ages)]
-        position_files, positions = _joined(others)
+        position_deletes = [self._positions.pairs(partitions, ages), self._file_positions.pairs(paths, ages)]
+        position_files, positions = _joined(position_deletes)
         needed = ~np.isin(position_files, with_vector)
         files, deletes = _joined(
             [
@@ -347,8 +347,8 @@ class DeleteIndex:
         begins, ends = self._global.ranges(everywhere, ages)
         near_begins, near_ends = self._nearby.ranges(matched.facts, rows)
         if (near_ends - near_begins).sum() >= (ends - begins).sum():
-            return _spelled_out(self._global.deletes, begins, ends)
-        files, deletes = _spelled_out(self._nearby.deletes, near_begins, near_ends)
+            return _expand_ranges(self._global.deletes, begins, ends)
+        files, deletes = _expand_ranges(self._nearby.deletes, near_begins, near_ends)
         younger = self.deletes.sequence_number[deletes] > ages[files]
         return files[younger], deletes[younger]
 
@@ -382,23 +382,23 @@ class DeleteIndex:
         return self.deletes.files(numbers)
 
 
-def _spelled_out(deletes: Places, begins: Places, ends: Places) -> tuple[Places, Places]:
+def _expand_ranges(deletes: Places, begins: Places, ends: Places) -> tuple[Places, Places]:
     """Pairs of the number of a stretch and a delete in it."""
     sizes = ends - begins
     files = np.repeat(np.arange(len(sizes)), sizes)
-    places = np.arange(len(files)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(begins, sizes)
-    return files, deletes[places]
+    indices = np.arange(len(files)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(begins, sizes)
+    return files, deletes[indices]
 
 
 def _joined(parts: Sequence[tuple[Places, Places]]) -> tuple[Places, Places]:
     return np.concatenate([files for files, _ in parts]), np.concatenate([deletes for _, deletes in parts])
 
 
-def _chunks_like(places: pa.ChunkedArray, data: Sequence[ManifestColumns]) -> list[pa.Array]:
+def _chunks_like(indices: pa.ChunkedArray, data: Sequence[ManifestColumns]) -> list[pa.Array]:
     """The same values in the chunks of some columns; empty chunks may have been dropped on the way."""
-    found, begin = [], 0
+    chunks, begin = [], 0
     for columns in data:
-        part = places.slice(begin, len(columns))
-        found.append(part.combine_chunks() if part.num_chunks != 1 else part.chunk(0))
+        part = indices.slice(begin, len(columns))
+        chunks.append(part.combine_chunks() if part.num_chunks != 1 else part.chunk(0))
         begin += len(columns)
-    return found
+    return chunks

@@ -65,11 +65,11 @@ class Residuals:
         >>> Residuals(TRUE).number(FALSE)
         1
         """
-        found = self._numbers.get(expression)
-        if found is None:
-            found = self._numbers[expression] = len(self.expressions)
+        number = self._numbers.get(expression)
+        if number is None:
+            number = self._numbers[expression] = len(self.expressions)
             self.expressions.append(expression)
-        return found
+        return number
 
     def under(self, spec: PartitionSpec, schema: Schema) -> SpecResiduals:
         """The residuals of files of one spec; `schema` is the one that the filter is bound to."""
@@ -118,18 +118,18 @@ class SpecResiduals:
         """For each file the number of its residual, given its partition values; None if nothing is ever settled."""
         if not self._tests:
             return None
-        wanted = {i for pair in self._tests.values() for part in pair for i in field_ids(part)}
-        columns = {i: partition(i) for i in wanted}
+        partition_ids = {i for pair in self._tests.values() for part in pair for i in field_ids(part)}
+        columns = {i: partition(i) for i in partition_ids}
         states = np.stack([_states(pair, columns, count) for pair in self._tests.values()])
         classes, firsts = _classes(states)
         numbers = [self._number(states[:, first].tobytes()) for first in firsts.tolist()]
         return np.array(numbers, np.int32)[classes]
 
     def _number(self, states: bytes) -> int:
-        found = self._known.get(states)
-        if found is None:
+        number = self._known.get(states)
+        if number is None:
             settled = dict(zip(self._tests, states, strict=True))
-            kept: Mapping[int, Callable[[BoundPredicate], Expression]] = {
+            replacements: Mapping[int, Callable[[BoundPredicate], Expression]] = {
                 _NONE: lambda predicate: FALSE,
                 _ALL: lambda predicate: TRUE,
                 _SOME: lambda predicate: predicate,
@@ -137,12 +137,12 @@ class SpecResiduals:
             left = fold(
                 self._residuals.bound,
                 constant=lambda value: TRUE if value else FALSE,
-                predicate=lambda predicate: kept[settled.get(predicate, _SOME)](predicate),
+                predicate=lambda predicate: replacements[settled.get(predicate, _SOME)](predicate),
                 all_of=lambda parts: and_(*parts),
                 any_of=lambda parts: or_(*parts),
             )
-            found = self._known[states] = self._residuals.number(left)
-        return found
+            number = self._known[states] = self._residuals.number(left)
+        return number
 
 
 def _states(pair: tuple[Expression, Expression], columns: Mapping[int, Column], count: int) -> NDArray[np.uint8]:
@@ -177,8 +177,10 @@ def take_stats(stats: FileStats, rows: Places) -> FileStats:
     """
 
     def taken(column: ColumnStats) -> ColumnStats:
-        counts = [None if found is None else found[rows] for found in (getattr(column, name) for name in _COUNTS)]
-        bounds = [None if found is None else found.take(rows) for found in (getattr(column, name) for name in _BOUNDS)]
+        counts = [None if values is None else values[rows] for values in (getattr(column, name) for name in _COUNTS)]
+        bounds = [
+            None if values is None else values.take(rows) for values in (getattr(column, name) for name in _BOUNDS)
+        ]
         return ColumnStats(*counts, *bounds)
 
     return FileStats(stats.record_count[rows], {i: taken(column) for i, column in stats.columns.items()})
@@ -228,16 +230,16 @@ class RetainedMetrics:
 
     def __init__(self, columns: ManifestColumns, ids: Collection[int], rows: Places) -> None:
         self._sizes = {i: _taken_counts(columns.stored.counts("column_sizes", i), rows) for i in ids}
-        found = take_stats(columns.stats(ids), rows)
-        self.stats = FileStats(found.record_count, {i: _compacted(column) for i, column in found.columns.items()})
+        stats = take_stats(columns.stats(ids), rows)
+        self.stats = FileStats(stats.record_count, {i: _compacted(column) for i, column in stats.columns.items()})
         """The metrics as columns."""
 
     def taken(self, rows: Places) -> RetainedMetrics:
         """The metrics of some of the files."""
-        found = copy(self)
-        found._sizes = {i: _taken_counts(sizes, rows) for i, sizes in self._sizes.items()}
-        found.stats = take_stats(self.stats, rows)
-        return found
+        metrics = copy(self)
+        metrics._sizes = {i: _taken_counts(sizes, rows) for i, sizes in self._sizes.items()}
+        metrics.stats = take_stats(self.stats, rows)
+        return metrics
 
     def maps(self, ids: Collection[int], rows: Places) -> list[list[dict[int, Any] | None]]:
         """For some files: sizes, counts of values, nulls and NaN, lower and upper bounds of some columns."""
@@ -268,12 +270,12 @@ def _listed(values: Places | VarBytes | None, rows: Places) -> list[Any]:
 
 def _dicts(columns: Mapping[int, list[Any]], count: int) -> list[dict[int, Any] | None]:
     """A map for each file of what is known; None where nothing is."""
-    found: list[dict[int, Any]] = [{} for _ in range(count)]
+    maps: list[dict[int, Any]] = [{} for _ in range(count)]
     for i, values in columns.items():
-        for own, value in zip(found, values, strict=True):
+        for by_column, value in zip(maps, values, strict=True):
             if value is not None:
-                own[i] = value
-    return [own or None for own in found]
+                by_column[i] = value
+    return [by_column or None for by_column in maps]
 
 
 # A filter under each of a table's partition specs: which manifests and partitions it leaves, and the types to read.
@@ -347,14 +349,14 @@ class SpecFilters:
 
     def of(self, spec_id: int) -> SpecFilter:
         """The filter under the spec of that id."""
-        found = self._known.get(spec_id)
-        if found is None:
+        spec_filter = self._known.get(spec_id)
+        if spec_filter is None:
             spec = self._metadata.spec_by_id(spec_id)
             projected = inclusive_projection(self.bound, spec, self.schema)
-            wanted = () if projected in (TRUE, FALSE) else tuple(sorted(field_ids(projected)))
-            found = SpecFilter(spec, partition_schema(spec, self.schema), projected, wanted)
-            self._known[spec_id] = found
-        return found
+            partition_ids = () if projected in (TRUE, FALSE) else tuple(sorted(field_ids(projected)))
+            spec_filter = SpecFilter(spec, partition_schema(spec, self.schema), projected, partition_ids)
+            self._known[spec_id] = spec_filter
+        return spec_filter
 
     def manifests_kept(self, manifests: Sequence[ManifestFile], *, live_only: bool = True) -> list[ManifestFile]:
         """The manifests, of any specs, that may hold files with passing rows; their order stays.
@@ -363,8 +365,8 @@ class SpecFilters:
         """
         keep = np.zeros(len(manifests), np.bool_)
         for spec_id in dict.fromkeys(manifest.partition_spec_id for manifest in manifests):
-            places = [n for n, manifest in enumerate(manifests) if manifest.partition_spec_id == spec_id]
-            keep[places] = self.of(spec_id).manifests_kept([manifests[n] for n in places], live_only=live_only)
+            indices = [n for n, manifest in enumerate(manifests) if manifest.partition_spec_id == spec_id]
+            keep[indices] = self.of(spec_id).manifests_kept([manifests[n] for n in indices], live_only=live_only)
         return [manifest for manifest, is_kept in zip(manifests, keep.tolist(), strict=True) if is_kept]
 
 
@@ -400,13 +402,13 @@ class FileChunk:
 
     def entries(self, rows: Places) -> list[ManifestEntry]:
         """Some of the files as objects."""
-        found = self.columns.entries(rows, metrics=self.shown is None)
+        entries = self.columns.entries(rows, metrics=self.shown is None)
         if not self.shown or self.metrics is None:
-            return found
+            return entries
         maps = zip(*self.metrics.maps(self.shown, rows), strict=True)
         return [
-            replace(entry, data_file=replace(entry.data_file, **dict[str, Any](zip(_METRICS, own, strict=True))))
-            for entry, own in zip(found, maps, strict=True)
+            replace(entry, data_file=replace(entry.data_file, **dict[str, Any](zip(_METRICS, metrics, strict=True))))
+            for entry, metrics in zip(entries, maps, strict=True)
         ]
 
     def taken(self, rows: Places) -> FileChunk:

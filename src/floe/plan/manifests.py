@@ -97,24 +97,24 @@ def group_manifests(manifests: Sequence[ManifestFile]) -> Iterator[list[Manifest
         yield group
 
 
-def _alike(one: ManifestFile, other: ManifestFile) -> bool:
-    return (one.partition_spec_id, one.content) == (other.partition_spec_id, other.content)
+def _alike(left: ManifestFile, right: ManifestFile) -> bool:
+    return (left.partition_spec_id, left.content) == (right.partition_spec_id, right.content)
 
 
 def read_manifest_groups(
     storage: Storage,
     manifests: Sequence[ManifestFile],
-    look: Callable[[ManifestColumns], R],
+    convert: Callable[[ManifestColumns], R],
     *,
     types: Mapping[int, StructType],
     metrics: Collection[int] | Callable[[Sequence[ManifestFile]], Collection[int]] = (),
     workers: int | None = None,
 ) -> Iterator[R]:
-    """What `look` makes of the entries of some manifests, in their order.
+    """The results of `convert` for the entries of some manifests, in their order.
 
-    `look` gets the entries of many small manifests, or of a part of a large one, as one set of columns, and should not
-    hold on to them. `metrics` are the columns whose metrics will be wanted of most entries, or tells them for some
-    manifests. `workers` is how many threads read and decompress; with 1 that is done here, one group after another.
+    `convert` gets the entries of many small manifests, or of a part of a large one, as one set of columns, and should
+    not keep them. `metrics` are the columns whose metrics most entries will be asked for, or a function that returns
+    them for a group of manifests. `workers` is how many threads read and decompress; 1 reads in the calling thread.
     """
     if workers is not None and workers < 1:
         raise InvalidInput(f"a plan needs at least one worker, found {workers}")
@@ -127,18 +127,18 @@ def read_manifest_groups(
     def open_group(group: list[ManifestFile]) -> DecompressedManifests:
         return decompress_manifests(_contents(storage, group), group)
 
-    def looked_into(group: list[ManifestFile], opened: DecompressedManifests) -> Iterator[R]:
-        return map(look, opened.columns(types, metrics(group) if callable(metrics) else metrics))
+    def converted(group: list[ManifestFile], opened: DecompressedManifests) -> Iterator[R]:
+        return map(convert, opened.columns(types, metrics(group) if callable(metrics) else metrics))
 
     limit = min(len(groups), _under_way(groups) if workers is None else workers)
     if limit == 1:
         for group in groups:
-            yield from looked_into(group, open_group(group))
+            yield from converted(group, open_group(group))
         return
     with ThreadPoolExecutor(limit, thread_name_prefix="floe-plan") as pool:
-        found = map_concurrently(open_group, groups, limit=limit, executor=pool)
-        for group, opened in zip(groups, found, strict=True):
-            yield from looked_into(group, opened)
+        opened_groups = map_concurrently(open_group, groups, limit=limit, executor=pool)
+        for group, opened in zip(groups, opened_groups, strict=True):
+            yield from converted(group, opened)
 
 
 def _under_way(groups: Sequence[list[ManifestFile]]) -> int:

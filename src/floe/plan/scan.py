@@ -1,11 +1,11 @@
-"""Planning a scan: which files of a snapshot hold the rows that a filter asks for, and what to do with each.
+"""Scan planning: which files of a snapshot may have rows that match a filter, with their deletes and residuals.
 
-Manifests are left out by their summaries, files by their partitions and metrics, deletes by partition, path, age and
-bounds (spec: Scan Planning). All of it happens in columns; an object is made for a file when its task is asked for.
+`plan_scan` plans a snapshot, `plan_appends` what a range of snapshots appended; both take `ScanOptions`, and `Planner`
+has the steps that they share with `floe.plan.changelog`.
 
-From manifests to a plan: the steps that all kinds of scans share.
-
-Incremental scans: the rows that were appended from one snapshot to another.
+Manifests are pruned by their partition summaries, files by their partitions and metrics, delete files by partition,
+path, sequence number and bounds (spec: Scan Planning). All of it works on columns of manifest entries; the object of a
+file is created when its task is read from the plan.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from floe.avro.manifest_columns import ManifestColumns
 from floe.plan.delete_files import select_deletes
@@ -30,7 +30,13 @@ from floe.plan.file_selection import (
 )
 from floe.plan.manifests import manifests_of_snapshot, read_manifest_groups
 from floe.plan.scan_plan import ScanPlan, ScanReport
-from floe.plan.snapshot_selection import read_manifests_of_snapshots, select_entries, snapshots_in_range
+from floe.plan.snapshot_selection import (
+    ALL_SNAPSHOTS,
+    SnapshotRange,
+    read_manifests_of_snapshots,
+    select_entries,
+    snapshots_in_range,
+)
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import EntryStatus, ManifestContent, ManifestFile
@@ -41,60 +47,87 @@ from floe.spec.schemas.schema import Schema
 from floe.storage.environment import Clock, SystemClock
 from floe.storage.protocol import Storage
 
-# From manifests to a plan: the steps that all kinds of scans share.
-
 R = TypeVar("R")
 
-Entries: TypeAlias = Callable[[ManifestColumns], Mask]
-"""Says which entries of a manifest count."""
+EntrySelection: TypeAlias = Callable[[ManifestColumns], Mask]
+"""Returns which entries of a manifest are planned."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanOptions:
+    """What rows a scan reads, and how it is planned; the same for snapshots, appends and changelogs."""
+
+    schema: Schema | None = None
+    """The schema of the read; by default the table's current one, or a past snapshot's own."""
+
+    where: Expression | None = None
+    """The filter; None for all rows."""
+
+    case_sensitive: bool = True
+    """Whether the column names of the filter are case-sensitive."""
+
+    metrics: Collection[int] | None = ()
+    """The field ids of the columns whose metrics the files of the plan keep; None for all columns.
+
+    A plan without metrics stays small.
+    """
+
+    workers: int | None = None
+    """How many threads read manifests: by default it depends on their number; 1 reads in the calling thread."""
+
+    clock: Clock | None = None
+    """The clock that measures planning; None for the system's."""
+
+
+DEFAULT_OPTIONS: Final = ScanOptions()
+"""All rows of all columns, with the table's schema."""
 
 
 def live_entries(columns: ManifestColumns) -> Mask:
-    """The entries of a snapshot's files, which is what a scan reads."""
+    """The entries whose files belong to the snapshot: those that are not deleted."""
     return columns.live
 
 
 def look_up_deletes(index: DeleteIndex, chunks: Sequence[FileChunk]) -> list[LookupKeys]:
-    """What an index of deletes knows of the files of some chunks."""
+    """The lookup keys of the files of each chunk in a delete index."""
     return index.match([(chunk.columns, chunk.stats()) for chunk in chunks])
 
 
 @dataclass(frozen=True, eq=False)
 class Planner:
-    """What a plan is made with."""
+    """Plans the manifests of a table with some options."""
 
     metadata: TableMetadata
     storage: Storage
     schema: Schema
-    where: Expression | None = None
-    case_sensitive: bool = True
-    metrics: Collection[int] | None = ()
-    """The columns whose metrics files keep; None for all."""
-
-    workers: int | None = None
-    clock: Clock | None = None
+    options: ScanOptions = DEFAULT_OPTIONS
 
     @cached_property
     def filters(self) -> SpecFilters:
-        """The filter, bound to the schema, under all specs."""
-        bound = TRUE if self.where is None else bind(self.where, self.schema, case_sensitive=self.case_sensitive)
+        """The filter bound to the schema, projected to all partition specs."""
+        where = self.options.where
+        bound = TRUE if where is None else bind(where, self.schema, case_sensitive=self.options.case_sensitive)
         return SpecFilters(self.metadata, self.schema, bound)
 
     def plan(
-        self, manifests: Sequence[ManifestFile], which: Entries = live_entries, *, index: DeleteIndex | None = None
+        self,
+        manifests: Sequence[ManifestFile],
+        select_entries: EntrySelection = live_entries,
+        *,
+        index: DeleteIndex | None = None,
     ) -> ScanPlan:
-        """The plan for the files of some manifests; `which` says what entries of data manifests count.
+        """The plan for the files of some manifests; `select_entries` chooses among the entries of data manifests.
 
-        The deletes are those of the manifests, or of an index that is there already.
+        The deletes are those of the delete manifests, unless a delete index is passed.
         """
-        clock = self.clock or SystemClock()
+        clock = self.options.clock or SystemClock()
         started = clock.now_ms()
         data, deletes = ([m for m in manifests if m.content == content] for content in ManifestContent)
-        read = self.filters.manifests_kept(data, live_only=which is live_entries)
-        delete_read = self.deletes_that_matter(deletes, read)
+        read = self.filters.manifests_kept(data, live_only=select_entries is live_entries)
+        delete_read = self.relevant_delete_manifests(deletes, read)
         index = self.index(delete_read) if index is None else index
-        choices = self._choices(read, index, which)
-        chunks = [choice.chunk for choice in choices if choice.chunk is not None]
+        selections = self._select_files(read, index, select_entries)
+        chunks = [selection.chunk for selection in selections if selection.chunk is not None]
         residuals = self._add_residuals(chunks)
         matched = [] if index is None else look_up_deletes(index, chunks)
         report = ScanReport(
@@ -102,86 +135,92 @@ class Planner:
             data_manifests_read=len(read),
             delete_manifests=len(deletes),
             delete_manifests_read=len(delete_read),
-            files_read=sum(choice.live for choice in choices),
-            files_in_partitions=sum(choice.in_partitions for choice in choices),
+            files_read=sum(selection.live for selection in selections),
+            files_in_partitions=sum(selection.in_partitions for selection in selections),
             files=sum(map(len, chunks)),
-            file_bytes=sum(choice.size for choice in choices),
+            file_bytes=sum(selection.size for selection in selections),
             delete_files=0 if index is None else len(index),
             planning_ms=clock.now_ms() - started,
         )
         bound = self.filters.bound
         return ScanPlan(self.metadata, self.schema, bound, chunks, residuals.expressions, index, matched, report)
 
-    def deletes_that_matter(self, deletes: Sequence[ManifestFile], data: Sequence[ManifestFile]) -> list[ManifestFile]:
-        """The manifests of deletes that may apply to files of some manifests.
+    def relevant_delete_manifests(
+        self, deletes: Sequence[ManifestFile], data: Sequence[ManifestFile]
+    ) -> list[ManifestFile]:
+        """The delete manifests with deletes that may apply to files of some data manifests.
 
-        Deletes apply within their spec and partition, where the filter holds too; only equality deletes without
-        partitioning reach further, and those are of a spec whose projection lets everything pass.
+        Deletes apply within their spec and partition, so the filter's projection prunes them too; only equality deletes
+        of unpartitioned specs reach further, and the projection of such a spec keeps everything.
         """
         specs = {manifest.partition_spec_id for manifest in data}
 
-        def is_near(spec_id: int) -> bool:
+        def may_apply(spec_id: int) -> bool:
             return spec_id in specs or self.metadata.spec_by_id(spec_id).is_unpartitioned
 
-        near = [manifest for manifest in deletes if specs and is_near(manifest.partition_spec_id)]
-        return self.filters.manifests_kept(near)
+        relevant = [manifest for manifest in deletes if specs and may_apply(manifest.partition_spec_id)]
+        return self.filters.manifests_kept(relevant)
 
-    def index(self, manifests: Sequence[ManifestFile], which: Entries = live_entries) -> DeleteIndex | None:
-        """The deletes of some manifests, as far as they may delete rows that pass the filter; None for none."""
+    def index(
+        self, manifests: Sequence[ManifestFile], select_entries: EntrySelection = live_entries
+    ) -> DeleteIndex | None:
+        """An index of the deletes of some manifests that may delete rows which match the filter; None without any."""
 
-        def look(columns: ManifestColumns) -> ManifestColumns:
-            own = self.filters.of(columns.spec_id)
-            return columns.take(select_deletes(columns, which(columns), own, self.filters.bound))
+        def select(columns: ManifestColumns) -> ManifestColumns:
+            spec_filter = self.filters.of(columns.spec_id)
+            return columns.take(select_deletes(columns, select_entries(columns), spec_filter, self.filters.bound))
 
-        chunks = list(self._read(manifests, look))
+        chunks = list(self._read(manifests, select))
         if not sum(map(len, chunks)):
             return None
-        everywhere = [spec.spec_id for spec in self.metadata.partition_specs if spec.is_unpartitioned]
+        unpartitioned = [spec.spec_id for spec in self.metadata.partition_specs if spec.is_unpartitioned]
         newest_first = sorted(self.metadata.schemas, key=lambda schema: -schema.schema_id)
-        return DeleteIndex(chunks, everywhere, [self.metadata.schema, *newest_first])
+        return DeleteIndex(chunks, unpartitioned, [self.metadata.schema, *newest_first])
 
     def every_delete(self, manifests: Sequence[ManifestFile]) -> DeleteIndex | None:
-        """The deletes of all rows of the files that the filter keeps; None for none.
+        """An index of the deletes of all rows of the files that the filter keeps; None without any.
 
-        Deletes by value are not left out for what they delete, as long as they may reach a file.
+        Equality deletes are kept even if no row that they delete matches the filter.
         """
         data, deletes = ([m for m in manifests if m.content == content] for content in ManifestContent)
-        near = self.deletes_that_matter(deletes, self.filters.manifests_kept(data))
-        return replace(self, where=None).index(near)
+        relevant = self.relevant_delete_manifests(deletes, self.filters.manifests_kept(data))
+        return replace(self, options=replace(self.options, where=None)).index(relevant)
 
-    def _choices(
-        self, manifests: Sequence[ManifestFile], index: DeleteIndex | None, which: Entries
+    def _select_files(
+        self, manifests: Sequence[ManifestFile], index: DeleteIndex | None, select_entries: EntrySelection
     ) -> list[SelectedFiles]:
-        helpful = () if index is None else index.columns
-        tests = FileFilter(self.filters.bound, frozenset((*(self.metrics or ()), *helpful)), self.metrics)
+        metrics = self.options.metrics
+        compared = () if index is None else index.columns
+        file_filter = FileFilter(self.filters.bound, frozenset((*(metrics or ()), *compared)), metrics)
 
-        def look(columns: ManifestColumns) -> SelectedFiles:
-            return select_files(columns, self.filters.of(columns.spec_id), tests, which(columns))
+        def select(columns: ManifestColumns) -> SelectedFiles:
+            return select_files(columns, self.filters.of(columns.spec_id), file_filter, select_entries(columns))
 
         def needed(group: Sequence[ManifestFile]) -> Collection[int]:
-            """Metrics are found on the way, unless many files will be left out by their partitions before."""
+            """Metrics are parsed with the entries, unless many files will be pruned by their partitions first."""
             keeps_all = self.filters.of(group[0].partition_spec_id).keeps_all_files(group)
-            return tests.needed if keeps_all else ()
+            return file_filter.needed if keeps_all else ()
 
-        return list(self._read(manifests, look, needed))
+        return list(self._read(manifests, select, needed))
 
     def _read(
         self,
         manifests: Sequence[ManifestFile],
-        look: Callable[[ManifestColumns], R],
+        convert: Callable[[ManifestColumns], R],
         metrics: Callable[[Sequence[ManifestFile]], Collection[int]] | Collection[int] = (),
     ) -> Iterator[R]:
         types = partition_types(self.metadata, self.schema)
-        return read_manifest_groups(self.storage, manifests, look, types=types, metrics=metrics, workers=self.workers)
+        workers = self.options.workers
+        return read_manifest_groups(self.storage, manifests, convert, types=types, metrics=metrics, workers=workers)
 
     def _add_residuals(self, chunks: Sequence[FileChunk]) -> Residuals:
         residuals = Residuals(self.filters.bound)
-        known: dict[int, SpecResiduals] = {}
+        by_spec: dict[int, SpecResiduals] = {}
         for chunk in chunks:
             spec_id = chunk.spec.spec_id
-            if spec_id not in known:
-                known[spec_id] = residuals.under(chunk.spec, self.schema)
-            chunk.residuals = known[spec_id].codes(chunk.columns.partition, len(chunk))
+            if spec_id not in by_spec:
+                by_spec[spec_id] = residuals.under(chunk.spec, self.schema)
+            chunk.residuals = by_spec[spec_id].codes(chunk.columns.partition, len(chunk))
         return residuals
 
 
@@ -190,21 +229,12 @@ def plan_scan(
     storage: Storage,
     *,
     snapshot: Snapshot | None,
-    schema: Schema | None = None,
-    where: Expression | None = None,
-    case_sensitive: bool = True,
-    metrics: Collection[int] | None = (),
-    workers: int | None = None,
-    clock: Clock | None = None,
+    options: ScanOptions = DEFAULT_OPTIONS,
     all_deletes: bool = False,
 ) -> ScanPlan:
-    """The files of a snapshot that may hold rows passing `where`; an empty plan for no snapshot.
+    """The files of a snapshot that may have rows which match the filter; an empty plan without a snapshot.
 
-    `schema` is the one that the read uses, by default the table's current one, or that of the snapshot if it is not the
-    current one. `metrics` are the ids of columns whose metrics the files of the plan keep, and None is all columns; a
-    plan that nobody asks for metrics stays small. `workers` is how many threads read manifests; by default that depends
-    on their number, and 1 reads everything in this thread. `all_deletes` keeps the deletes of rows that do not pass
-    too: for whoever reads the chosen files as a whole, to write them anew.
+    `all_deletes` keeps also the deletes of rows that do not match, for reads of whole files, as a rewrite needs them.
 
     >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
     >>> from floe.storage.memory import MemoryStorage
@@ -221,37 +251,26 @@ def plan_scan(
     >>> len(plan), list(plan.tasks())
     (0, [])
     """
+    schema = options.schema
     if schema is None:
         is_past = snapshot is not None and snapshot.snapshot_id != metadata.current_snapshot_id
         schema = metadata.schema_for(snapshot) if snapshot is not None and is_past else metadata.schema
-    planner = Planner(metadata, storage, schema, where, case_sensitive, metrics, workers, clock)
+    planner = Planner(metadata, storage, schema, options)
     manifests = [] if snapshot is None else manifests_of_snapshot(snapshot, storage)
     return planner.plan(manifests, index=planner.every_delete(manifests) if all_deletes else None)
-
-
-# Incremental scans: the rows that were appended from one snapshot to another.
 
 
 def plan_appends(
     metadata: TableMetadata,
     storage: Storage,
+    snapshots: SnapshotRange = ALL_SNAPSHOTS,
     *,
-    after: int | None = None,
-    first: int | None = None,
-    until: int | None = None,
-    branch: str | None = None,
-    schema: Schema | None = None,
-    where: Expression | None = None,
-    case_sensitive: bool = True,
-    metrics: Collection[int] | None = (),
-    workers: int | None = None,
-    clock: Clock | None = None,
+    options: ScanOptions = DEFAULT_OPTIONS,
 ) -> ScanPlan:
-    """The data files that the appends of a range of snapshots added, and that may hold rows passing `where`.
+    """The data files that the appends of a range of snapshots added and that may have rows which match the filter.
 
-    The range begins after a snapshot or with a first one, and ends with `until` or the head of the branch. Snapshots
-    that overwrite, delete or only rewrite files are passed over, and so are deletes that came later: the scan tells
-    what was appended, not what became of it. Whoever needs every change asks for `plan_changelog`.
+    Snapshots that overwrite, delete or rewrite files are left out, and later deletes are not applied: the plan has what
+    was appended, whatever happened to it later. `plan_changelog` plans all changes.
 
     >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
     >>> from floe.storage.memory import MemoryStorage
@@ -267,14 +286,14 @@ def plan_appends(
     >>> len(plan_appends(metadata, MemoryStorage()))
     0
     """
-    history = snapshots_in_range(metadata, after=after, first=first, until=until, branch=branch)
+    history = snapshots_in_range(metadata, snapshots)
     appends = [snapshot for snapshot in history if snapshot.operation == "append"]
     ids = {snapshot.snapshot_id for snapshot in appends}
     manifests = {
         manifest.manifest_path: manifest
-        for listed in read_manifests_of_snapshots(appends, storage, workers=workers)
+        for listed in read_manifests_of_snapshots(appends, storage, workers=options.workers)
         for manifest in listed
         if manifest.content == ManifestContent.DATA and manifest.added_snapshot_id in ids
     }
-    planner = Planner(metadata, storage, schema or metadata.schema, where, case_sensitive, metrics, workers, clock)
+    planner = Planner(metadata, storage, options.schema or metadata.schema, options)
     return planner.plan(list(manifests.values()), select_entries(ids, EntryStatus.ADDED))

@@ -128,7 +128,6 @@ class ScanReport:
 Places = NDArray[np.int64]
 
 # no arrays yet: with the first one pyarrow looks for pandas, which takes long to load
-_FORMATS = list(FORMATS)
 _CONTENT = [content.name.lower() for content in FileContent]
 
 
@@ -238,7 +237,7 @@ _DELETES = _schema(
 def _common(columns: ManifestColumns, type_: StructType) -> dict[str, pa.Array]:
     return {
         "file_path": column_to_array(STRING, Column(columns.file_path)),
-        "file_format": pa.array(_FORMATS).take(pa.array(columns.file_format)),
+        "file_format": pa.array(FORMATS).take(pa.array(columns.file_format)),
         "spec_id": pa.array(np.full(len(columns), columns.spec_id, np.int32)),
         "partition": _partitions(columns, type_),
         "record_count": pa.array(columns.record_count),
@@ -249,21 +248,21 @@ def _common(columns: ManifestColumns, type_: StructType) -> dict[str, pa.Array]:
 
 def _partitions(columns: ManifestColumns, type_: StructType) -> pa.Array:
     """The partition tuples as structs of all specs' fields; those of other specs are null."""
-    own = {field.id for field in columns.partition_type}
+    spec_fields = {field.id for field in columns.partition_type}
     target = arrow_type(type_)
     children = [
         column_to_array(field.type, columns.partition(field.id))
-        if field.id in own
-        else pa.nulls(len(columns), wanted.type)
-        for field, wanted in zip(type_, target, strict=True)
+        if field.id in spec_fields
+        else pa.nulls(len(columns), target_field.type)
+        for field, target_field in zip(type_, target, strict=True)
     ]
     return pa.Array.from_buffers(target, len(columns), [None], children=children)
 
 
 def _lists(columns: ManifestColumns, name: str, item: pa.DataType) -> pa.Array:
-    found = flat_lists(columns.stored, name, np.arange(len(columns)))
-    offsets = pa.array(np.concatenate([[0], np.cumsum(found.counts)]).astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, pa.array(found.items).cast(item), mask=pa.array(~found.known))
+    lists = flat_lists(columns.stored, name, np.arange(len(columns)))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lists.counts)]).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, pa.array(lists.items).cast(item), mask=pa.array(~lists.known))
 
 
 _BLOCK_FILES = 1024
@@ -342,9 +341,9 @@ class ScanPlan:
         offsets, deletes = self.deletes_of(number, rows)
         objects = [] if self.deletes is None else self.deletes.files(deletes.tolist())
         edges = offsets.tolist()
-        for place, (entry, code) in enumerate(zip(chunk.entries(rows), codes.tolist(), strict=True)):
-            own = tuple(objects[edges[place] : edges[place + 1]])
-            yield FileTask(entry, chunk.spec, own, self.residuals[code])
+        for index, (entry, code) in enumerate(zip(chunk.entries(rows), codes.tolist(), strict=True)):
+            file_deletes = tuple(objects[edges[index] : edges[index + 1]])
+            yield FileTask(entry, chunk.spec, file_deletes, self.residuals[code])
 
     def block(self, number: int) -> int:
         """How many files are looked at together: few if each has very many deletes."""
@@ -382,10 +381,10 @@ class ScanPlan:
 
     def only(self, paths: Collection[str]) -> ScanPlan:
         """The same plan with some of its files alone, by their locations."""
-        wanted = pa.array(sorted(paths), pa.string())
+        locations = pa.array(sorted(paths), pa.string())
         chunks = []
         for chunk in self.chunks:
-            rows = np.flatnonzero(np.asarray(pc.is_in(text_array(chunk.columns.file_path), value_set=wanted)))
+            rows = np.flatnonzero(np.asarray(pc.is_in(text_array(chunk.columns.file_path), value_set=locations)))
             if len(rows):
                 chunks.append(chunk.taken(rows))
         matched = [] if self.deletes is None else self.deletes.match([(c.columns, c.stats()) for c in chunks])

@@ -1,12 +1,11 @@
-"""Ranges of a table's history, from one snapshot to another along the line of parents.
-
-Which snapshot a read sees, and with which schema: the newest, or one chosen by id, branch, tag or time.
-"""
+"""Which snapshots a read has: one by id, ref or timestamp, with its schema; or a range of a table's history."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -25,19 +24,29 @@ from floe.storage.protocol import Storage
 _READERS = 8
 
 
-def snapshots_in_range(
-    metadata: TableMetadata,
-    *,
-    after: int | None = None,
-    first: int | None = None,
-    until: int | None = None,
-    branch: str | None = None,
-) -> tuple[Snapshot, ...]:
-    """The snapshots after one, or from a first one on, up to and with another, oldest first.
+@dataclass(frozen=True, kw_only=True)
+class SnapshotRange:
+    """A range of a table's history: after a snapshot, or from a first one on, up to and including another."""
 
-    Without a beginning the range starts with the oldest snapshot that the table still has. Without an end it goes to
-    the head of the branch, which is `main` unless told; where both are given, the end must be in the branch's history.
-    The snapshot of `after` may have expired, as long as its child is there; what came in between must not have.
+    after: int | None = None
+    """The id of the snapshot before the range, which may have expired as long as its child has not."""
+
+    first: int | None = None
+    """The id of the first snapshot; without it and `after`, the range begins with the oldest snapshot of the table."""
+
+    until: int | None = None
+    """The id of the last snapshot, by default the head of the branch; it must be in the history of `branch`."""
+
+    branch: str | None = None
+    """The branch, by default `main`."""
+
+
+ALL_SNAPSHOTS: Final = SnapshotRange()
+"""The whole history of the main branch."""
+
+
+def snapshots_in_range(metadata: TableMetadata, snapshots: SnapshotRange = ALL_SNAPSHOTS) -> tuple[Snapshot, ...]:
+    """The snapshots of a range, oldest first; NoSuchSnapshot if some of them have expired.
 
     >>> from floe.spec.metadata.table_metadata_json import parse
     >>> metadata = parse(
@@ -46,15 +55,16 @@ def snapshots_in_range(
     ...     "snapshots": [{"snapshot-id": 2, "parent-snapshot-id": 1, "timestamp-ms": 20, "manifests": []},
     ...                   {"snapshot-id": 3, "parent-snapshot-id": 2, "timestamp-ms": 30, "manifests": []}]}'''
     ... )
-    >>> [snapshot.snapshot_id for snapshot in snapshots_in_range(metadata, after=1)]
+    >>> [snapshot.snapshot_id for snapshot in snapshots_in_range(metadata, SnapshotRange(after=1))]
     [2, 3]
-    >>> snapshots_in_range(metadata, after=7)
+    >>> snapshots_in_range(metadata, SnapshotRange(after=7))
     Traceback (most recent call last):
     floe.errors.NoSuchSnapshot: snapshot 7 is not in the history of snapshot 3; ...
     """
+    after, first = snapshots.after, snapshots.first
     if after is not None and first is not None:
         raise InvalidInput("a range begins after a snapshot or with one, found both")
-    end = _end(metadata, until, branch)
+    end = _last_snapshot_id(metadata, snapshots.until, snapshots.branch)
     if end is None:
         if after is not None or first is not None:
             raise NoSuchSnapshot(f"the table has no current snapshot, so nothing comes after {after or first}")
@@ -86,7 +96,7 @@ def _not_in_history(metadata: TableMetadata, snapshot_id: int | None, end: int) 
     )
 
 
-def _end(metadata: TableMetadata, until: int | None, branch: str | None) -> int | None:
+def _last_snapshot_id(metadata: TableMetadata, until: int | None, branch: str | None) -> int | None:
     head = metadata.current_snapshot_id
     if branch is not None and (branch != MAIN_BRANCH or branch in metadata.refs):
         ref = metadata.ref(branch)
@@ -100,8 +110,8 @@ def _end(metadata: TableMetadata, until: int | None, branch: str | None) -> int 
     metadata.snapshot(until)
     if branch is not None and (head is None or not is_ancestor_of(metadata, until, head)):
         oldest = unknown_before(metadata, head, until)
-        known = "" if oldest is None else f" as far as it is known, down to snapshot {oldest.snapshot_id}"
-        raise NoSuchSnapshot(f"snapshot {until} is not in the history of branch {branch!r}{known}")
+        limit = "" if oldest is None else f" as far as it is known, down to snapshot {oldest.snapshot_id}"
+        raise NoSuchSnapshot(f"snapshot {until} is not in the history of branch {branch!r}{limit}")
     return until
 
 
@@ -121,11 +131,11 @@ def read_manifests_of_snapshots(
 
 def select_entries(snapshot_ids: Iterable[int], *statuses: EntryStatus) -> Callable[[ManifestColumns], Mask]:
     """Says which entries of a manifest were made by some snapshots, and with one of some statuses."""
-    wanted = np.array(sorted(snapshot_ids), np.int64)
+    ids = np.array(sorted(snapshot_ids), np.int64)
 
     def which(columns: ManifestColumns) -> Mask:
-        made = np.isin(np.asarray(columns.snapshot_id.values), wanted) & columns.snapshot_id.known
-        return made & np.isin(columns.status, statuses)
+        of_snapshots = np.isin(np.asarray(columns.snapshot_id.values), ids) & columns.snapshot_id.known
+        return of_snapshots & np.isin(columns.status, statuses)
 
     return which
 
@@ -195,7 +205,7 @@ def schema_for(
 
 
 def _check_one(snapshot: int | None, ref: str | None, as_of_ms: int | None) -> None:
-    given = {"snapshot": snapshot, "ref": ref, "as_of_ms": as_of_ms}
-    names = [name for name, value in given.items() if value is not None]
+    choices = {"snapshot": snapshot, "ref": ref, "as_of_ms": as_of_ms}
+    names = [name for name, value in choices.items() if value is not None]
     if len(names) > 1:
         raise InvalidInput(f"a snapshot is chosen in one way, found {' and '.join(names)}")

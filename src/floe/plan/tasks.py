@@ -181,8 +181,8 @@ def pack_tasks(tasks: Iterable[FileTask], settings: SplitSettings) -> Iterator[t
         return max(task.size, task.files_count * settings.open_file_cost)
 
     parts = (part for task in tasks for part in split_task(task, settings.target_size))
-    for found in pack_bins(parts, weight, settings.target_size, settings.lookback):
-        yield tuple(_merged(found))
+    for bin_tasks in pack_bins(parts, weight, settings.target_size, settings.lookback):
+        yield tuple(_merged(bin_tasks))
 
 
 def _merged(tasks: Iterable[FileTask]) -> Iterator[FileTask]:
@@ -206,14 +206,14 @@ def pack_bins(items: Iterable[T], weight: Callable[[T], int], target: int, lookb
     """
     bins: list[tuple[list[T], list[int]]] = []
     for item in items:
-        own = weight(item)
+        item_weight = weight(item)
         for held, sums in bins:
-            if sums[0] + own <= target:
+            if sums[0] + item_weight <= target:
                 held.append(item)
-                sums[0] += own
+                sums[0] += item_weight
                 break
         else:
-            bins.append(([item], [own]))
+            bins.append(([item], [item_weight]))
             if len(bins) > lookback:
                 heaviest = max(range(len(bins)), key=lambda n: bins[n][1][0])
                 yield bins.pop(heaviest)[0]

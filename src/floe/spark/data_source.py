@@ -18,14 +18,16 @@ They are the very tables of the catalogs, so that reads, writes and streams of t
 
 from __future__ import annotations
 
+import json
 import pickle
-import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import datasource
+from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -42,21 +44,27 @@ from floe.catalog.identifiers import parse_namespace
 from floe.errors import FloeError, InvalidInput, NoSuchTable
 from floe.formats.writers.rolling import discard
 from floe.plan.metadata_tables.tables import NAMES
+from floe.plan.tasks import pack_tasks, split_settings
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.catalog.catalog import SparkCatalog
 from floe.spark.catalog.table import metadata_or_data_table
-from floe.spark.executors import shipped
+from floe.spark.executors import executor_metadata
 from floe.spark.names import CHANGES, AsOf, Selected
-from floe.spark.read.source import Source, with_options
+from floe.spark.read.source import Source, projected, with_options
 from floe.spark.read.worker import ReadTasks, pickled_tasks
 from floe.spark.schemas import spark_schema
 from floe.spark.settings import CATALOG, PATH, PUSH_FILTERS
-from floe.spark.streaming.data_source import stream_reader, stream_writer
+from floe.spark.streaming.sink import WriteStream, publish_epoch
+from floe.spark.streaming.source import BEGINNING, StreamOffset, StreamSteps, parse_offset, stream_options
+from floe.spark.write.columns import places_of
 from floe.spark.write.insert import Append, Intent, ReplaceWhere, publish
 from floe.spark.write.options import WriteOptions, write_options
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import TRUE, Expression, Op, Predicate, Reference, and_
+from floe.spec.manifests.entries import DataFile
+from floe.spec.types import StructType
+from floe.storage.schemes import configure_storage
 from floe.table.lake import connect, open as table_at
 from floe.table.table import Table
 
@@ -200,7 +208,7 @@ class _Writer(DataSourceArrowWriter):
     def __init__(self, options: dict[str, str], table: Table, intent: Intent) -> None:
         self._options, self._storage, self._intent = options, table.storage, intent
         self._told = _write_options(options, table)
-        self._work = WriteRows(shipped(table.metadata), table.storage, str(uuid.uuid4()), dict(self._told.overrides))
+        self._work = WriteRows.of(table.metadata, table.storage, self._told.overrides)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task."""
@@ -223,14 +231,215 @@ class _Writer(DataSourceArrowWriter):
             discard(self._storage, [file.file_path for file in _files(messages)])
 
 
-def _files(messages: Iterable[WriterCommitMessage | None]) -> list[Any]:
+def _files(messages: Iterable[WriterCommitMessage | None]) -> list[DataFile]:
     return files_of(message.files for message in messages if isinstance(message, _Written))
 
 
-# `format("iceberg")` in sessions with lakes: the tables of their catalogs by name, and others by path.
+# streams --------------------------------------------------------------------------------------------------------------
+
+_ROWS: Final = 10_000
+
+try:
+    from pyspark.sql.streaming import datasource as limits
+except ImportError:  # before Spark 4.2
+    limits = None  # type: ignore[assignment]
+
+HAS_LIMITS: Final = limits is not None
+"""Whether a source is told from where on a batch goes, and how much it may have."""
+
+_BOUNDED: Any = (
+    (DataSourceStreamReader,) if limits is None else (DataSourceStreamReader, limits.SupportsTriggerAvailableNow)
+)
+
+BoundedStreamReader: Any = type("BoundedStreamReader", _BOUNDED, {})
+"""A reader that can be told to read what is there now and no more, where Spark has such."""
 
 
-def found_table(jvm: Jvm, catalogs: Mapping[str, SparkCatalog], options: Mapping[str, str]) -> Any:
+def unlimited(limit: Any) -> bool:
+    """Whether a batch may have everything."""
+    return limits is None or isinstance(limit, limits.ReadAllAvailable)
+
+
+def limited(files: int | None, rows: int | None) -> Any:
+    """How much a batch has, as Spark is told: it has no limit of both, so the source itself takes care."""
+    assert limits is not None
+    if files is not None:
+        return limits.ReadMaxFiles(files)
+    return limits.ReadAllAvailable() if rows is None else limits.ReadMaxRows(rows)
+
+
+class _RowStreamWriter(DataSourceStreamWriter):
+    """A writer that gets rows, and makes batches of them: before Spark 4.1."""
+
+    schema: SparkStruct
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Write the rows of a task."""
+        return self.write_batches(self._batches(iterator))
+
+    def write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the batches of a task."""
+        raise NotImplementedError
+
+    def _batches(self, rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+        while some := list(islice(rows, _ROWS)):
+            yield from LocalDataToArrowConversion.convert(some, self.schema, False).to_batches()
+
+
+def _arrow_writer() -> Any:
+    found = getattr(datasource, "DataSourceStreamArrowWriter", None)
+    if found is None:
+        return _RowStreamWriter
+
+    def write(self: Any, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the batches of a task."""
+        return self.write_batches(iterator)  # type: ignore[no-any-return]
+
+    return type("ArrowStreamWriter", (found,), {"write": write})
+
+
+ArrowStreamWriter: Any = _arrow_writer()
+"""A writer of a stream that gets Arrow batches, by `write_batches`."""
+
+
+def stream_reader(source: Source, schema: SparkStruct) -> DataSourceStreamReader:
+    """A stream of what is appended to a table, in the columns that it had when the query began."""
+    made: DataSourceStreamReader = (_LimitedStreamReader if HAS_LIMITS else _StreamReader)(source, schema)
+    return made
+
+
+class _StreamReader(BoundedStreamReader):  # type: ignore[misc]
+    """Reads what is appended to a table."""
+
+    def __init__(self, source: Source, schema: SparkStruct) -> None:
+        self._table, self._storage = source.table, source.storage
+        columns = projected(source.schema, schema.jsonValue(), StructType(()))
+        self._read = ReadTasks(executor_metadata(source.table.metadata), source.storage, columns)
+        self._options = stream_options(source.options)
+        self._steps = StreamSteps(source.storage, source.schema, self._options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_read": self._read}  # planning is done elsewhere
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Before everything."""
+        return _told(BEGINNING)
+
+    def latestOffset(self) -> dict[str, Any]:
+        """How far the table goes now."""
+        return _told(self._reached(BEGINNING, self._table.refresh().metadata.current_snapshot_id))
+
+    def _reached(self, start: StreamOffset, head: int | None, **limits: int | None) -> StreamOffset:
+        return self._steps.next_offset(self._table.metadata, start, head, **limits)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The files from one offset to another, in parts."""
+        begin, stop = parse_offset(json.dumps(start)), parse_offset(json.dumps(end))
+        if stop.snapshot_id not in self._table.metadata.snapshots_by_id:
+            self._table.refresh()
+        parts = self._steps.parts(self._table.metadata, begin, stop)
+        tasks = [task for part in parts for task in part.tasks()]
+        bins = pack_tasks(tasks, split_settings(self._table.metadata.properties))
+        found = [InputPartition(pickled_tasks(one)) for one in bins]
+        return found or [InputPartition(pickled_tasks(()))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        return self._read([pa.RecordBatch.from_arrays([pa.array([partition.value], pa.binary())], ["tasks"])])
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing has to be done."""
+
+    def stop(self) -> None:
+        """Nothing has to be done."""
+
+
+class _LimitedStreamReader(_StreamReader):
+    """The same, where Spark tells from where on a batch goes."""
+
+    _last: int | None = None
+    _is_bounded = False
+
+    def getDefaultReadLimit(self) -> Any:
+        """How much a batch has."""
+        return limited(self._options.max_files, self._options.max_rows)
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # type: ignore[override]
+        """How far the next batch goes."""
+        if not self._is_bounded:
+            self._table.refresh()
+        head = self._last if self._is_bounded else self._table.metadata.current_snapshot_id
+        options = self._options
+        limits = {} if unlimited(limit) else {"max_files": options.max_files, "max_rows": options.max_rows}
+        return _told(self._reached(parse_offset(json.dumps(start)), head, **limits))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read what is there now, and no more."""
+        self._is_bounded, self._last = True, self._table.refresh().metadata.current_snapshot_id
+
+
+def _told(offset: StreamOffset) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(str(offset))
+    return told
+
+
+def stream_writer(
+    table: Table, schema: SparkStruct, options: Mapping[str, str], write: WriteOptions, *, replaces: bool
+) -> Any:
+    """A writer of a stream to a table."""
+    return _StreamWriter(table, schema, options.get("checkpointLocation"), write, replaces=replaces)
+
+
+class _StreamWriter(ArrowStreamWriter):  # type: ignore[misc]
+    """Writes a stream, every epoch once."""
+
+    def __init__(
+        self, table: Table, schema: SparkStruct, checkpoint: str | None, options: WriteOptions, *, replaces: bool
+    ) -> None:
+        self.schema = schema
+        self._table, self._checkpoint, self._options, self._replaces = table, checkpoint, options, replaces
+        places = places_of(table.schema, schema.jsonValue(), case_sensitive=False, table=table.name)
+        self._work = WriteStream(WriteRows.of(table.metadata, table.storage, options.overrides), places)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "_work": self._work}
+
+    def write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task."""
+        return _Written(pickle.dumps(files_of(batch.column(0)[0].as_py() for batch in self._work(batches))))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Commit the files of an epoch, unless the table has it already."""
+        files = _files(messages)
+        with deleted_on_error(self._table.storage, files):
+            query = _query_id(self._checkpoint)
+        publish_epoch(self._table, files, query, batchId, self._options, replaces=self._replaces)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made.
+
+        This is another process than that of the commit: whether there was one is told by the tasks, for only if all
+        have finished there is one.
+        """
+        if None in messages:
+            discard(self._table.storage, [file.file_path for file in _files(messages)])
+
+
+def _query_id(checkpoint: str | None) -> str:
+    """The id of the query, which its checkpoint has: a source is not told it."""
+    if checkpoint is None:
+        raise InvalidInput(
+            "a stream is written once only if its checkpoint is known", hint='give .option("checkpointLocation", …)'
+        )
+    location = f"{checkpoint.rstrip('/')}/metadata"
+    found: str = json.loads(configure_storage(location, {}).read(location))["id"]
+    return found
+
+
+# sessions with catalogs -----------------------------------------------------------------------------------------------
+
+
+def find_table(jvm: Jvm, catalogs: Mapping[str, SparkCatalog], options: Mapping[str, str]) -> Any:
     """The table that the options of a read or write say."""
     where = options.get(PATH)
     if where is None:

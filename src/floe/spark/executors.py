@@ -39,7 +39,7 @@ from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.local import LocalStorage
 
 
-class Carried:
+class ExecutorFunction:
     """A function that travels to executors, and is looked at there before it is called."""
 
     def __init__(self, work: Callable[..., Any]) -> None:
@@ -85,7 +85,7 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The oldest time that such an archive knows: equal code makes equal archives."""
 
 
-def shipped(metadata: TableMetadata) -> TableMetadata:
+def executor_metadata(metadata: TableMetadata) -> TableMetadata:
     """What readers and writers in executors need to know of a table: its layout, not its history."""
     return replace(
         metadata,
@@ -146,7 +146,7 @@ _ARCHIVES = re.compile(r"[/\\](?:pyspark\.zip|py4j-[^/\\]+\.zip|spark-core_[^/\\
 _state = {"settled": False}
 
 
-def settle() -> None:
+def reduce_worker_overhead() -> None:
     """Have this process do less between tasks; to be called by a worker when it has imported what it needs."""
     if _state["settled"]:
         return

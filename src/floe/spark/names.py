@@ -65,10 +65,10 @@ class Selected:
     metadata_table: str | None = None
 
 
-def readings(name: Sequence[str]) -> Iterator[Selected]:
+def name_candidates(name: Sequence[str]) -> Iterator[Selected]:
     """What a name can mean, the most likely first.
 
-    >>> [(r.table, r.metadata_table, str(r.as_of)) for r in readings(("db", "t", "branch_x", "files"))][1:]
+    >>> [(r.table, r.metadata_table, str(r.as_of)) for r in name_candidates(("db", "t", "branch_x", "files"))][1:]
     [(('db', 't', 'branch_x'), 'files', 'now'), (('db', 't'), 'files', 'ref x')]
     """
     name = tuple(name)

@@ -31,9 +31,8 @@ from pyspark.sql import DataFrame, SparkSession
 from floe.catalog.registry import open_catalog
 from floe.errors import InvalidInput, InvalidSettings, StorageError, UnsupportedFeature
 from floe.spark.bridge.exceptions import null_error, with_advice
-from floe.spark.bridge.function_rule import install_function_rule
 from floe.spark.bridge.jvm import Jvm, jvm_of
-from floe.spark.bridge.rules import install_rule
+from floe.spark.bridge.rules import install_function_rule, install_plan_rule
 from floe.spark.bridge.sessions import install_format, prepare_new_sessions, register_catalogs
 from floe.spark.catalog.catalog import SparkCatalog
 from floe.spark.configured_catalogs import (
@@ -44,13 +43,14 @@ from floe.spark.configured_catalogs import (
     configured_catalogs,
     settings_for_spark,
 )
-from floe.spark.data_source import found_table
+from floe.spark.data_source import find_table
 from floe.spark.executors import ship_code
 from floe.spark.settings import API_MODE, BUCKETING, CATALOG_URI, PYTHON, REMOTE, check_all_settings
-from floe.spark.sql.hints import advice_for, changed_table
-from floe.spark.sql.statements import answer
+from floe.spark.sql.hints import advice_for
+from floe.spark.sql.statements import run_statement
 from floe.spark.write.options import carry_commit_properties
 from floe.spark.write.retries import again_after_conflicts, merge_frames_again
+from floe.sql.statements import written_table
 from floe.storage.local import LocalStorage
 from floe.table.lake import Lake
 
@@ -178,13 +178,13 @@ class FloeSession(SparkSession):
         return dict(self._floe_catalogs)
 
     def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
-        """Run a statement: Spark's own, or one that only tables of Iceberg have (`floe.spark.extended_sql`).
+        """Run a statement: Spark's own, or one that only tables of Iceberg have (`floe.spark.sql`).
 
         One that changes rows is run again after conflicts if its table says so (`write.conflict.retries`).
         """
         run = super().sql
         with self._advising(sqlQuery):
-            answered = answer(self, self._floe_catalogs, sqlQuery, run)
+            answered = run_statement(self, self._floe_catalogs, sqlQuery, run)
             if answered is not None:
                 return answered
             return again_after_conflicts(jvm_of(self), lambda: run(sqlQuery, args, **kwargs))
@@ -200,7 +200,7 @@ class FloeSession(SparkSession):
         try:
             yield
         except PySparkException as error:
-            told = null_error(error, changed_table(statement))
+            told = null_error(error, written_table(statement))
             if told is not None:
                 raise IllegalArgumentException(str(told)) from None
             advice = advice_for(error, list(self._floe_catalogs))
@@ -247,10 +247,10 @@ def _attached(session: SparkSession, lakes: Mapping[str, Lake], ship: bool = Fal
         added = {name: SparkCatalog(jvm, name, lake) for name, lake in lakes.items()}
         application.update(added)
         register_catalogs(jvm, java_session, added)
-        install_rule(jvm, java_session)
+        install_plan_rule(jvm, java_session)
         install_function_rule(jvm, java_session)
         prepare_new_sessions(jvm, java_session, lambda new: _prepare(jvm, new))
-        install_format(jvm, lambda options: found_table(jvm, application, options))
+        install_format(jvm, lambda options: find_table(jvm, application, options))
         merge_frames_again()
         carry_commit_properties(jvm)
         if ship:
@@ -264,7 +264,7 @@ def _attached(session: SparkSession, lakes: Mapping[str, Lake], ship: bool = Fal
 def _prepare(jvm: Jvm, java_session: Any) -> None:
     """Give a session that Spark has made what the sessions of its application have."""
     register_catalogs(jvm, java_session, _application(jvm), only_new=True)
-    install_rule(jvm, java_session)
+    install_plan_rule(jvm, java_session)
     install_function_rule(jvm, java_session)
 
 
@@ -283,8 +283,8 @@ def _lake(name: str, where: Where) -> Lake:
         return where
     if isinstance(where, Mapping):
         options = dict(where)
-        return Lake(*open_catalog(options.pop(CATALOG_URI.name, None), options, called=name))
-    return Lake(*open_catalog(where, {}, called=name))
+        return Lake(*open_catalog(options.pop(CATALOG_URI.name, None), options, alias=name))
+    return Lake(*open_catalog(where, {}, alias=name))
 
 
 # A session made from nothing: `floe.spark`.

@@ -1,12 +1,18 @@
-"""`ALTER TABLE` as Iceberg extends it, from text to values; what is Spark's own grammar is left to Spark.
+"""SQL statements that Spark's own grammar does not have, from text to values; who runs them is not said here.
 
->>> parse("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(16, id) AS shard")
+| statements | values |
+|---|---|
+| `ALTER TABLE` as Iceberg extends it: partition fields, write order, identifier fields, branches, tags | `AlterTable` |
+| `CREATE TABLE … LIKE …` | `CreateTableLike` |
+| `OPTIMIZE`, `VACUUM`, … of Delta Lake, which users of Iceberg try | `DeltaStatement` |
+
+>>> parse_statement("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(16, id) AS shard")
 AlterTable(table=('lake', 'db', 't'), action=AddPartitionField(term='bucket(16, id)', name='shard'))
->>> parse("ALTER TABLE t WRITE DISTRIBUTED BY PARTITION LOCALLY ORDERED BY days(ts) DESC, id").action
+>>> parse_statement("ALTER TABLE t WRITE DISTRIBUTED BY PARTITION LOCALLY ORDERED BY days(ts) DESC, id").action
 WriteOrder(terms=('days(ts) DESC', 'id'), distribution='hash')
->>> parse("ALTER TABLE t ADD COLUMN a int") is None
+>>> parse_statement("ALTER TABLE t ADD COLUMN a int") is None
 True
->>> parse("ALTER TABLE t CREATE BRANCH audit RETAIN 7 WEEKS")
+>>> parse_statement("ALTER TABLE t CREATE BRANCH audit RETAIN 7 WEEKS")
 Traceback (most recent call last):
 floe.errors.InvalidExpression: expected DAYS, HOURS or MINUTES, found `WEEKS`
 """
@@ -22,32 +28,100 @@ from typing import Final, Literal, NoReturn, TypeVar
 from sqlglot import TokenType
 
 from floe.errors import InvalidExpression
-from floe.spark.sql.actions import (
-    AddPartitionField,
-    Column,
-    DropIdentifierFields,
-    DropPartitionField,
-    DropRef,
-    MakeRef,
-    ReplacePartitionField,
-    SetIdentifierFields,
-    TableAction,
-    WriteOrder,
-)
 from floe.sql.tokens import SqlTokens
 
+ColumnPath = tuple[str, ...]
 RefType = Literal["branch", "tag"]
 Item = TypeVar("Item")
 
-_ANOTHER: Final = re.compile(r"\s*(?!create\b|alter\b)\w", re.IGNORECASE)
-"""How statements begin that need no closer look."""
 
-_UNITS: Final = {"days": timedelta(days=1), "hours": timedelta(hours=1), "minutes": timedelta(minutes=1)}
+@dataclass(frozen=True, slots=True)
+class AddPartitionField:
+    """`ADD PARTITION FIELD bucket(16, id) AS shard`."""
+
+    term: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartitionField:
+    """`DROP PARTITION FIELD shard`, by the field's name or its term."""
+
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacePartitionField:
+    """`REPLACE PARTITION FIELD ts_day WITH hour(ts) AS h`."""
+
+    field: str
+    term: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOrder:
+    """`WRITE [DISTRIBUTED BY PARTITION] [LOCALLY] ORDERED BY …`, or `WRITE UNORDERED`."""
+
+    terms: tuple[str, ...]
+    distribution: Literal["none", "hash", "range"] | None
+    """The distribution mode of writes; None leaves the table's property as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetIdentifierFields:
+    """`SET IDENTIFIER FIELDS id, data.key`."""
+
+    columns: tuple[ColumnPath, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropIdentifierFields:
+    """`DROP IDENTIFIER FIELDS id`; the other identifier fields stay."""
+
+    columns: tuple[ColumnPath, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MakeRef:
+    """`CREATE [OR REPLACE] BRANCH [IF NOT EXISTS] name AS OF VERSION 12 RETAIN 7 DAYS …`, the same for `TAG`."""
+
+    type: RefType
+    name: str
+    create: bool
+    replace: bool
+    if_not_exists: bool = False
+    snapshot_id: int | None = None
+    max_ref_age: timedelta | None = None
+    min_snapshots: int | None = None
+    max_snapshot_age: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropRef:
+    """`DROP BRANCH [IF EXISTS] name`, the same for `TAG`."""
+
+    type: RefType
+    name: str
+    if_exists: bool = False
+
+
+TableAction = (
+    AddPartitionField
+    | DropPartitionField
+    | ReplacePartitionField
+    | WriteOrder
+    | SetIdentifierFields
+    | DropIdentifierFields
+    | MakeRef
+    | DropRef
+)
+"""What an extended `ALTER TABLE` does."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """A change of the table of that name."""
+    """`ALTER TABLE table …`."""
 
     table: tuple[str, ...]
     action: TableAction
@@ -63,14 +137,33 @@ class CreateTableLike:
     properties: dict[str, str] = field(default_factory=dict, hash=False)
 
 
-def parse(text: str) -> AlterTable | CreateTableLike | None:
-    """The statement, or None if it is none of these; one that begins like these and goes wrong is an error."""
-    if _ANOTHER.match(text):
+@dataclass(frozen=True, slots=True)
+class DeltaStatement:
+    """A statement of Delta Lake on a table: `words` are OPTIMIZE, VACUUM, DESCRIBE HISTORY or RESTORE TABLE."""
+
+    words: str
+    table: tuple[str, ...]
+
+
+# the grammar of ALTER TABLE and CREATE TABLE … LIKE ---------------------------------------------------------------
+
+_OTHER_STATEMENT: Final = re.compile(r"\s*(?!create\b|alter\b)\w", re.IGNORECASE)
+"""How statements begin that need not be tokenized."""
+
+_UNITS: Final = {"days": timedelta(days=1), "hours": timedelta(hours=1), "minutes": timedelta(minutes=1)}
+
+
+def parse_statement(text: str) -> AlterTable | CreateTableLike | None:
+    """Parse a statement; None if it is not one of these.
+
+    Raises `InvalidExpression` if it begins as one of these and then does not follow the grammar.
+    """
+    if _OTHER_STATEMENT.match(text):
         return None
     try:
         tokens = SqlTokens(text.strip().rstrip(";"))
     except InvalidExpression:
-        return None  # whatever it is, Spark has the word
+        return None  # Spark reports what is wrong with it
     return _Parser(tokens).statement()
 
 
@@ -84,7 +177,7 @@ class _Parser:
         if not (self._takes("alter", "table") and self._sees_name()):
             return None
         table = self._path()
-        for words, parse_rest in _STATEMENTS.items():
+        for words, parse_rest in _ACTIONS.items():
             if self._takes(*words):
                 action = parse_rest(self)
                 if self._tokens.token() is not None:
@@ -93,7 +186,7 @@ class _Parser:
         return None
 
     def _create_table_like(self) -> CreateTableLike | None:
-        """What is written in a way that only Spark knows is left to Spark."""
+        """Parse the rest; None for clauses that only Spark's own statement has."""
         if_not_exists = self._takes("if", "not", "exists")
         table = self._path() if self._sees_name() else ()
         if not table or not self._takes("like") or not self._sees_name():
@@ -105,15 +198,15 @@ class _Parser:
                 continue
             if self._takes("location") and self._tokens.sees(TokenType.STRING):
                 properties["location"] = self._tokens.read_string()
-            elif self._takes("tblproperties") and (found := self._properties()) is not None:
-                properties.update(found)
+            elif self._takes("tblproperties") and (listed := self._properties()) is not None:
+                properties.update(listed)
             else:
                 return None
         return CreateTableLike(table, source, if_not_exists, properties)
 
     def _properties(self) -> dict[str, str] | None:
-        """Texts with texts; None if it is anything else."""
-        found: dict[str, str] = {}
+        """Parse `('key' = 'value', …)`; None if it is anything else."""
+        properties: dict[str, str] = {}
         tokens = self._tokens
         if not tokens.take(TokenType.L_PAREN):
             return None
@@ -121,9 +214,9 @@ class _Parser:
             key = tokens.read_string()
             if not tokens.take(TokenType.EQ) or not tokens.sees(TokenType.STRING):
                 return None
-            found[key] = tokens.read_string()
+            properties[key] = tokens.read_string()
             if tokens.take(TokenType.R_PAREN):
-                return found
+                return properties
             if not tokens.take(TokenType.COMMA):
                 return None
         return None
@@ -142,7 +235,7 @@ class _Parser:
         return ReplacePartitionField(field, self._term(), self._alias())
 
     def write(self) -> TableAction:
-        """Distribution and order, in either order."""
+        """Parse the distribution and the sort order, in either order."""
         hashed = False
         order: WriteOrder | None = None
         while self._tokens.token() is not None:
@@ -176,14 +269,14 @@ class _Parser:
             if self._takes(direction):
                 term += f" {direction.upper()}"
                 break
-        for place in ("first", "last"):
-            if self._takes("nulls", place):
-                term += f" NULLS {place.upper()}"
+        for null_order in ("first", "last"):
+            if self._takes("nulls", null_order):
+                term += f" NULLS {null_order.upper()}"
                 break
         return term
 
     def _term(self) -> str:
-        """A column, or a transform of one, as it is written."""
+        """The text of a column or a transform of one."""
         tokens = self._tokens
         start = tokens.position(tokens.token())
         self._path()
@@ -210,20 +303,20 @@ class _Parser:
 
     def make_ref(self, type_: RefType, *, create: bool, replace_: bool) -> TableAction:
         if_not_exists = create and not replace_ and self._takes("if", "not", "exists")
-        made = MakeRef(type_, self._name(), create=create, replace=replace_, if_not_exists=if_not_exists)
+        ref = MakeRef(type_, self._name(), create=create, replace=replace_, if_not_exists=if_not_exists)
         if self._takes("as", "of", "version"):
-            made = replace(made, snapshot_id=self._number())
+            ref = replace(ref, snapshot_id=self._number())
         if self._takes("retain"):
-            made = replace(made, max_ref_age=self._duration())
+            ref = replace(ref, max_ref_age=self._duration())
         if type_ == "branch" and self._takes("with", "snapshot", "retention"):
             count = self._number()
             if self._takes("snapshots"):
-                made = replace(made, min_snapshots=count)
+                ref = replace(ref, min_snapshots=count)
                 if self._tokens.token() is None:
-                    return made
+                    return ref
                 count = self._number()
-            made = replace(made, max_snapshot_age=count * self._unit())
-        return made
+            ref = replace(ref, max_snapshot_age=count * self._unit())
+        return ref
 
     def drop_ref(self, type_: RefType) -> TableAction:
         if_exists = self._takes("if", "exists")
@@ -258,20 +351,21 @@ class _Parser:
         self._tokens.at += 1
         return token.text
 
-    def _path(self) -> Column:
+    def _path(self) -> ColumnPath:
         parts = [self._name()]
         while self._tokens.take(TokenType.DOT):
             parts.append(self._name())
         return tuple(parts)
 
-    def _separated(self, one: Callable[[], Item]) -> tuple[Item, ...]:
-        found = [one()]
+    def _separated(self, read_item: Callable[[], Item]) -> tuple[Item, ...]:
+        """Parse items between commas."""
+        items = [read_item()]
         while self._tokens.take(TokenType.COMMA):
-            found.append(one())
-        return tuple(found)
+            items.append(read_item())
+        return tuple(items)
 
     def _takes(self, *words: str) -> bool:
-        """Step over these words if they are next, all of them."""
+        """Step over these words if all of them are next."""
         if any(self._tokens.word(ahead) != word for ahead, word in enumerate(words)):
             return False
         self._tokens.at += len(words)
@@ -285,26 +379,83 @@ class _Parser:
         self._tokens.fail_at_token(message)
 
 
-def _making(type_: RefType, *, create: bool, replace_: bool) -> Callable[[_Parser], TableAction]:
+def _make_ref_parser(type_: RefType, *, create: bool, replace_: bool) -> Callable[[_Parser], TableAction]:
     return lambda parser: parser.make_ref(type_, create=create, replace_=replace_)
 
 
-def _dropping(type_: RefType) -> Callable[[_Parser], TableAction]:
+def _drop_ref_parser(type_: RefType) -> Callable[[_Parser], TableAction]:
     return lambda parser: parser.drop_ref(type_)
 
 
 _REF_TYPES: Final[tuple[RefType, ...]] = ("branch", "tag")
 
-_STATEMENTS: Final[dict[tuple[str, ...], Callable[[_Parser], TableAction]]] = {
+_ACTIONS: Final[dict[tuple[str, ...], Callable[[_Parser], TableAction]]] = {
     ("add", "partition", "field"): _Parser.add_partition_field,
     ("drop", "partition", "field"): _Parser.drop_partition_field,
     ("replace", "partition", "field"): _Parser.replace_partition_field,
     ("write",): _Parser.write,
     ("set", "identifier", "fields"): _Parser.set_identifier_fields,
     ("drop", "identifier", "fields"): _Parser.drop_identifier_fields,
-    **{("create", type_): _making(type_, create=True, replace_=False) for type_ in _REF_TYPES},
-    **{("create", "or", "replace", type_): _making(type_, create=True, replace_=True) for type_ in _REF_TYPES},
-    **{("replace", type_): _making(type_, create=False, replace_=True) for type_ in _REF_TYPES},
-    **{("drop", type_): _dropping(type_) for type_ in _REF_TYPES},
+    **{("create", type_): _make_ref_parser(type_, create=True, replace_=False) for type_ in _REF_TYPES},
+    **{("create", "or", "replace", type_): _make_ref_parser(type_, create=True, replace_=True) for type_ in _REF_TYPES},
+    **{("replace", type_): _make_ref_parser(type_, create=False, replace_=True) for type_ in _REF_TYPES},
+    **{("drop", type_): _drop_ref_parser(type_) for type_ in _REF_TYPES},
 }
-"""What follows the table's name, and who reads the rest."""
+"""The words after the table's name, and what parses the rest."""
+
+
+# statements that are recognized, not parsed -----------------------------------------------------------------------
+
+_NAME: Final = r"(?:`[^`]+`|\w+)"
+_TABLE: Final = rf"(?P<table>{_NAME}(?:\s*\.\s*{_NAME})*)"
+_DELTA_WORDS: Final = {
+    "OPTIMIZE": r"optimize",
+    "VACUUM": r"vacuum",
+    "DESCRIBE HISTORY": r"desc(?:ribe)?\s+history",
+    "RESTORE TABLE": r"restore\s+(?:table\s+)?",
+}
+_DELTA_STATEMENTS: Final = {
+    words: re.compile(rf"{pattern}\s*(?<!\w){_TABLE}", re.IGNORECASE) for words, pattern in _DELTA_WORDS.items()
+}
+_WRITE: Final = re.compile(
+    rf"\b(?:insert\s+(?:into|overwrite)|merge\s+(?:with\s+schema\s+evolution\s+)?into|update)\s+(?:table\s+)?{_TABLE}",
+    re.IGNORECASE,
+)
+_GAP: Final = r"(?:\s|/\*.*?\*/|--[^\n]*\n)+"
+_EVOLVING_MERGE: Final = rf"merge{_GAP}with{_GAP}schema{_GAP}evolution\b"
+_BEFORE_MERGE_TARGET: Final = re.compile(rf"\b(merge|{_EVOLVING_MERGE}){_GAP}into{_GAP}\Z", re.IGNORECASE | re.DOTALL)
+_EVOLVING_MERGE_STATEMENT: Final = re.compile(_EVOLVING_MERGE, re.IGNORECASE | re.DOTALL)
+
+
+def parse_delta_statement(text: str, start: int = 0) -> DeltaStatement | None:
+    """The statement of Delta Lake that begins at `start`; None if it is another statement.
+
+    >>> parse_delta_statement("VACUUM lake.db.`t 1` RETAIN 7 HOURS")
+    DeltaStatement(words='VACUUM', table=('lake', 'db', 't 1'))
+    >>> parse_delta_statement("SELECT 1") is None
+    True
+    """
+    for words, pattern in _DELTA_STATEMENTS.items():
+        if match := pattern.match(text, start):
+            parts = re.findall(_NAME, match["table"])
+            return DeltaStatement(words, tuple(part.strip("`") for part in parts))
+    return None
+
+
+def written_table(text: str) -> str:
+    """The name of the table that INSERT, MERGE or UPDATE writes to, as it is spelled in the statement.
+
+    >>> written_table("INSERT INTO lake.db.t SELECT 1"), written_table("MERGE INTO t USING s ON true")
+    ('lake.db.t', 't')
+    """
+    match = _WRITE.search(text)
+    return "the table" if match is None else match["table"]
+
+
+def is_merge_target(text: str, position: int) -> bool:
+    """Whether a position in a statement is that of the table name behind MERGE INTO, or of a MERGE that adds columns.
+
+    >>> is_merge_target("MERGE /* new */ INTO t USING s", 21), is_merge_target("INSERT INTO t SELECT 1", 12)
+    (True, False)
+    """
+    return bool(_BEFORE_MERGE_TARGET.search(text[:position]) or _EVOLVING_MERGE_STATEMENT.match(text, position))

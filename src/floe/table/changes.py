@@ -13,9 +13,9 @@ from floe.arrow.reading.streams import OnProgress, read_plan
 from floe.commit.pointer import TableState
 from floe.errors import InvalidInput
 from floe.plan.changelog import ChangelogPlan, plan_changelog
-from floe.plan.scan import plan_appends
+from floe.plan.scan import ScanOptions, plan_appends
 from floe.plan.scan_plan import ScanPlan
-from floe.plan.snapshot_selection import snapshots_in_range
+from floe.plan.snapshot_selection import SnapshotRange, snapshots_in_range
 from floe.spec.expressions.binding import bind
 from floe.spec.expressions.nodes import Expression
 from floe.spec.metadata.snapshots import Snapshot, check_snapshot_id
@@ -64,22 +64,21 @@ class ChangeScan(RowSource):
         case_sensitive: bool = True,
     ) -> None:
         self._state, self._metadata, self._table, self._storage = state, state.metadata, table, storage
-        self._after = _snapshot_id(self._metadata, since)
-        self._until = _snapshot_id(self._metadata, until)
-        self._branch = branch
+        self._range = SnapshotRange(
+            after=_snapshot_id(self._metadata, since), until=_snapshot_id(self._metadata, until), branch=branch
+        )
         self._where = as_filter(where)
         if self._where is not None:  # bound here, so that an invalid filter fails at once
             bind(self._where, self._metadata.schema, case_sensitive=case_sensitive)
         self._case_sensitive = case_sensitive
+        self._options = ScanOptions(where=self._where, case_sensitive=case_sensitive)
         self._carry_over = carry_over
         self._keys = self._identifiers(updates, identifiers)
         self.row_schema: Schema = self._selected(columns)
         """The columns of the table that are read."""
 
         self.schema: Schema = with_change_columns(self.row_schema)
-        self.snapshots: tuple[Snapshot, ...] = snapshots_in_range(
-            self._metadata, after=self._after, until=self._until, branch=branch
-        )
+        self.snapshots: tuple[Snapshot, ...] = snapshots_in_range(self._metadata, self._range)
         """The snapshots of the range, oldest first."""
 
     def _selected(self, columns: str | Sequence[str] | None) -> Schema:
@@ -111,27 +110,11 @@ class ChangeScan(RowSource):
 
     def plan(self) -> ChangelogPlan:
         """Every change, snapshot by snapshot: files added, files removed, rows deleted; rewrites are no changes."""
-        return plan_changelog(
-            self._metadata,
-            self._storage,
-            after=self._after,
-            until=self._until,
-            branch=self._branch,
-            where=self._where,
-            case_sensitive=self._case_sensitive,
-        )
+        return plan_changelog(self._metadata, self._storage, self._range, options=self._options)
 
     def appends(self) -> ScanPlan:
         """The files that appends added, even if their rows were changed later."""
-        return plan_appends(
-            self._metadata,
-            self._storage,
-            after=self._after,
-            until=self._until,
-            branch=self._branch,
-            where=self._where,
-            case_sensitive=self._case_sensitive,
-        )
+        return plan_appends(self._metadata, self._storage, self._range, options=self._options)
 
     def appended(self) -> AppendedRows:
         """The rows of `appends`."""

@@ -29,7 +29,7 @@ from floe.formats.arrow_filters import filter_mask
 from floe.formats.writers.rolling import discard, leave_nothing
 from floe.formats.writers.write_target import WriteTarget
 from floe.plan.manifests import manifests_of_snapshot
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.spec.expressions.nodes import TRUE, BoundPredicate, BoundReference, BoundTransform, Expression, Op, and_, or_
 from floe.spec.expressions.printing import to_text
 from floe.spec.manifests.entries import DataFile, ManifestContent
@@ -222,9 +222,8 @@ def replace_rows(
 
 def _select_files(target: CommitTarget, destination: WriteTarget, where: Expression) -> Concerned:
     """The files with rows that may match a bound filter."""
-    plan = plan_scan(
-        target.published, target.storage, snapshot=target.head, schema=destination.schema, where=where, all_deletes=True
-    )
+    options = ScanOptions(schema=destination.schema, where=where)
+    plan = plan_scan(target.published, target.storage, snapshot=target.head, options=options, all_deletes=True)
     reader = TaskReader(destination.metadata, destination.storage, registry=destination.registry)
     selected = concerned_files(plan, where, reader)
     if not selected.by_metadata and target.rows_pending:

@@ -22,7 +22,7 @@ from floe.errors import InvalidInput, NoSuchColumn
 from floe.formats.arrow_types import arrow_schema
 from floe.formats.model import DEFAULT_BATCH_SIZE
 from floe.formats.rows import Row, batch_to_rows
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.snapshot_selection import choose_snapshot, schema_for
 from floe.plugins import load_library
@@ -254,9 +254,7 @@ class Scan(RowSource):
                 self._metadata,
                 self._storage,
                 snapshot=self.snapshot,
-                schema=self.table_schema,
-                where=self.where,
-                case_sensitive=self._case_sensitive,
+                options=ScanOptions(schema=self.table_schema, where=self.where, case_sensitive=self._case_sensitive),
             )
 
     def files(self) -> list[str]:

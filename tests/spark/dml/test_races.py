@@ -20,6 +20,7 @@ from floe.errors import ConflictingChange
 from floe.spec.metadata.snapshots import Snapshot
 from helpers import row_model
 from helpers.row_model import Aim
+from helpers.run_totals import report_totals
 from helpers.spark import Spark
 from helpers.statement_pairs import (
     COW,
@@ -35,7 +36,6 @@ from helpers.statement_pairs import (
     rows_of,
     stored,
 )
-from helpers.tried import tell
 
 _numbers = count(1)
 
@@ -147,7 +147,7 @@ def test_every_pair_once(races: Races, request: pytest.FixtureRequest) -> None:
     refused = {pair: told for pair in pairs if (told := races.race(pair)) is not None}
     broken = [pair for pair in refused if promised(pair)]
     assert not broken, [(pair, refused[pair]) for pair in broken[:3]]
-    tell(request, spark_statement_pairs_raced=len(pairs), spark_statement_pairs_refused=len(refused))
+    report_totals(request, spark_statement_pairs_raced=len(pairs), spark_statement_pairs_refused=len(refused))
 
 
 @pytest.mark.parametrize(("mode", "isolation", "version"), [(MOR, "snapshot", 2), (COW, "serializable", 3)])

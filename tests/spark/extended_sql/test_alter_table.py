@@ -6,8 +6,9 @@ import pytest
 
 import floe
 from floe import Lake, Table, errors
-from floe.spark.sql.alter_table import parse
+from floe.spark.sql.statements import alter_table
 from floe.sql.printing import partition_terms, sort_terms
+from floe.sql.statements import parse_statement
 
 
 @pytest.fixture
@@ -27,10 +28,10 @@ def table(lake: Lake) -> Table:
 
 
 def alter(table: Table, rest: str) -> None:
-    statement = parse(f"ALTER TABLE lake.db.t {rest}")
+    statement = parse_statement(f"ALTER TABLE lake.db.t {rest}")
     assert statement is not None
     assert statement.table == ("lake", "db", "t")
-    statement.action.run(table)
+    alter_table(table, statement.action)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +51,12 @@ def alter(table: Table, rest: str) -> None:
     ],
 )
 def test_what_is_sparks_own_is_left_to_spark(text: str) -> None:
-    assert parse(text) is None
+    assert parse_statement(text) is None
 
 
 @pytest.mark.parametrize("name", ["t", "db.t", "lake.db.t", "`la ke`.`d.b`.t"])
 def test_names(name: str) -> None:
-    statement = parse(f"alter table {name} drop branch b;")
+    statement = parse_statement(f"alter table {name} drop branch b;")
     assert statement is not None
     assert statement.table == {
         "t": ("t",), "db.t": ("db", "t"), "lake.db.t": ("lake", "db", "t"), "`la ke`.`d.b`.t": ("la ke", "d.b", "t"),
@@ -116,7 +117,7 @@ def test_identifier_fields(table: Table) -> None:
     assert set(table.schema.identifier_names) == {"id", "st.a"}
     alter(table, "DROP IDENTIFIER FIELDS st.A")
     assert table.schema.identifier_names == ("id",)
-    with pytest.raises(errors.NoSuchColumn, match=r"no identifier field .*st\.a.*are: id"):
+    with pytest.raises(errors.NoSuchColumn, match=r"identifier field .*st\.a.*are: id"):
         alter(table, "DROP IDENTIFIER FIELDS st.a")
     with pytest.raises(errors.FloeError, match="name"):
         alter(table, "SET IDENTIFIER FIELDS name")  # it may be null
@@ -200,4 +201,4 @@ def test_dropping(written: Table) -> None:
 )
 def test_mistakes_are_pointed_at(rest: str, message: str) -> None:
     with pytest.raises(errors.InvalidExpression, match=message):
-        parse(f"ALTER TABLE t {rest}")
+        parse_statement(f"ALTER TABLE t {rest}")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from floe.spark.sql.alter_table import CreateTableLike, parse
+from floe.sql.statements import CreateTableLike, parse_statement
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from floe.spark.sql.alter_table import CreateTableLike, parse
     ],
 )
 def test_read(text: str, expected: CreateTableLike) -> None:
-    assert parse(text) == expected
+    assert parse_statement(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_read(text: str, expected: CreateTableLike) -> None:
     ],
 )
 def test_left_to_spark(text: str) -> None:
-    assert parse(text) is None
+    assert parse_statement(text) is None

@@ -28,7 +28,7 @@ from floe.errors import FloeError, UnsupportedFeature
 from floe.formats.position_deletes import read_position_deletes
 from floe.formats.writers.rolling import discard, leave_nothing
 from floe.formats.writers.write_target import WriteTarget
-from floe.plan.scan import plan_scan
+from floe.plan.scan import ScanOptions, plan_scan
 from floe.plan.scan_plan import ScanPlan
 from floe.plan.tasks import FileTask
 from floe.spec.expressions.nodes import Expression
@@ -176,7 +176,11 @@ class Base:
     def plan(self, where: Expression) -> ScanPlan:
         """The files with rows that may pass a filter, with all of their deletes: rows that do not pass are copied."""
         return plan_scan(
-            self.metadata, self.target.storage, snapshot=self.head, schema=self.schema, where=where, all_deletes=True
+            self.metadata,
+            self.target.storage,
+            snapshot=self.head,
+            options=ScanOptions(schema=self.schema, where=where),
+            all_deletes=True,
         )
 
     def mode(self, statement: str) -> Mode:

@@ -104,7 +104,7 @@ class FileSystemCatalog:
         return f"FileSystemCatalog({self.warehouse!r})"
 
     def close(self) -> None:
-        """Does nothing: files are not held open."""
+        """Does nothing: no files are held open."""
 
     # namespaces ----------------------------------------------------------------------------------------------
 
@@ -117,11 +117,11 @@ class FileSystemCatalog:
         return self._folders.exists(namespace)
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str] | None = None) -> None:
-        """Makes the folder."""
+        """Creates the folder of a namespace."""
         self._folders.create(namespace, properties or {})
 
     def drop_namespace(self, namespace: Namespace) -> None:
-        """Removes the folder; what is left of dropped tables stays, and the namespace is gone all the same."""
+        """Drops a namespace; its folder stays while it has files of dropped tables."""
         self._folders.drop(namespace)
 
     def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
@@ -149,12 +149,12 @@ class FileSystemCatalog:
         return self._pointer(identifier)
 
     def default_location(self, identifier: Identifier) -> str:
-        """The folder of that name: the only place where the table can be."""
+        """The folder of that name: the only location that the table can have."""
         check_identifier(identifier)
         return join(self.warehouse, *identifier)
 
     def drop_table(self, identifier: Identifier, *, purge: bool = False) -> None:
-        """Removes a table; see the module. With `purge`, what is left of one that was dropped before goes too."""
+        """Drops a table; see the module. With `purge`, files of a table that was dropped before are deleted too."""
         pointer = self._pointer(identifier)
         dropped = _Dropped()
         self._drop(pointer, dropped, purge=purge)
@@ -173,11 +173,11 @@ class FileSystemCatalog:
                     hint="purge it again to delete the others",
                     table=pointer.name,
                 ) from error
-            with contextlib.suppress(NamespaceNotEmpty, StorageError):  # somebody put something there
+            with contextlib.suppress(NamespaceNotEmpty, StorageError):  # another program created something there
                 self._folders.clear_dropped(identifier[:-1])
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
-        """Refused: the paths of all files are in the table's metadata."""
+        """Not supported: the table's metadata has the paths of all files."""
         raise UnsupportedFeature(
             "a table of a file-system catalog cannot be renamed: its folder is its name, and its metadata holds the "
             "paths of all its files",
@@ -186,11 +186,11 @@ class FileSystemCatalog:
         )
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> None:
-        """Makes a metadata file that lies in the table's own folder the table's state."""
+        """Adds a table with a metadata file that lies in the table's own folder."""
         pointer = self._pointer(identifier)
         if not is_below(metadata_location, pointer.folder):
             raise UnsupportedFeature(
-                "a file-system catalog has only tables that lie in their own folders",
+                "a table of a file-system catalog must lie in the folder of its name",
                 hint="open the table by its path, copy it to its folder, or use a catalog in a database",
                 table=pointer.name,
                 metadata=metadata_location,
@@ -200,7 +200,9 @@ class FileSystemCatalog:
         proposal = pointer.propose(None, metadata)
         self._publish(proposal)
         if metadata_location.rpartition("/")[2].startswith(_DROPPED):
-            with contextlib.suppress(StorageError):  # the table is there; what the drop kept aside is only in the way
+            with contextlib.suppress(
+                StorageError
+            ):  # the table exists; the copy that the drop kept is not needed any more
                 self.storage.delete_many([metadata_location])
 
     def _pointer(self, identifier: Identifier) -> FileSystemPointer:
@@ -233,7 +235,7 @@ class FileSystemCatalog:
             raise TableAlreadyExists("there is a view of that name already", table=format_identifier(identifier))
 
     def _publish(self, proposal: Proposal) -> None:
-        """Publishes a proposal outside the commit loop, for there is nothing to try again."""
+        """Publishes a proposal outside the commit loop; there is nothing to retry."""
         pointer = proposal.pointer
         try:
             pointer.swap(proposal)
@@ -243,8 +245,8 @@ class FileSystemCatalog:
                 raise TableAlreadyExists("there is a table of that name already", table=pointer.name) from error
             if outcome is Outcome.UNKNOWN:
                 raise CommitStateUnknown(
-                    "the table may have been registered or not: the answer was lost",
-                    hint="look whether it is there",
+                    "the table may or may not have been registered: the response was lost",
+                    hint="check whether the table exists",
                     table=pointer.name,
                 ) from error
         pointer.finish(proposal)
@@ -252,7 +254,7 @@ class FileSystemCatalog:
     # dropping ------------------------------------------------------------------------------------------------
 
     def _drop(self, pointer: FileSystemPointer, dropped: _Dropped, *, purge: bool) -> None:
-        """Deletes the versions until there are none; each state is put aside before it goes."""
+        """Deletes the versions until there are none; each state is copied aside before it is deleted."""
         lost: StorageError | None = None
         for _ in range(_DROP_ATTEMPTS):
             try:
@@ -270,14 +272,14 @@ class FileSystemCatalog:
             try:
                 pointer.remove(state)
             except OutcomeUnknown as error:
-                lost = error  # the next look tells
+                lost = error  # the next load shows whether it was dropped
             except StorageError:
                 if self._is_gone(pointer):
-                    return  # only the hint is left
+                    return  # only the version hint could not be deleted
                 raise
         raise CommitStateUnknown(
-            "the table could not be dropped: others commit to it, or the storage does not answer",
-            hint="look whether it is there",
+            "the table could not be dropped: others commit to it, or the storage does not respond",
+            hint="check whether the table exists",
             table=pointer.name,
         ) from lost
 
@@ -291,8 +293,8 @@ class FileSystemCatalog:
     def _plan(self, pointer: FileSystemPointer, state: TableState) -> PurgePlan:
         if not same_file(state.metadata.location.rstrip("/"), pointer.folder.rstrip("/")):
             raise UnsupportedFeature(
-                "the table's metadata says that it is elsewhere, so its files are not deleted",
-                hint="drop it without purge",
+                "the location in the table's metadata is another one, so its files are not deleted",
+                hint="drop the table without purge",
                 table=pointer.name,
                 location=state.metadata.location,
                 expected=pointer.folder,
@@ -300,7 +302,7 @@ class FileSystemCatalog:
         return plan_purge(state, self.storage, above=(self.warehouse or "/",))
 
     def _plan_remains(self, pointer: FileSystemPointer, dropped: _Dropped) -> None:
-        """Plans the purge of what earlier drops left."""
+        """Plans the purge of the files that earlier drops left."""
         for record in self._records(pointer):
             state = TableState(read_metadata(self.storage, record, limits=self._limits), record)
             dropped.plans.append(self._plan(pointer, state))
@@ -311,7 +313,7 @@ class FileSystemCatalog:
         return [file for file in files if file.rpartition("/")[2].startswith(_DROPPED)]
 
     def _put_aside(self, pointer: FileSystemPointer, state: VersionState) -> str:
-        """Writes the last state to a file that makes no table, from which it can be registered again."""
+        """Writes the last state to a file that is not a version, from which the table can be registered again."""
         table = state.metadata.table_uuid or str(self.environment.ids.uuid())
         name = f"{_DROPPED}v{state.version.number}-{table.lower()}.json"
         location = join(pointer.versions.folder, name)
@@ -319,16 +321,16 @@ class FileSystemCatalog:
         return location
 
     def _sweep(self, pointer: FileSystemPointer, dropped: _Dropped) -> None:
-        """Deletes what else is in the folder of a purged table, unless something in there may belong to others.
+        """Deletes the other files in the folder of a purged table, unless some may belong to something else.
 
-        That is: other tables or views below, a table that was made meanwhile, or what earlier drops kept on purpose.
+        That is: tables or views below it, a table that was created meanwhile, or files that earlier drops kept.
         """
-        own = len(parse(pointer.folder).folder)
+        prefix_length = len(parse(pointer.folder).folder)
         files = [info.location for info in self.storage.list(pointer.folder)]
-        paths = [parse(file).path[own:] for file in files]
+        paths = [parse(file).path[prefix_length:] for file in files]
         tables = {_table_of_record(record) for record in dropped.records}
         kept = [record for record in self._records(pointer) if _table_of_record(record) not in tables]
-        if kept or any(_makes_something(path) for path in paths):
+        if kept or any(_defines_entity(path) for path in paths):
             self.storage.delete_many(
                 [record for record in self._records(pointer) if _table_of_record(record) in tables]
             )
@@ -340,7 +342,7 @@ class FileSystemCatalog:
         for path in paths:
             steps = path.split("/")[:-1]
             folders |= {"/".join(steps[:depth]) for depth in range(1, len(steps) + 1)}
-        with contextlib.suppress(StorageError):  # somebody put something there
+        with contextlib.suppress(StorageError):  # another program created something there
             for folder in sorted(folders, key=lambda path: -path.count("/")):
                 self.storage.remove_folder(join(pointer.folder, folder))
             self.storage.remove_folder(pointer.folder)
@@ -352,15 +354,16 @@ class FileSystemCatalog:
         return self._folders.of_kind(namespace, FolderKind.VIEW) if namespace else []
 
     def view_exists(self, identifier: Identifier) -> bool:
-        """Whether there is a version of such a view, and no table."""
+        """Whether there is a version of such a view, and no table of that name."""
         return self._view(identifier).newest() is not None and not self.table_exists(identifier)
 
     def load_view(self, identifier: Identifier) -> ViewMetadata:
         """The newest version of a view."""
-        found = self._view(identifier).load()
-        if found is None or self.table_exists(identifier):
+        loaded = self._view(identifier).load()
+        if loaded is None or self.table_exists(identifier):
             raise _no_view(identifier)
-        return found[1]
+        _, metadata = loaded
+        return metadata
 
     def create_view(self, identifier: Identifier, metadata: ViewMetadata) -> None:
         """Creates the first version of a view."""
@@ -380,7 +383,7 @@ class FileSystemCatalog:
                 raise _view_taken(identifier, "a table")
 
     def replace_view(self, identifier: Identifier, base: ViewMetadata, metadata: ViewMetadata) -> None:
-        """Creates the next version of a view, if it is still as it was."""
+        """Creates the next version of a view if the newest is still `base`."""
         self._check_store()
         if not self._view(identifier).replace(base, metadata):
             raise _no_view(identifier)
@@ -395,7 +398,7 @@ class FileSystemCatalog:
             self.storage.remove_folder(self.default_location(identifier))
 
     def rename_view(self, old: Identifier, new: Identifier) -> None:
-        """Refused: two folders cannot be changed in one step."""
+        """Not supported: two folders cannot be changed atomically."""
         raise UnsupportedFeature(
             "a view of a file-system catalog cannot be renamed",
             hint="create it under the new name and drop the old one",
@@ -414,14 +417,14 @@ class FileSystemCatalog:
 
 @dataclass(slots=True)
 class _Dropped:
-    """What a drop has done so far: the states it put aside, and how to purge them."""
+    """The progress of a drop: files with the states that were copied aside, and the purge plan of each."""
 
     records: list[str] = field(default_factory=list)
     plans: list[PurgePlan] = field(default_factory=list)
 
 
 def _without_versions(metadata: TableMetadata) -> TableMetadata:
-    """The metadata without log entries of versions: their numbers will be used again."""
+    """The metadata without log entries of version files, whose numbers will be used again."""
     kept = []
     for entry in metadata.metadata_log:
         name = parse_metadata_file_name(entry.metadata_file)
@@ -431,12 +434,12 @@ def _without_versions(metadata: TableMetadata) -> TableMetadata:
 
 
 def _table_of_record(location: str) -> str:
-    """The uuid of the table whose last state a file keeps aside; drops that were not finished leave several."""
+    """The UUID of the table whose last state a file has; unfinished drops leave several such files."""
     return location.rpartition("/")[2].removeprefix(_DROPPED).partition("-")[2]
 
 
-def _makes_something(path: str) -> bool:
-    """Whether a file makes a table, a view or a namespace of a folder."""
+def _defines_entity(path: str) -> bool:
+    """Whether a file makes its folder a table, a view or a namespace."""
     name = path.rpartition("/")[2]
     parsed = parse_metadata_file_name(name)
     return name == NAMESPACE_FILE or view_version(name) is not None or (parsed is not None and parsed.is_file_system)

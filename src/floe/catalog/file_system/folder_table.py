@@ -6,7 +6,7 @@
 | a folder with `metadata/<N>-<uuid>.metadata.json` | a table of some catalog: its newest version, read only |
 | a metadata file | the table as that file says, read only |
 
-A table of a catalog cannot be committed to by its path: only the catalog knows which version is current.
+Tables of a catalog cannot be committed to by path: only the catalog knows which version is current.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ def pointer_at(
     floe.errors.NoSuchTable: there is no table at this location: it has no metadata folder with metadata files ...
     """
     environment = environment or Environment()
-    place = parse(location).text
-    if location.endswith(_SUFFIXES) and storage.exists(place):
-        return MetadataFilePointer(place, storage, environment, limits=limits)
-    folder = place.rstrip("/") or "/"
-    found = _pointer_in(folder, storage, environment, limits)
-    above, _, name = folder.rpartition("/")
-    if found is None and name == "metadata":
-        found = _pointer_in(above, storage, environment, limits)
-    if found is None:
+    normalized = parse(location).text
+    if location.endswith(_SUFFIXES) and storage.exists(normalized):
+        return MetadataFilePointer(normalized, storage, environment, limits=limits)
+    folder = normalized.rstrip("/") or "/"
+    pointer = _pointer_in(folder, storage, environment, limits)
+    parent, _, name = folder.rpartition("/")
+    if pointer is None and name == "metadata":
+        pointer = _pointer_in(parent, storage, environment, limits)
+    if pointer is None:
         raise NoSuchTable(
             "there is no table at this location: it has no metadata folder with metadata files",
             hint="give the folder of a table, or one of its metadata files",
             location=location,
         )
-    return found
+    return pointer
 
 
 def _pointer_in(folder: str, storage: Storage, environment: Environment, limits: Limits | None) -> Pointer | None:
@@ -72,7 +72,7 @@ def _pointer_in(folder: str, storage: Storage, environment: Environment, limits:
 
 
 def _newest_of_catalog(folder: str, storage: Storage) -> str | None:
-    """The metadata file of the highest version, as catalogs name them; two of one version leave it open."""
+    """The metadata file of the highest version, as catalogs name them; raises if two have that version."""
     highest, candidates = -1, list[str]()
     for info in direct_files(storage, folder):
         name = parse_metadata_file_name(info.location)
@@ -84,7 +84,7 @@ def _newest_of_catalog(folder: str, storage: Storage) -> str | None:
     if len(candidates) > 1:
         raise InvalidInput(
             f"there are {len(candidates)} metadata files of version {highest}, and only the table's catalog knows "
-            "which one counts",
+            "which one is current",
             hint="open the table through its catalog, or open one of the files",
             files=", ".join(candidates[:_SHOWN]) + (", …" if len(candidates) > _SHOWN else ""),
         )
@@ -94,7 +94,7 @@ def _newest_of_catalog(folder: str, storage: Storage) -> str | None:
 class MetadataFilePointer:
     """The state in one metadata file; it can be read, not committed to.
 
-    With a `folder`, `load` looks for the newest file there each time.
+    With a `folder`, each `load` reads the newest file in it.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class MetadataFilePointer:
         return self.location if self.folder is None else self.folder
 
     def load(self) -> TableState | None:
-        """The state in the file; None if it is gone."""
+        """The state in the file; None if the file does not exist any more."""
         location = self.location
         if self.folder is not None:
             location = _newest_of_catalog(join(self.folder, "metadata"), self.storage) or location
@@ -138,22 +138,22 @@ class MetadataFilePointer:
         updates: Sequence[TableUpdate] = (),
         requirements: Sequence[TableRequirement] = (),
     ) -> Proposal:
-        """Refused."""
+        """Not supported: the table is read only."""
         self._refuse()
 
     def swap(self, proposal: Proposal) -> None:
-        """Refused."""
+        """Not supported: the table is read only."""
         self._refuse()
 
     def settle(self, proposal: Proposal) -> Outcome:
-        """Nothing is ever published here."""
+        """Always absent: nothing is ever published here."""
         return Outcome.ABSENT
 
     def discard(self, proposal: Proposal) -> None:
-        """Nothing was written."""
+        """Does nothing: a proposal was never written."""
 
     def finish(self, proposal: Proposal) -> None:
-        """Nothing is due."""
+        """Does nothing: nothing was published."""
 
     def _refuse(self) -> NoReturn:
         raise UnsupportedFeature(

@@ -1,15 +1,15 @@
 """Namespaces of a file-system catalog: folders, with their properties in a small hidden file.
 
-Java's file-system catalog has no properties of namespaces, and takes no notice of files in a namespace's folder. So
-`.floe-namespace.json` is written there when a namespace has properties, and in stores where folders are only parts of
-names, so that an empty namespace is there at all. Java refuses to drop a namespace with that file in it.
+Java's file-system catalog has no properties of namespaces, and ignores files in a namespace's folder. So
+`.floe-namespace.json` is written there when a namespace has properties, and in stores where folders are only prefixes
+of names, so that an empty namespace exists at all. Java refuses to drop a namespace with that file in it.
 
-A folder below a namespace is a table, a view, a namespace, or what is left of a dropped table: told by the files in its
-`metadata` folder.
+A folder below a namespace is a table, a view, a namespace, or the remains of a dropped table: the files in its
+`metadata` folder show which.
 
-What is left of dropped tables stays where their metadata says that it is, so a namespace that is dropped with such
-folders in it keeps its folder, and its file says that it is dropped. That counts for as long as nothing else is in the
-folder: a table that somebody makes there in the same moment keeps the namespace. To Java it is an empty namespace.
+The files of dropped tables stay where their metadata says, so a namespace that is dropped with such folders in it keeps
+its folder, and its file marks it as dropped. The mark counts only while nothing else is in the folder: a table that is
+created there at the same time keeps the namespace. To Java it is an empty namespace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from floe.catalog.file_system.versions import VersionFolder, direct_files
-from floe.catalog.file_system.views import repeated, view_version
+from floe.catalog.file_system.views import repeat_if_lost, view_version
 from floe.catalog.identifiers import Namespace, check_namespace, check_namespace_properties, format_identifier
 from floe.errors import (
     InvalidMetadata,
@@ -44,7 +44,7 @@ _LARGEST: Final = 1024 * 1024
 
 
 class FolderKind(Enum):
-    """What a folder of the warehouse is."""
+    """What a folder of the warehouse contains."""
 
     NAMESPACE = "a namespace"
     TABLE = "a table"
@@ -58,7 +58,7 @@ class _NamespaceFile(msgspec.Struct, omit_defaults=True):
 
 
 def check_file_names(parts: tuple[str, ...]) -> None:
-    """Raise if a part cannot be the name of a folder that everybody reads for what it is.
+    """Raise if a part cannot be the name of a folder that all engines read as a namespace, table or view.
 
     >>> check_file_names(("db", ".hidden"))
     Traceback (most recent call last):
@@ -91,26 +91,26 @@ class NamespaceFolders:
         return join(self.warehouse, *parts) if parts else self.warehouse
 
     def kind(self, parts: tuple[str, ...]) -> FolderKind:
-        """What a folder is, if there is one."""
+        """What a folder contains; a folder that does not exist counts as a namespace."""
         metadata = join(self.folder(parts), "metadata")
         versions = VersionFolder(self.storage, metadata)
         hint = versions.read_hint()
         if hint is not None and versions.find(hint) is not None:
             return FolderKind.TABLE
-        found = FolderKind.NAMESPACE
+        kind = FolderKind.NAMESPACE
         for info in direct_files(self.storage, metadata):
             name = info.location.rpartition("/")[2]
             parsed = parse_metadata_file_name(name)
             if parsed is not None and parsed.is_file_system:
                 return FolderKind.TABLE
             if view_version(name) is not None:
-                found = FolderKind.VIEW
-            elif found is FolderKind.NAMESPACE and not name.startswith("."):
-                found = FolderKind.REMAINS
-        return found
+                kind = FolderKind.VIEW
+            elif kind is FolderKind.NAMESPACE and not name.startswith("."):
+                kind = FolderKind.REMAINS
+        return kind
 
     def children(self, namespace: Namespace) -> list[tuple[str, ...]]:
-        """All folders directly below, those that are hidden or have impossible names left out."""
+        """All folders directly below a namespace, except hidden ones and those with invalid names."""
         return [
             (*namespace, name)
             for name in self.storage.folders(self.folder(namespace))
@@ -146,7 +146,7 @@ class NamespaceFolders:
             raise NoSuchNamespace("there is no such namespace", namespace=format_identifier(namespace))
 
     def create(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
-        """Makes a namespace and those above it."""
+        """Creates a namespace, and its parents that do not exist."""
         check_namespace(namespace)
         check_file_names(namespace)
         _check_properties(properties)
@@ -159,7 +159,9 @@ class NamespaceFolders:
         dropped = {above for depth in range(1, len(namespace) + 1) if self._is_dropped(above := namespace[:depth])}
         if not namespace or (self._is_folder(namespace) and namespace not in dropped):
             raise NamespaceAlreadyExists(
-                f"there is {self.kind(namespace).value} of that name already" if namespace else "the catalog is there",
+                f"there is {self.kind(namespace).value} of that name already"
+                if namespace
+                else "the catalog itself always exists",
                 namespace=format_identifier(namespace),
             )
         self.storage.make_folder(self.folder(namespace))
@@ -169,14 +171,14 @@ class NamespaceFolders:
             self._write(above, {})
 
     def drop(self, namespace: Namespace) -> None:
-        """Removes a namespace in which there is nothing, or nothing but what is left of dropped tables."""
+        """Drops a namespace that is empty, or has only files of dropped tables."""
         self.check(namespace)
         if not namespace:
             raise NamespaceNotEmpty("the catalog itself cannot be dropped")
-        for child, kind in self._held(namespace):
+        for child, kind in self._contents(namespace):
             raise NamespaceNotEmpty(
                 f"the namespace is not empty: it holds {kind.value}",
-                hint="drop first what is in it",
+                hint="drop its tables, views and namespaces first",
                 namespace=format_identifier(namespace),
                 holds=format_identifier(child),
             )
@@ -186,30 +188,30 @@ class NamespaceFolders:
             self._remove(namespace)
 
     def clear_dropped(self, namespace: Namespace) -> None:
-        """Removes the folder of a dropped namespace once nothing is left in it, and those above it likewise."""
+        """Removes the folders of a dropped namespace, and of its dropped parents, once they are empty."""
         if namespace and self._is_dropped(namespace) and not self.children(namespace):
             self._remove(namespace)
             self.clear_dropped(namespace[:-1])
 
-    def _held(self, namespace: Namespace) -> Iterator[tuple[tuple[str, ...], FolderKind]]:
-        """What there is in a namespace, which is all that was not dropped."""
+    def _contents(self, namespace: Namespace) -> Iterator[tuple[tuple[str, ...], FolderKind]]:
+        """The tables, views and namespaces in a namespace, without those that were dropped."""
         for child in self.children(namespace):
             kind = self.kind(child)
             if kind is not FolderKind.REMAINS and not (kind is FolderKind.NAMESPACE and self._is_dropped(child)):
                 yield child, kind
 
     def _is_dropped(self, namespace: Namespace) -> bool:
-        """Whether a folder is what is left of a dropped namespace."""
+        """Whether a folder is marked as a dropped namespace, and has no contents."""
         data = self._read_bytes(namespace)
         try:
             marked = data is not None and msgspec.json.decode(data, type=_NamespaceFile).dropped
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return False  # told when its properties are asked for
-        return marked and next(self._held(namespace), None) is None
+            return False  # the error is raised when the properties are read
+        return marked and next(self._contents(namespace), None) is None
 
     def _remove(self, namespace: Namespace) -> None:
         content = self._read_bytes(namespace)
-        self._repeated(namespace, lambda: self.storage.delete_many([self._file(namespace)]))
+        self._send(namespace, lambda: self.storage.delete_many([self._file(namespace)]))
         try:
             self.storage.remove_folder(self.folder(namespace))
         except StorageError as error:
@@ -229,7 +231,7 @@ class NamespaceFolders:
         return self._read(namespace) or {}
 
     def update(self, namespace: Namespace, updates: Mapping[str, str], removals: frozenset[str]) -> None:
-        """Sets and removes properties; of two processes that do so in the same moment, the later one's count."""
+        """Sets and removes properties; if two processes do so at the same time, the last write wins."""
         _check_properties(updates, removals)
         with self._lock:
             before = self.properties(namespace)
@@ -268,11 +270,12 @@ class NamespaceFolders:
         self._put(namespace, msgspec.json.encode(_NamespaceFile(dict(properties))))
 
     def _put(self, namespace: Namespace, data: bytes) -> None:
-        self._repeated(namespace, lambda: self.storage.write(self._file(namespace), data, overwrite=True))
+        self._send(namespace, lambda: self.storage.write(self._file(namespace), data, overwrite=True))
 
     @staticmethod
-    def _repeated(namespace: Namespace, action: Callable[[], object]) -> None:
-        repeated(action, "the namespace", namespace=format_identifier(namespace))
+    def _send(namespace: Namespace, action: Callable[[], object]) -> None:
+        """Runs an idempotent call, repeated if its response is lost."""
+        repeat_if_lost(action, "the namespace", namespace=format_identifier(namespace))
 
 
 def _is_possible(parts: tuple[str, ...]) -> bool:
@@ -288,6 +291,6 @@ def _check_properties(properties: Mapping[str, str], removals: frozenset[str] = 
     check_namespace_properties(properties, removals)
     if "location" in properties:
         raise UnsupportedFeature(
-            "a namespace of a file-system catalog cannot have a location of its own: it is a folder of the warehouse",
+            "a namespace of a file-system catalog cannot have its own location: it is a folder of the warehouse",
             hint="leave out the property `location`, or use a catalog in a database",
         )

@@ -1,14 +1,14 @@
 """The versions in a table's metadata folder: `v<N>.metadata.json` and its compressed spellings, and the version hint.
 
-A version can be spelled in three ways, of which Java looks for the first that is there, and so do we:
+A version can be spelled in three ways, of which Java, and Floe, use the first that exists:
 `v7.metadata.json`, `v7.gz.metadata.json`, and the older `v7.metadata.json.gz`.
 
-Java's local file system keeps a checksum beside each file it writes, `.v7.metadata.json.crc`, and refuses a file that
-does not fit it. So where we write or delete a file of such a name, the checksum goes.
+Java's local file system keeps a checksum next to each file it writes, `.v7.metadata.json.crc`, and rejects a file that
+does not match it. So where Floe writes or deletes such a file, it deletes the checksum.
 
-`version-hint.text` says where to begin to look; it is not to be trusted. Whatever it holds, the newest version is
-found: from the hint's version on, the next ones are tried until one is missing; without a hint that leads to a file,
-the folder is listed.
+`version-hint.text` only says where to start, and may be out of date. Whatever it contains, the newest version is found:
+from the hint's version on, the following numbers are tried until one is missing; without a hint that names an existing
+version, the folder is listed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Version:
 
     @property
     def location(self) -> str:
-        """Where the file is."""
+        """The location of the version file."""
         return self.file.location
 
 
@@ -58,34 +58,34 @@ class VersionFolder:
         self._is_local = parse(folder).scheme == "file"
 
     def location(self, number: int, *, compressed: bool = False) -> str:
-        """Where a version is written."""
+        """The location that a version is written to."""
         return join(self.folder, file_system_metadata_file_name(number, compressed=compressed))
 
     def spellings(self, number: int) -> tuple[str, ...]:
-        """Where a version may be, in the order in which readers look."""
+        """The locations that a version may have, in the order in which readers try them."""
         plain = self.location(number)
         return plain, self.location(number, compressed=True), plain + ".gz"
 
     def find(self, number: int) -> Version | None:
         """The version of that number, if there is one."""
         for location in self.spellings(number):
-            if (info := stat_if_there(self.storage, location)) is not None:
+            if (info := stat_or_none(self.storage, location)) is not None:
                 return Version(number, info)
         return None
 
     def newest(self) -> Version | None:
         """The newest version, or None if there is no table."""
         hint = self.read_hint()
-        found = None if hint is None else self.find(hint)
-        if found is None:
+        version = None if hint is None else self.find(hint)
+        if version is None:
             listed = self.listed()
-            # Looked at once more, for the times in listings of some stores are finer than those of single files.
-            found = self.find(listed[-1].number) if listed else None
-            if found is None:
+            # `find` reads the file's time again: in listings of some stores times are more precise than in `stat`.
+            version = self.find(listed[-1].number) if listed else None
+            if version is None:
                 return None
-        while found.number < _HIGHEST_VERSION and (following := self.find(found.number + 1)) is not None:
-            found = following
-        return found
+        while version.number < _HIGHEST_VERSION and (following := self.find(version.number + 1)) is not None:
+            version = following
+        return version
 
     def has_versions(self) -> bool:
         """Whether there is a table, found with as few calls as possible."""
@@ -93,13 +93,13 @@ class VersionFolder:
         return (hint is not None and self.find(hint) is not None) or next(self._files(), None) is not None
 
     def listed(self) -> list[Version]:
-        """All versions that are there, by their numbers; of several spellings, the one that readers take."""
-        found: dict[int, Version] = {}
+        """All versions by number; of several spellings, the one that readers use."""
+        by_number: dict[int, Version] = {}
         for version in self._files():
-            other = found.get(version.number)
+            other = by_number.get(version.number)
             if other is None or self._order(version) < self._order(other):
-                found[version.number] = version
-        return [found[number] for number in sorted(found)]
+                by_number[version.number] = version
+        return [by_number[number] for number in sorted(by_number)]
 
     def files(self) -> list[Version]:
         """All version files, the several spellings of a version too, oldest first."""
@@ -114,7 +114,7 @@ class VersionFolder:
                     yield version
 
     def _rank(self, version: Version) -> int | None:
-        """The place of a file among the spellings of its version; None for names such as `v007`, which nobody reads."""
+        """The index of a file among the spellings of its version; None for names that are not read, such as `v007`."""
         file_name = version.location.rpartition("/")[2]
         names = [location.rpartition("/")[2] for location in self.spellings(version.number)]
         return names.index(file_name) if file_name in names else None
@@ -126,18 +126,18 @@ class VersionFolder:
 
     @property
     def hint_location(self) -> str:
-        """Where the hint is."""
+        """The location of the version hint."""
         return join(self.folder, VERSION_HINT)
 
     def read_hint(self) -> int | None:
-        """The version that the hint names; None if there is no hint, or it makes no sense."""
+        """The version that the hint names; None if there is no hint, or it is invalid."""
         try:
             return parse_version_hint(self.storage.read(self.hint_location, max_bytes=_LONGEST_HINT))
         except (NoSuchFile, FileTooLarge):
             return None
 
     def write_hint(self, number: int) -> None:
-        """Makes the hint name a version, in one step; one that names a later version which is there stays."""
+        """Writes the hint atomically, unless it names a later version that exists."""
         hint = self.read_hint()
         if hint is None or hint < number or (hint > number and self.find(hint) is None):
             self.forget_checksum(self.hint_location)
@@ -146,7 +146,7 @@ class VersionFolder:
     # deleting ------------------------------------------------------------------------------------------------
 
     def delete(self, locations: Iterable[str]) -> None:
-        """Deletes files of the folder one after the other; the first that cannot be deleted ends it with its error."""
+        """Deletes files of the folder one by one; raises the first error."""
         for location in locations:
             self.forget_checksum(location)
             for deletion in self.storage.delete_many([location]):
@@ -154,7 +154,7 @@ class VersionFolder:
                     raise deletion.error
 
     def forget_checksum(self, location: str) -> None:
-        """Deletes the checksum that Java keeps of a local file, before the file is replaced, deleted or made."""
+        """Deletes the checksum that Java keeps of a local file, before the file is created, replaced or deleted."""
         if self._is_local:
             folder, _, name = location.rpartition("/")
             self.storage.delete_many([f"{folder}/.{name}.crc"])
@@ -168,14 +168,14 @@ def direct_files(storage: Storage, folder: str) -> Iterator[FileInfo]:
             yield info
 
 
-def stat_if_there(storage: Storage, location: str) -> FileInfo | None:
-    """What is known of a file, or None if there is none."""
+def stat_or_none(storage: Storage, location: str) -> FileInfo | None:
+    """Size and time of a file; None if it does not exist."""
     try:
         return storage.stat(location)
     except NoSuchFile:
         return None
 
 
-def same_content(one: FileInfo, other: FileInfo | None) -> bool:
-    """Whether a file is still what it was when it was looked at before, as far as size and time tell."""
-    return other is not None and (one.size, one.modified_ms) == (other.size, other.modified_ms)
+def same_content(before: FileInfo, after: FileInfo | None) -> bool:
+    """Whether a file still has the size and time that it had before."""
+    return after is not None and (before.size, before.modified_ms) == (after.size, after.modified_ms)

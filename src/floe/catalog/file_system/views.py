@@ -1,9 +1,8 @@
 """Views of a file-system catalog: versions in files, `<view>/metadata/v<N>.view.json`, created exclusively.
 
-Java's file-system catalog has no views; to it the folder of a view looks like an empty namespace, never like a table.
-A view is small, so all its versions stay until it is dropped, and the folder is simply listed.
-
-Calls that may happen twice: sent again when their answer is lost, so that the outcome is known in the end.
+Java's file-system catalog has no views; to Java the folder of a view is an empty namespace, never a table. A view is
+small, so all its versions stay until it is dropped, and the newest is found by listing the folder. `repeat_if_lost` is
+for idempotent calls: they are sent again when their response is lost, so that the outcome is known in the end.
 """
 
 from __future__ import annotations
@@ -28,22 +27,20 @@ from floe.spec.views.view_metadata import ViewMetadata, parse_view, serialize_vi
 from floe.storage.locations import join
 from floe.storage.protocol import Storage
 
-# Calls that may happen twice: sent again when their answer is lost, so that the outcome is known in the end.
-
 T = TypeVar("T")
 
 _ATTEMPTS: Final = 3
 
 
-def repeated(action: Callable[[], T], what: str, **context: str) -> T:
-    """What a call gives that does the same however often it happens; `CommitStateUnknown` if no answer ever comes.
+def repeat_if_lost(action: Callable[[], T], what: str, **context: str) -> T:
+    """The result of an idempotent call, sent again if its response is lost; `CommitStateUnknown` after some attempts.
 
     >>> def lost():
-    ...     raise OutcomeUnknown("the answer was lost")
-    >>> repeated(lost, "the namespace's properties", namespace="db")
+    ...     raise OutcomeUnknown("the response was lost")
+    >>> repeat_if_lost(lost, "the namespace's properties", namespace="db")
     Traceback (most recent call last):
-    floe.errors.CommitStateUnknown: the namespace's properties may have been changed or not: the storage did not answer
-    (namespace: db); look before doing it again
+    floe.errors.CommitStateUnknown: the namespace's properties may or may not have been changed: the storage did not
+    respond (namespace: db); check the state before repeating the call
     """
     lost: OutcomeUnknown | None = None
     for _ in range(_ATTEMPTS):
@@ -52,8 +49,8 @@ def repeated(action: Callable[[], T], what: str, **context: str) -> T:
         except OutcomeUnknown as error:
             lost = error
     raise CommitStateUnknown(
-        f"{what} may have been changed or not: the storage did not answer",
-        hint="look before doing it again",
+        f"{what} may or may not have been changed: the storage did not respond",
+        hint="check the state before repeating the call",
         **context,
     ) from lost
 
@@ -64,17 +61,17 @@ _READ_ATTEMPTS: Final = 5
 
 
 def view_version(file_name: str) -> int | None:
-    """The version of a view that a file's name tells, or None.
+    """The version number in the name of a view's version file; None for other names.
 
     >>> view_version("v3.view.json"), view_version("v3.metadata.json")
     (3, None)
     """
-    found = _NAME.fullmatch(file_name)
-    return int(found[1]) if found else None
+    match = _NAME.fullmatch(file_name)
+    return int(match[1]) if match else None
 
 
 class ViewFolder:
-    """The versions of one view.
+    """The version files of one view.
 
     >>> from floe.storage.memory import MemoryStorage
     >>> ViewFolder("db.v", "memory:wh/db/v", MemoryStorage()).newest() is None
@@ -90,7 +87,7 @@ class ViewFolder:
         return max(self._versions(), key=lambda version: version.number, default=None)
 
     def load(self) -> tuple[Version, ViewMetadata] | None:
-        """The newest version and what is in it."""
+        """The newest version and its metadata; None if there is no view."""
         missing: NoSuchFile | None = None
         for _ in range(_READ_ATTEMPTS):
             version = self.newest()
@@ -98,7 +95,7 @@ class ViewFolder:
                 return None
             try:
                 return version, self._read(version)
-            except NoSuchFile as error:  # dropped meanwhile, or dropped and made anew
+            except NoSuchFile as error:  # dropped meanwhile, or dropped and created again
                 missing = error
         assert missing is not None
         raise missing.with_context(view=self.name)
@@ -109,10 +106,10 @@ class ViewFolder:
 
     def replace(self, base: ViewMetadata, metadata: ViewMetadata) -> bool:
         """Writes the next version if the newest is still the base; False if there is no view."""
-        found = self.load()
-        if found is None:
+        loaded = self.load()
+        if loaded is None:
             return False
-        version, current = found
+        version, current = loaded
         if current != base:
             raise self._conflict()
         number, content = version.number + 1, serialize_view(metadata)
@@ -120,7 +117,7 @@ class ViewFolder:
             self._publish(number, content)
         except FileAlreadyExists:
             raise self._conflict() from None
-        # A view that was dropped and made anew while we stood still is not the one that was to be replaced.
+        # A view that was dropped and created again meanwhile is not the one that was to be replaced.
         with self.uncertain():
             try:
                 if self._read(version) == base:
@@ -131,10 +128,10 @@ class ViewFolder:
         raise self._conflict()
 
     def remove(self) -> bool:
-        """Deletes all versions in their order, the newest last; False if there were none."""
+        """Deletes all versions, the newest last; False if there were none."""
         versions = sorted(self._versions(), key=lambda version: version.number)
         for version in versions:
-            repeated(lambda version=version: self._delete(version), "the view", view=self.name)  # type: ignore[misc]
+            repeat_if_lost(lambda version=version: self._delete(version), "the view", view=self.name)  # type: ignore[misc]
         return bool(versions)
 
     def _delete(self, version: Version) -> None:
@@ -143,7 +140,7 @@ class ViewFolder:
                 raise deletion.error
 
     def take_back(self, number: int, content: bytes) -> None:
-        """Deletes a version that is in vain, if it is still what was written."""
+        """Deletes a version that must not stay, if its file is still what was written."""
         location = self._location(number)
         try:
             if self.storage.read(location) == content:
@@ -152,12 +149,12 @@ class ViewFolder:
             return
 
     def _versions(self) -> list[Version]:
-        found = []
+        versions = []
         for info in direct_files(self.storage, self.folder):
             number = view_version(info.location.rpartition("/")[2])
             if number is not None:
-                found.append(Version(number, info))
-        return found
+                versions.append(Version(number, info))
+        return versions
 
     def _read(self, version: Version) -> ViewMetadata:
         data = self.storage.read(version.location, max_bytes=_LARGEST)
@@ -167,7 +164,7 @@ class ViewFolder:
             raise error.with_context(file=version.location, view=self.name) from None
 
     def _publish(self, number: int, content: bytes) -> None:
-        """Creates a version's file; after a lost answer the same creation is sent again, which decides the matter."""
+        """Creates a version's file; after a lost response the creation is sent again, and its outcome counts."""
         location = self._location(number)
         try:
             self.storage.create(location, content)
@@ -188,14 +185,14 @@ class ViewFolder:
 
     @contextlib.contextmanager
     def uncertain(self) -> Iterator[None]:
-        """Within this block the version may have been created: a storage that fails leaves the outcome open."""
+        """Within this block the version may exist already: a storage error becomes `CommitStateUnknown`."""
         try:
             yield
         except FileAlreadyExists:
             raise
         except StorageError as error:
             raise CommitStateUnknown(
-                "the view may have been written or not: the storage did not answer",
+                "the view may or may not have been written: the storage did not respond",
                 hint="read the view to find out",
                 view=self.name,
             ) from error
@@ -204,4 +201,4 @@ class ViewFolder:
         return join(self.folder, f"v{number}.view.json")
 
     def _conflict(self) -> CommitConflict:
-        return CommitConflict("somebody else changed the view", view=self.name)
+        return CommitConflict("another writer changed the view", view=self.name)

@@ -1,1 +1,14 @@
-"""The catalog in a SQL database: SQLite and PostgreSQL, in tables that Java Iceberg and PyIceberg share."""
+"""The SQL catalog: SQLite and PostgreSQL, in tables that Java's JdbcCatalog and PyIceberg's SqlCatalog share.
+
+| module | what it has |
+|---|---|
+| `uri` | the URIs of databases |
+| `database` | `Database`: reads, transactions and the connection pool |
+| `sqlite`, `postgres` | the two databases |
+| `schema` | the catalog's tables in the database, in two versions |
+| `records` | the rows of tables, views and namespaces |
+| `store` | `SqlStore`: database, rows and file storage together; changes with a definite outcome |
+| `pointer` | `SqlPointer`: commits by one UPDATE, of several tables in one transaction |
+| `views` | views as rows and metadata files |
+| `catalog` | `SqlCatalog` and its options |
+"""

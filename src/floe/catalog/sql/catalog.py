@@ -11,13 +11,13 @@ share tables when they use the same database and the same name. `connect_sql` op
 SqlCatalog('lake', 'sqlite:///:memory:')
 >>> catalog.close()
 
-The options of a SQL catalog, in Floe's spelling and in those of Java's JdbcCatalog and PyIceberg's SqlCatalog.
+Options, which may also be spelled as in Java's JdbcCatalog and PyIceberg's SqlCatalog:
 
 | option | meaning |
 |---|---|
-| `catalog_name` | the name under which the rows stand; default: the `name` that is given, or else the only one there |
-| `schema_version` | `v0` or `v1`: the tables to make, and with `v1` to change an older database to it |
-| `init_catalog_tables` | `false`: never make the tables |
+| `catalog_name` | the catalog name in the rows; default: the catalog's `name`, or else the only one in the database |
+| `schema_version` | `v0` or `v1`: the version of the tables to create; `v1` also upgrades an older database |
+| `init_catalog_tables` | `false`: never create the tables |
 | `user`, `password` | for PostgreSQL, if they are not in the URI |
 | `timeout` | seconds after which a statement or a wait ends (30) |
 | `busy_timeout` | for SQLite: seconds to wait for other writers (30) |
@@ -60,7 +60,7 @@ from floe.storage.locations import join
 from floe.storage.protocol import Storage
 from floe.storage.schemes import open_storage
 
-# The options of a SQL catalog, in Floe's spelling and in those of Java's JdbcCatalog and PyIceberg's SqlCatalog.
+# options ----------------------------------------------------------------------------------------------------------
 
 _SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "catalog_name": ("catalog_name",),
@@ -82,7 +82,7 @@ _LONGEST_SECONDS: Final = 86_400.0
 
 
 def database_of(uri: str, options: Mapping[str, str]) -> Database:
-    """The database that a URI and options name; it is not connected to yet.
+    """The database that a URI and options name, not connected yet.
 
     >>> database_of("sqlite:///lake.db", {"busy_timeout": "soon"})
     Traceback (most recent call last):
@@ -93,11 +93,11 @@ def database_of(uri: str, options: Mapping[str, str]) -> Database:
         raise InvalidSettings(f"a SQL catalog has no option {', '.join(unknown)}")
     parsed = parse_sql_uri(uri)
     if isinstance(parsed, SqliteUri):
-        asked = _option(options, "busy_timeout") or parsed.busy_timeout
-        return SqliteDatabase(parsed.path, busy_timeout=_seconds("busy_timeout", asked, _DEFAULT_SECONDS))
-    given = {name: value for name in ("user", "password") if (value := _option(options, name)) is not None}
+        busy_timeout = _option(options, "busy_timeout") or parsed.busy_timeout
+        return SqliteDatabase(parsed.path, busy_timeout=_seconds("busy_timeout", busy_timeout, _DEFAULT_SECONDS))
+    credentials = {name: value for name in ("user", "password") if (value := _option(options, name)) is not None}
     return PostgresDatabase(
-        {**parsed.parameters, **given},
+        {**parsed.parameters, **credentials},
         description=str(parsed),
         timeout=_seconds("timeout", _option(options, "timeout"), _DEFAULT_SECONDS),
         pool_size=_pool_size(_option(options, "pool_size")),
@@ -105,29 +105,29 @@ def database_of(uri: str, options: Mapping[str, str]) -> Database:
 
 
 def schema_version(options: Mapping[str, str]) -> SchemaVersion | None:
-    """The version of the catalog's tables that is asked for, if one is.
+    """The requested version of the catalog's tables; None if the options have none.
 
     >>> schema_version({"jdbc.schema-version": "V1"})
     <SchemaVersion.V1: 'v1'>
     """
-    asked = _option(options, "schema_version")
-    return None if asked is None else SchemaVersion.parse(asked)
+    version = _option(options, "schema_version")
+    return None if version is None else SchemaVersion.parse(version)
 
 
-def has_tables_made(options: Mapping[str, str]) -> bool:
-    """Whether missing tables are made.
+def creates_tables(options: Mapping[str, str]) -> bool:
+    """Whether missing tables are created.
 
-    >>> has_tables_made({}), has_tables_made({"jdbc.init-catalog-tables": "false"})
+    >>> creates_tables({}), creates_tables({"jdbc.init-catalog-tables": "false"})
     (True, False)
     """
-    asked = (_option(options, "init_catalog_tables") or "true").lower()
-    if asked not in ("true", "false"):
-        raise InvalidSettings(f"init_catalog_tables must be true or false, found {asked!r}")
-    return asked == "true"
+    value = (_option(options, "init_catalog_tables") or "true").lower()
+    if value not in ("true", "false"):
+        raise InvalidSettings(f"init_catalog_tables must be true or false, found {value!r}")
+    return value == "true"
 
 
 def shown_options(uri: str, options: Mapping[str, str], warehouse: str | None) -> dict[str, str]:
-    """The options as they may be printed: only those known not to be secret have their values.
+    """The options for display; only those that are certainly not secret keep their values.
 
     >>> shown_options("postgresql://me:pass@host/db", {"password": "x", "timeout": "5"}, None)
     {'uri': 'postgresql://me@host/db', 'password': '***', 'timeout': '5'}
@@ -139,31 +139,33 @@ def shown_options(uri: str, options: Mapping[str, str], warehouse: str | None) -
 
 
 def _option(options: Mapping[str, str], name: str) -> str | None:
-    """The value of an option, in whichever spelling it is given."""
+    """The value of an option in any of its spellings; None if it is not set."""
     for spelling in _SPELLINGS[name]:
         if options.get(spelling) is not None:
             return str(options[spelling])
     return None
 
 
-def _seconds(name: str, asked: str | None, default: float) -> float:
-    if asked is None:
+def _seconds(name: str, value: str | None, default: float) -> float:
+    if value is None:
         return default
-    if not re.fullmatch(r"\d{1,6}(\.\d+)?", asked) or float(asked) > _LONGEST_SECONDS:
-        raise InvalidSettings(f"{name} must be a number of seconds from 0 to {_LONGEST_SECONDS:g}, found {asked!r}")
-    return float(asked)
+    if not re.fullmatch(r"\d{1,6}(\.\d+)?", value) or float(value) > _LONGEST_SECONDS:
+        raise InvalidSettings(f"{name} must be a number of seconds from 0 to {_LONGEST_SECONDS:g}, found {value!r}")
+    return float(value)
 
 
-def _pool_size(asked: str | None) -> int:
-    if asked is None:
+def _pool_size(value: str | None) -> int:
+    if value is None:
         return _DEFAULT_POOL
-    if not re.fullmatch(r"\d{1,3}", asked) or int(asked) == 0:
-        raise InvalidSettings(f"pool_size must be a number from 1 to 999, found {asked!r}")
-    return int(asked)
+    if not re.fullmatch(r"\d{1,3}", value) or int(value) == 0:
+        raise InvalidSettings(f"pool_size must be a number from 1 to 999, found {value!r}")
+    return int(value)
 
+
+# the catalog ------------------------------------------------------------------------------------------------------
 
 DEFAULT_NAME: Final = "default"
-"""The name of a catalog that is given none, and so its `catalog_name`; PyIceberg's default too."""
+"""The name, and so the `catalog_name`, of a catalog that was opened without one; PyIceberg's default too."""
 
 _PURGE_ATTEMPTS: Final = 100
 
@@ -178,29 +180,27 @@ def connect_sql(
     environment: Environment | None = None,
     options: Mapping[str, str] | None = None,
 ) -> SqlCatalog:
-    """The catalog in a database; nothing is read before it is used.
+    """The catalog in a database, which is not connected to before the first call.
 
-    Its rows stand under the option `catalog_name`, or else its name; with `finds_name`, under the only name that the
-    database has, if there is just one.
-
-    `floe.catalog.sql.uri` says which URIs there are, `floe.catalog.sql.catalog` which options. Without a storage, the
-    one of the warehouse is opened.
+    Its rows have the option `catalog_name`, or else its name; with `finds_name`, the only name that the database has,
+    if there is just one. `floe.catalog.sql.uri` describes the URIs, this module the options. Without a storage, the one
+    of the warehouse is opened.
 
     >>> connect_sql("postgresql://me:secret@db.example/lake", name="prod")
     SqlCatalog('prod', 'postgresql://me@db.example/lake')
     """
-    given = dict(options or {})
+    values = dict(options or {})
     return SqlCatalog(
-        database_of(uri, given),
+        database_of(uri, values),
         name=name,
-        catalog_name=given.get("catalog_name"),
+        catalog_name=values.get("catalog_name"),
         finds_name=finds_name,
         warehouse=warehouse,
         storage=storage if storage is not None else open_storage(warehouse or "file:"),
         environment=environment,
-        wanted_version=schema_version(given),
-        create_tables=has_tables_made(given),
-        properties=shown_options(uri, given, warehouse),
+        requested_version=schema_version(values),
+        create_tables=creates_tables(values),
+        properties=shown_options(uri, values, warehouse),
     )
 
 
@@ -219,14 +219,14 @@ class SqlCatalog:
         finds_name: bool = False,
         warehouse: str | None = None,
         environment: Environment | None = None,
-        wanted_version: SchemaVersion | None = None,
+        requested_version: SchemaVersion | None = None,
         create_tables: bool = True,
         properties: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.warehouse = None if warehouse is None else warehouse.rstrip("/")
         self.properties: Mapping[str, str] = MappingProxyType(dict(properties or {}))
-        schema = SqlSchema(database, wanted=wanted_version, create_tables=create_tables)
+        schema = SqlSchema(database, requested=requested_version, create_tables=create_tables)
         recorded = catalog_name or (None if finds_name else name)
         self._store = SqlStore(database, schema, CatalogName(recorded, name), storage, environment or Environment())
         self._views = SqlViews(self._store)
@@ -241,12 +241,12 @@ class SqlCatalog:
 
     @property
     def environment(self) -> Environment:
-        """Time, ids and chance."""
+        """The clock, ids and random numbers of the catalog."""
         return self._store.environment
 
     @property
     def catalog_name(self) -> str:
-        """The name under which the catalog's rows stand in the database."""
+        """The catalog name in the rows of the database."""
         return str(self._store.name)
 
     @property
@@ -255,7 +255,7 @@ class SqlCatalog:
         return SqlSharedSwap(self._store)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections to the database."""
         self._database.close()
 
     # namespaces ----------------------------------------------------------------------------------------------
@@ -263,40 +263,40 @@ class SqlCatalog:
     def namespaces(self, parent: Namespace = ()) -> Sequence[Namespace]:
         """The namespaces directly below another one."""
         namespaces = self._store.namespaces()
-        found = namespaces.below(self._database.read, parent)
-        if not found:
+        children = namespaces.below(self._database.read, parent)
+        if not children:
             namespaces.require(self._database.read, parent)
-        return found
+        return children
 
     def namespace_exists(self, namespace: Namespace) -> bool:
-        """Whether there is such a namespace: with properties of its own, or because something is in it."""
+        """Whether there is such a namespace: it has rows, or tables, views or namespaces in it."""
         return self._store.namespaces().exist(self._database.read, namespace)
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str] | None = None) -> None:
-        """Makes a namespace and those above it."""
+        """Creates a namespace, and its parents that do not exist."""
         check_namespace(namespace)
-        wanted = dict(properties or {})
-        check_properties(wanted)
+        new_properties = dict(properties or {})
+        check_properties(new_properties)
         if not namespace:
             raise NamespaceAlreadyExists("there is a namespace of that name already", namespace="the catalog")
-        self._check_namespace_lengths(namespace, wanted)
+        self._check_namespace_lengths(namespace, new_properties)
         namespaces = self._store.namespaces()
 
-        def became(session: Session) -> Outcome:
+        def outcome(session: Session) -> Outcome:
             if not namespaces.exist(session.query, namespace):
                 return Outcome.ABSENT
-            is_ours = namespaces.properties(session.query, namespace) == wanted
+            is_ours = namespaces.properties(session.query, namespace) == new_properties
             return Outcome.PUBLISHED if is_ours else Outcome.UNKNOWN
 
         self._store.change(
             "creating the namespace",
-            lambda session: namespaces.create(session, namespace, wanted),
-            became,
+            lambda session: namespaces.create(session, namespace, new_properties),
+            outcome,
             namespace=format_identifier(namespace),
         )
 
     def drop_namespace(self, namespace: Namespace) -> None:
-        """Removes an empty namespace."""
+        """Drops a namespace that has no tables, views or namespaces."""
         namespaces = self._store.namespaces()
         self._store.change(
             "dropping the namespace",
@@ -312,21 +312,21 @@ class SqlCatalog:
     def update_namespace(
         self, namespace: Namespace, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
     ) -> None:
-        """Sets and removes properties."""
-        wanted, unwanted = dict(updates or {}), frozenset(removals)
-        check_properties(wanted, unwanted)
-        self._check_namespace_lengths(namespace, wanted)
+        """Sets and removes properties of a namespace."""
+        new_values, removed_keys = dict(updates or {}), frozenset(removals)
+        check_properties(new_values, removed_keys)
+        self._check_namespace_lengths(namespace, new_values)
         namespaces = self._store.namespaces()
 
-        def became(session: Session) -> Outcome:
-            found = namespaces.properties(session.query, namespace)
-            is_done = wanted.items() <= found.items() and not unwanted & found.keys()
+        def outcome(session: Session) -> Outcome:
+            current = namespaces.properties(session.query, namespace)
+            is_done = new_values.items() <= current.items() and not removed_keys & current.keys()
             return Outcome.PUBLISHED if is_done else Outcome.ABSENT
 
         self._store.change(
             "changing the namespace's properties",
-            lambda session: namespaces.update(session, namespace, wanted, unwanted),
-            became,
+            lambda session: namespaces.update(session, namespace, new_values, removed_keys),
+            outcome,
             namespace=format_identifier(namespace),
         )
 
@@ -351,13 +351,13 @@ class SqlCatalog:
         """A folder below the `location` of the namespace, or below the warehouse.
 
         Where a table of another name already has its files, as after a rename, the folder's name gets a random part:
-        no two tables share a folder unless they are told to.
+        two tables share a folder only if their creators choose the same location.
         """
         check_identifier(identifier)
-        place = self._folder_of(identifier)
-        if self._store.records().sharing(self._database.read, identifier, place + "/"):
-            return f"{place}-{self.environment.ids.uuid()}"
-        return place
+        folder = self._folder_of(identifier)
+        if self._store.records().sharing(self._database.read, identifier, folder + "/"):
+            return f"{folder}-{self.environment.ids.uuid()}"
+        return folder
 
     def _folder_of(self, identifier: Identifier) -> str:
         namespaces = self._store.namespaces()
@@ -367,25 +367,25 @@ class SqlCatalog:
                 return join(location, identifier[-1])
         if self.warehouse is None:
             raise InvalidSettings(
-                "the catalog has no warehouse, so a new table has no place",
+                "the catalog has no warehouse, so a new table has no default location",
                 hint="open the catalog with warehouse=…, or give the table a location",
                 table=format_identifier(identifier),
             )
         return join(self.warehouse, *identifier)
 
     def drop_table(self, identifier: Identifier, *, purge: bool = False) -> None:
-        """Removes a table; the plan of a purge is made before, so that one that cannot be made drops nothing."""
+        """Drops a table; a purge is planned before, so that a table that cannot be purged is not dropped either."""
         check_identifier(identifier)
         if not purge:
             self._remove_table(identifier)
             return
         for _ in range(_PURGE_ATTEMPTS):
-            with suppress(CommitConflict):  # somebody committed while the plan was made
+            with suppress(CommitConflict):  # another writer committed while the purge was planned
                 self._purge_table(identifier)
                 return
         raise CatalogUnavailable(
             f"others committed to the table {_PURGE_ATTEMPTS} times while its purge was planned",
-            hint="stop who writes to it",
+            hint="stop its writers first",
             table=format_identifier(identifier),
         )
 
@@ -396,20 +396,20 @@ class SqlCatalog:
         storage = roots.found(record.location)
         state = TableState(read_metadata(storage, record.location), record.location)
         roots.loaded(state.metadata)
-        others = records.sharing(self._database.read, identifier, state.metadata.location.rstrip("/") + "/")
-        if others:
+        sharing = records.sharing(self._database.read, identifier, state.metadata.location.rstrip("/") + "/")
+        if sharing:
             raise UnsupportedFeature(
-                "the table's files are those of another one too, so they are not deleted",
-                hint="drop it without purge",
+                "another table has files in the same location, so they are not deleted",
+                hint="drop the table without purge",
                 table=format_identifier(identifier),
-                other=", ".join(others[:3]),
+                other=", ".join(sharing[:3]),
             )
         plan = plan_purge(state, storage, above=() if self.warehouse is None else (self.warehouse,))
         self._remove_table(identifier, expected=record.location)
         plan.apply(storage).check()
 
     def _remove_table(self, identifier: Identifier, *, expected: str | None = None) -> None:
-        """Removes the row, if it is at the expected location."""
+        """Deletes the row, if it has the expected metadata location."""
         store, records, lock = self._store, self._store.records(), self._database.lock_for_update
         location = expected
 
@@ -417,23 +417,23 @@ class SqlCatalog:
             nonlocal location
             location = store.required(session.query, records, Kind.TABLE, identifier, lock=lock).location
             if location != (expected or location):
-                raise CommitConflict("somebody else committed first")
+                raise CommitConflict("another writer committed first")
             records.remove(session, Kind.TABLE, identifier, location)
 
-        def became(session: Session) -> Outcome:
-            found = records.find(session.query, identifier, lock=lock)
-            if found is None:
+        def outcome(session: Session) -> Outcome:
+            record = records.find(session.query, identifier, lock=lock)
+            if record is None:
                 return Outcome.PUBLISHED
-            return Outcome.ABSENT if found.location == location else Outcome.UNKNOWN
+            return Outcome.ABSENT if record.location == location else Outcome.UNKNOWN
 
-        store.change("dropping the table", work, became, table=format_identifier(identifier))
+        store.change("dropping the table", work, outcome, table=format_identifier(identifier))
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
-        """Gives a table another name."""
+        """Renames a table, also into another namespace."""
         self._change_name(Kind.TABLE, old, new)
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> None:
-        """Makes a table of a metadata file."""
+        """Adds a table whose current metadata is an existing file."""
         check_identifier(identifier)
         store = self._store
         store.check_name(identifier)
@@ -447,16 +447,18 @@ class SqlCatalog:
             namespaces.hold(session, identifier[:-1])
             if not records.insert(session, Kind.TABLE, identifier, metadata_location):
                 store.check_free(session.query, records, Kind.TABLE, identifier)
-                raise CommitConflict("somebody else created the table, and dropped it")
+                raise CommitConflict("another writer created the table, and dropped it")
 
-        def became(session: Session) -> Outcome:
-            if records.insert(session, Kind.TABLE, identifier, metadata_location):  # waits, and is rolled back
+        def outcome(session: Session) -> Outcome:
+            if records.insert(
+                session, Kind.TABLE, identifier, metadata_location
+            ):  # waits for other writers, and is rolled back
                 return Outcome.ABSENT
-            found = records.find(session.query, identifier)
-            is_there = found is not None and metadata_location in (found.location, found.previous)
-            return Outcome.PUBLISHED if is_there else Outcome.UNKNOWN
+            record = records.find(session.query, identifier)
+            is_registered = record is not None and metadata_location in (record.location, record.previous)
+            return Outcome.PUBLISHED if is_registered else Outcome.UNKNOWN
 
-        store.change("registering the table", work, became, table=format_identifier(identifier))
+        store.change("registering the table", work, outcome, table=format_identifier(identifier))
 
     # views ---------------------------------------------------------------------------------------------------
 
@@ -469,27 +471,27 @@ class SqlCatalog:
         return self._views.exists(identifier)
 
     def load_view(self, identifier: Identifier) -> ViewMetadata:
-        """A view."""
+        """The current metadata of a view."""
         return self._views.load(identifier)
 
     def create_view(self, identifier: Identifier, metadata: ViewMetadata) -> None:
-        """Makes a view; a database of schema version 0 is changed to version 1 for it."""
+        """Creates a view; a database of schema version 0 is upgraded to version 1."""
         check_identifier(identifier)
         self._views.create(identifier, metadata)
 
     def replace_view(self, identifier: Identifier, base: ViewMetadata, metadata: ViewMetadata) -> None:
-        """Changes a view that is still as it was."""
+        """Replaces a view's metadata if it is still `base`."""
         self._views.replace(identifier, base, metadata)
 
     def drop_view(self, identifier: Identifier) -> None:
-        """Removes a view."""
+        """Drops a view, and deletes its metadata file."""
         self._views.drop(identifier)
 
     def rename_view(self, old: Identifier, new: Identifier) -> None:
-        """Gives a view another name."""
+        """Renames a view, also into another namespace."""
         self._change_name(Kind.VIEW, old, new)
 
-    # for both ------------------------------------------------------------------------------------------------
+    # shared -------------------------------------------------------------------------------------------------
 
     @property
     def _database(self) -> Database:
@@ -518,10 +520,10 @@ class SqlCatalog:
             store.check_free(session.query, records, kind, new)
             try:
                 records.change_name(session, kind, old, new)
-            except AlreadyExists:  # made since it was looked for
+            except AlreadyExists:  # created since the check
                 raise store.taken_by_another(kind, new) from None
 
-        def became(session: Session) -> Outcome:
+        def outcome(session: Session) -> Outcome:
             lock = self._database.lock_for_update
             before, after = records.find(session.query, old, lock=lock), records.find(session.query, new, lock=lock)
             if before is not None and before.location == location:
@@ -529,7 +531,7 @@ class SqlCatalog:
             is_moved = after is not None and location in (after.location, after.previous)
             return Outcome.PUBLISHED if is_moved else Outcome.UNKNOWN
 
-        store.change(f"renaming to {format_identifier(new)}", work, became, name=format_identifier(old))
+        store.change(f"renaming to {format_identifier(new)}", work, outcome, name=format_identifier(old))
 
     def _check_namespace_lengths(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
         self._store.schema.check_lengths(namespace=joined_namespace(namespace))

@@ -4,13 +4,13 @@ Statements carry `?` for every value and never a value itself. What the calls pr
 
 | call | promise |
 |---|---|
-| `read` | one statement; repeated on another connection if a kept one turns out to be dead, since reading changes nothing |
-| `transaction` | all or nothing. An error other than `OutcomeUnknown`: nothing happened. `OutcomeUnknown`: the connection was lost after COMMIT was sent |
-| `peek` | a transaction that is always rolled back; what it locks is free again when it ends |
+| `read` | one statement; repeated on another connection if a pooled one was lost, since reading changes nothing |
+| `transaction` | all or nothing. An error other than `OutcomeUnknown`: nothing was changed. `OutcomeUnknown`: the connection was lost after COMMIT was sent |
+| `peek` | a transaction that is always rolled back; its locks are released when it ends |
 
 In a transaction `CommitConflict` means that the database chose another transaction over this one (a deadlock),
-`CatalogUnavailable` that it did not answer in time or the connection was lost, and `AlreadyExists` that a row of that
-key is there. Nothing is ever sent twice, except BEGIN.
+`CatalogUnavailable` that it timed out or the connection was lost, and `AlreadyExists` that a row of that key exists.
+Nothing is ever sent twice, except BEGIN.
 """  # noqa: E501 (a table)
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from floe.errors import CatalogError, CatalogUnavailable
 C = TypeVar("C")
 
 Row: TypeAlias = tuple[Any, ...]
-"""A row of a result."""
+"""A row of a query result."""
 
 Value: TypeAlias = str | int | None
-"""What can be bound to a `?`."""
+"""A value that can be bound to a `?`."""
 
 
 class Session(Protocol):
-    """A transaction that is under way."""
+    """A transaction in progress."""
 
     def query(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
         """The rows of a SELECT."""
 
     def execute(self, statement: str, values: Sequence[Value] = ()) -> int:
-        """Changes rows, and says how many."""
+        """The number of rows that a statement changed."""
 
 
 class Database(Protocol):
@@ -48,15 +48,15 @@ class Database(Protocol):
 
     @property
     def lock_for_update(self) -> str:
-        """What a SELECT ends with to keep its rows from changing until the transaction ends."""
+        """The end of a SELECT that locks its rows against changes until the transaction ends."""
 
     @property
     def lock_for_share(self) -> str:
-        """What a SELECT ends with to keep its rows from being deleted until the transaction ends."""
+        """The end of a SELECT that locks its rows against deletion until the transaction ends."""
 
     @property
     def description(self) -> str:
-        """The database for people: its URI without secrets."""
+        """The database for messages: its URI without secrets."""
 
     def read(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
         """The rows of one SELECT."""
@@ -65,26 +65,26 @@ class Database(Protocol):
         """A transaction: committed at the end of the block, rolled back if it raises."""
 
     def peek(self) -> AbstractContextManager[Session]:
-        """A transaction that changes nothing."""
+        """A transaction that is always rolled back."""
 
     def columns(self, table: str) -> Mapping[str, int | None]:
         """The columns of a table with the longest text that each holds (None: any); none if there is no such table."""
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections to the database."""
 
 
 class Pool(Generic[C]):
-    """Connections, at most `size` in use at once, each by one thread; those that are given back are used again.
+    """Connections, at most `size` in use at once, each by one thread; idle ones are reused.
 
-    A connection must never be used by two processes, so a forked process starts with none, and leaves those of its
-    parent alone: even closing one would end the parent's.
+    A connection must never be used by two processes, so a forked process starts with none, and does not touch those of
+    its parent: even closing one would end the parent's.
 
     >>> pool = Pool(connect=lambda: object(), disconnect=lambda connection: None, size=1, timeout=0.01)
-    >>> with pool.lease() as one:
+    >>> with pool.lease() as first:
     ...     pass
-    >>> with pool.lease() as other:
-    ...     other.connection is one.connection, other.is_kept
+    >>> with pool.lease() as second:
+    ...     second.connection is first.connection, second.is_reused
     (True, True)
     """
 
@@ -95,30 +95,30 @@ class Pool(Generic[C]):
         self._timeout = timeout
         self._closed = False
         self._processes: dict[int, _Connections[C]] = {}
-        # A catalog that was forgotten gives its connections back too, at the latest when the program ends.
+        # Connections of a catalog that was not closed are closed when it is collected, or when the program ends.
         self._finalizer = weakref.finalize(self, _disconnect_all, self._processes, disconnect)
 
     @contextmanager
     def lease(self) -> Iterator[Lease[C]]:
-        """A connection for one thread; it is kept for later unless the lease says that it is lost."""
+        """A connection for one thread; afterwards it is idle, unless the lease was marked as lost."""
         if self._closed:
             raise CatalogError("the catalog was closed", hint="open it again")
-        own = self._processes.setdefault(os.getpid(), _Connections(self._size))
-        if not own.slots.acquire(timeout=self._timeout):
+        connections = self._processes.setdefault(os.getpid(), _Connections(self._size))
+        if not connections.slots.acquire(timeout=self._timeout):
             raise CatalogUnavailable(
                 f"all {self._size} connections to the database were in use for {self._timeout:g} seconds"
             )
         try:
-            lease = Lease(self, own)
+            lease = Lease(connections, self._connect, self._disconnect)
             try:
                 yield lease
             finally:
-                lease._end(keep=not self._closed)
+                lease.end(keep=not self._closed)
         finally:
-            own.slots.release()
+            connections.slots.release()
 
     def close(self) -> None:
-        """Closes the connections that are not in use; the others are closed when they are given back."""
+        """Closes idle connections; those in use are closed when their leases end."""
         self._closed = True
         self._finalizer()
 
@@ -132,40 +132,41 @@ class _Connections(Generic[C]):
 
 
 class Lease(Generic[C]):
-    """The right to use one connection; `is_kept` if it was used before, so that it may have died since."""
+    """The use of one connection; `is_reused` if it was idle before, so that it may have been lost since."""
 
-    def __init__(self, pool: Pool[C], own: _Connections[C]) -> None:
-        self._pool = pool
-        self._own = own
+    def __init__(self, connections: _Connections[C], connect: Callable[[], C], disconnect: Callable[[C], None]) -> None:
+        self._connections = connections
+        self._connect, self._disconnect = connect, disconnect
         self._lost = False
         try:
-            self.connection = own.idle.pop()
-            self.is_kept = True
+            self.connection = connections.idle.pop()
+            self.is_reused = True
         except IndexError:
-            self.connection = pool._connect()
-            self.is_kept = False
+            self.connection = connect()
+            self.is_reused = False
 
     def renew(self) -> None:
-        """Gives up a kept connection that died, and those that were kept with it, for a new one."""
+        """Replaces a reused connection that was lost by a new one, and closes all idle ones."""
         self._lost = True
-        self._pool._disconnect(self.connection)
-        while self._own.idle:
-            self._pool._disconnect(self._own.idle.pop())
-        self.connection = self._pool._connect()
-        self.is_kept = self._lost = False
+        self._disconnect(self.connection)
+        while self._connections.idle:
+            self._disconnect(self._connections.idle.pop())
+        self.connection = self._connect()
+        self.is_reused = self._lost = False
 
     def lose(self) -> None:
-        """The connection is not to be used again."""
+        """Marks the connection as not to be used again."""
         self._lost = True
 
-    def _end(self, *, keep: bool) -> None:
+    def end(self, *, keep: bool) -> None:
+        """Ends the use: the connection becomes idle, or is closed if it is lost or not to be kept."""
         if keep and not self._lost:
-            self._own.idle.append(self.connection)
+            self._connections.idle.append(self.connection)
         else:
-            self._pool._disconnect(self.connection)
+            self._disconnect(self.connection)
 
 
 def _disconnect_all(processes: dict[int, _Connections[C]], disconnect: Callable[[C], None]) -> None:
-    own = processes.get(os.getpid())
-    while own is not None and own.idle:
-        disconnect(own.idle.pop())
+    connections = processes.get(os.getpid())
+    while connections is not None and connections.idle:
+        disconnect(connections.idle.pop())

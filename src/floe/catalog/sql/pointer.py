@@ -1,14 +1,12 @@
 """The pointer to a table in a SQL catalog: one row, moved by one UPDATE that names the location it expects.
 
 The UPDATE runs in a transaction of its own (or with those of other tables, for `swap_all`), and its row count decides.
-Until COMMIT is sent every failure means that nothing happened. If the connection is lost after that, the outcome is
-unknown until `settle` has looked, and the swap is never sent again.
+Until COMMIT is sent every failure means that nothing was changed. If the connection is lost after that, `settle` reads
+the outcome; the swap is never sent again.
 
-What became of a swap whose answer was lost: found out by reading, never by sending it again.
-
-The row is locked first. The lock waits for the lost transaction to end, if the server still has it, so what is read
-then cannot change afterwards from "not published" to "published". A row that moved on tells who followed the base:
-each metadata file names those before it, and the file after the base is either ours or somebody else's.
+`settle` locks the row first. The lock waits for the lost transaction to end, if the server still has it, so a result
+"not published" cannot change to "published" afterwards. If the row has a later location, the metadata logs show which
+file followed the base: ours or that of another writer.
 """
 
 from __future__ import annotations
@@ -28,18 +26,18 @@ from floe.spec.metadata.updates import TableUpdate
 from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
 
-# What became of a swap whose answer was lost: found out by reading, never by sending it again.
+# outcomes ---------------------------------------------------------------------------------------------------------
 
 
 def settle_proposal(store: SqlStore, identifier: Identifier, proposal: Proposal) -> Outcome:
-    """What became of one proposal; raises if the database cannot be read."""
-    row, others = _rows(store, identifier, proposal)
+    """The outcome of one proposal; raises if the database cannot be read."""
+    row, neighbours = _rows(store, identifier, proposal)
     if row is not None:
-        outcome = _fate(store, row, proposal)
+        outcome = _outcome_by_history(store, row, proposal)
         if outcome is not None:
             return outcome
-    # Nothing of that name, or another table: ours was dropped or renamed since, or never was.
-    outcomes = {_fate(store, other, proposal) for other in others}
+    # No row of that name, or another table's: ours was dropped or renamed since, or was never created.
+    outcomes = {_outcome_by_history(store, neighbour, proposal) for neighbour in neighbours}
     for outcome in (Outcome.PUBLISHED, Outcome.UNKNOWN, Outcome.ABSENT):
         if outcome in outcomes:
             return outcome
@@ -52,7 +50,7 @@ def _rows(store: SqlStore, identifier: Identifier, proposal: Proposal) -> tuple[
     folder = proposal.location[: proposal.location.rindex("/") + 1]
     with store.database.peek() as session:
         if proposal.base is None and records.insert(session, Kind.TABLE, identifier, proposal.location):
-            # There is no row to lock, but adding one waits for whoever is adding it. It is rolled back.
+            # There is no row to lock, but an insert waits for another one of the same key. It is rolled back.
             row = None
         else:
             row = records.find(session.query, identifier, lock=store.database.lock_for_update)
@@ -61,8 +59,8 @@ def _rows(store: SqlStore, identifier: Identifier, proposal: Proposal) -> tuple[
     return (row if row is not None and row.kind is Kind.TABLE else None), tables
 
 
-def _fate(store: SqlStore, row: Record, proposal: Proposal) -> Outcome | None:
-    """What a row's history says of the proposal; None if it is the history of another table."""
+def _outcome_by_history(store: SqlStore, row: Record, proposal: Proposal) -> Outcome | None:
+    """The outcome of a proposal by the metadata log of a row's table; None if it is another table."""
     ours, base = proposal.location, proposal.base.location if proposal.base else None
     if ours in (row.location, row.previous):
         return Outcome.PUBLISHED
@@ -74,7 +72,7 @@ def _fate(store: SqlStore, row: Record, proposal: Proposal) -> Outcome | None:
         try:
             metadata = read_metadata(storage, location)
         except FloeError:
-            return Outcome.UNKNOWN  # history was cut off here
+            return Outcome.UNKNOWN  # earlier metadata files were deleted
         if metadata.table_uuid != proposal.metadata.table_uuid:
             return None
         earlier = [entry.metadata_file for entry in metadata.metadata_log]
@@ -84,7 +82,7 @@ def _fate(store: SqlStore, row: Record, proposal: Proposal) -> Outcome | None:
             return Outcome.ABSENT
         if not earlier:
             return Outcome.ABSENT if base is None else None
-        location = earlier[0]  # the log keeps only so many; the oldest file that it names knows those before
+        location = earlier[0]  # the log is limited; the oldest file that it names has the entries before
     return Outcome.UNKNOWN
 
 
@@ -95,14 +93,14 @@ class SqlPointer:
         self.store = store
         self.identifier = identifier
         self._roots = store.roots(identifier[:-1])
-        self._last: TableState | None = None  # a metadata file never changes, so one that was read need not be again
+        self._last: TableState | None = None  # cached, since a metadata file never changes
 
     def __repr__(self) -> str:
         return f"SqlPointer({self.name!r})"
 
     @property
     def name(self) -> str:
-        """The table's name, for people."""
+        """The identifier of the table as text."""
         return format_identifier(self.identifier)
 
     @property
@@ -112,11 +110,11 @@ class SqlPointer:
 
     @property
     def environment(self) -> Environment:
-        """Time, ids and chance."""
+        """The clock, ids and random numbers of the catalog."""
         return self.store.environment
 
     def load(self) -> TableState | None:
-        """The current state: the row, and the file that it names."""
+        """The current state: the row, and the metadata file that it names; None if there is no row."""
         records = self.store.records()
         missing = None
         while True:
@@ -126,14 +124,14 @@ class SqlPointer:
             last = self._last
             if last is None or last.location != record.location:
                 try:
-                    found = read_metadata(self._roots.found(record.location), record.location)
-                    self._roots.loaded(found)
-                    last = TableState(found, record.location)
+                    metadata = read_metadata(self._roots.found(record.location), record.location)
+                    self._roots.loaded(metadata)
+                    last = TableState(metadata, record.location)
                 except NoSuchFile as error:
                     if record.location == missing:
                         error.with_context(table=self.name)
                         raise
-                    missing = record.location  # later commits may have cleaned it up: the row tells
+                    missing = record.location  # later commits may have deleted it: read the row again
                     continue
                 except FloeError as error:
                     error.with_context(table=self.name)
@@ -149,7 +147,7 @@ class SqlPointer:
         updates: Sequence[TableUpdate] = (),
         requirements: Sequence[TableRequirement] = (),
     ) -> Proposal:
-        """Writes the metadata file, once a new table's name and namespace are known to be fine."""
+        """Writes the metadata file, after checks of a new table's name and namespace."""
         if base is None:
             records, namespaces = self.store.records(), self.store.namespaces()
             self.store.check_name(self.identifier)
@@ -164,19 +162,19 @@ class SqlPointer:
         return proposal
 
     def swap(self, proposal: Proposal) -> None:
-        """Moves the row."""
-        SqlSharedSwap(self.store).swap_places([(self.identifier, proposal)])
+        """Publishes a proposal by updating the row."""
+        SqlSharedSwap(self.store).swap_rows([(self.identifier, proposal)])
 
     def settle(self, proposal: Proposal) -> Outcome:
-        """Looks at the row, and at the history that its metadata tells."""
-        return SqlSharedSwap(self.store).settle_places([(self.identifier, proposal)])
+        """The outcome of a swap, by the row and the metadata log."""
+        return SqlSharedSwap(self.store).settle_rows([(self.identifier, proposal)])
 
     def discard(self, proposal: Proposal) -> None:
-        """Removes the file that was not published."""
+        """Deletes the metadata file of a proposal that was not published."""
         discard_proposal(proposal)
 
     def finish(self, proposal: Proposal) -> None:
-        """Remembers what was published, and removes old metadata files, as the table's properties say."""
+        """Caches the published state, and deletes old metadata files if the table's properties ask for it."""
         self._last = proposal.state
         clean_old_files(proposal)
 
@@ -188,31 +186,31 @@ class SqlSharedSwap:
         self._store = store
 
     def swap_all(self, proposals: Sequence[Proposal]) -> None:
-        """Moves all rows, or none.
+        """Updates all rows, or none.
 
-        Rows are taken in the order of their names, whatever the order of the proposals, so that two such transactions
-        wait for each other instead of blocking each other.
+        Rows are locked in the order of their names, whatever the order of the proposals, so that two such transactions
+        do not deadlock.
         """
-        self.swap_places(self._places(proposals))
+        self.swap_rows(self._by_table(proposals))
 
     def settle_all(self, proposals: Sequence[Proposal]) -> Outcome:
-        """What became of a swap: all were published or none was, so the first one that can tell tells of all."""
-        return self.settle_places(self._places(proposals))
+        """The outcome of a swap: all were published or none, so the first known outcome is that of all."""
+        return self.settle_rows(self._by_table(proposals))
 
-    def swap_places(self, places: Sequence[tuple[Identifier, Proposal]]) -> None:
-        """As `swap_all`, for tables by name, in the order in which their rows are to be taken."""
+    def swap_rows(self, proposals: Sequence[tuple[Identifier, Proposal]]) -> None:
+        """As `swap_all`, for proposals by table, in the order in which their rows are locked."""
         records, namespaces = self._store.records(), self._store.namespaces()
         try:
             with self._store.database.transaction() as session:
-                for identifier, proposal in places:
+                for identifier, proposal in proposals:
                     self._publish(session, records, namespaces, identifier, proposal)
         except FloeError as error:
-            error.with_context(table=", ".join(format_identifier(identifier) for identifier, _ in places))
+            error.with_context(table=", ".join(format_identifier(identifier) for identifier, _ in proposals))
             raise
 
-    def settle_places(self, places: Sequence[tuple[Identifier, Proposal]]) -> Outcome:
-        """As `settle_all`, for tables by name."""
-        for identifier, proposal in places:
+    def settle_rows(self, proposals: Sequence[tuple[Identifier, Proposal]]) -> Outcome:
+        """As `settle_all`, for proposals by table."""
+        for identifier, proposal in proposals:
             try:
                 outcome = settle_proposal(self._store, identifier, proposal)
             except FloeError:
@@ -229,22 +227,22 @@ class SqlSharedSwap:
             if not records.insert(session, Kind.TABLE, identifier, proposal.location):
                 self._store.check_free(session.query, records, Kind.TABLE, identifier)
                 raise CommitConflict(
-                    "somebody else created the table, and dropped it", table=format_identifier(identifier)
+                    "another writer created the table, and dropped it", table=format_identifier(identifier)
                 )
         elif not records.update(session, Kind.TABLE, identifier, proposal.base.location, proposal.location):
-            found = self._store.required(session.query, records, Kind.TABLE, identifier)
+            record = self._store.required(session.query, records, Kind.TABLE, identifier)
             raise CommitConflict(
-                "somebody else committed first", table=format_identifier(identifier), current=found.location
+                "another writer committed first", table=format_identifier(identifier), current=record.location
             )
 
-    def _places(self, proposals: Sequence[Proposal]) -> list[tuple[Identifier, Proposal]]:
-        """Which table each proposal is for, in the order of their names."""
-        places: dict[Identifier, Proposal] = {}
+    def _by_table(self, proposals: Sequence[Proposal]) -> list[tuple[Identifier, Proposal]]:
+        """The proposals with their tables, in the order of the tables' names."""
+        by_table: dict[Identifier, Proposal] = {}
         for proposal in proposals:
             pointer = proposal.pointer
             if not isinstance(pointer, SqlPointer) or pointer.store is not self._store:
                 raise InvalidInput("tables of different catalogs cannot be committed together", table=pointer.name)
-            if pointer.identifier in places:
+            if pointer.identifier in by_table:
                 raise InvalidInput("a table can be committed only once in a transaction", table=pointer.name)
-            places[pointer.identifier] = proposal
-        return sorted(places.items(), key=lambda place: place[0])
+            by_table[pointer.identifier] = proposal
+        return sorted(by_table.items(), key=lambda entry: entry[0])

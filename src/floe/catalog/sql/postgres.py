@@ -1,9 +1,9 @@
 """PostgreSQL as a catalog's database, through psycopg 3.
 
-Each transaction is explicit, at READ COMMITTED: an UPDATE that waited for another one looks at the row again, and finds
-that it does not match any more. Time-outs are set for each transaction, so they hold behind connection poolers too;
-a transaction whose client is gone is ended by the server before those who wait for it give up, which is what makes the
-outcome of a lost COMMIT certain in the end.
+Each transaction is explicit, at READ COMMITTED: an UPDATE that waited for another one reads the row again, and finds
+that it does not match any more. Time-outs are set for each transaction, so they apply behind connection poolers too.
+The server ends a transaction whose client is lost before those that wait for it time out, so the outcome of a lost
+COMMIT is known in the end.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ SELECT attname, CASE WHEN atttypid IN ('varchar'::regtype, 'bpchar'::regtype) AN
 FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped
 """
 
-# What the server says of itself and of lost connections (Appendix A of PostgreSQL's manual: error codes).
+# SQLSTATE codes (Appendix A of PostgreSQL's manual).
 _UNAVAILABLE = re.compile(r"08...|53...|55P03|57...|25P03|58...")
 _CONFLICT = re.compile(r"40001|40P01|40002")
 _DEFINITE_AT_COMMIT = re.compile(r"40001|40P01|40002|23...|25...")
 _REFUSED = re.compile(r"authentication failed|no password supplied|pg_hba\.conf|does not exist|permission denied")
 _HINTS: Mapping[str, str] = {
-    "42501": "the user may not do this; an administrator grants rights on iceberg_tables and its sister",
-    "25006": "connect to the primary server: a standby takes no commits",
+    "42501": "the user needs rights on iceberg_tables and iceberg_namespace_properties; ask an administrator",
+    "25006": "connect to the primary server: a standby accepts no commits",
     "42P01": "the catalog's tables are missing",
-    "3F000": "CREATE SCHEMA, or set search_path to one that is there",
+    "3F000": "CREATE SCHEMA, or set search_path to an existing one",
 }
 
 
@@ -94,7 +94,7 @@ class PostgresDatabase:
         return self._description
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections to the database."""
         self._pool.close()
 
     def read(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
@@ -103,26 +103,26 @@ class PostgresDatabase:
             try:
                 return self._session(lease).query(statement, values)
             except CatalogUnavailable:
-                if not (lease.is_kept and lease.connection.closed):
+                if not (lease.is_reused and lease.connection.closed):
                     raise
                 lease.renew()
                 return self._session(lease).query(statement, values)
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """A transaction."""
+        """A transaction, committed at the end of the block."""
         with self._pool.lease() as lease, self._begun(lease) as session:
             yield session
             self._commit(lease)
 
     @contextmanager
     def peek(self) -> Iterator[Session]:
-        """A transaction that is rolled back."""
+        """A transaction that is always rolled back."""
         with self._pool.lease() as lease, self._begun(lease) as session:
             yield session
 
     def columns(self, table: str) -> Mapping[str, int | None]:
-        """The columns of a table, and how many characters each holds."""
+        """The columns of a table, with the maximum length of each."""
         return dict(self.read(_COLUMNS, [table]))
 
     def _connect(self) -> Any:
@@ -132,13 +132,13 @@ class PostgresDatabase:
             connection.execute(self._limits)
             return connection
         except self._psycopg.ProgrammingError as error:
-            raise self._told(InvalidSettings, "PostgreSQL's connection parameters cannot be used", error) from None
+            raise self._error(InvalidSettings, "PostgreSQL's connection parameters cannot be used", error) from None
         except self._psycopg.Error as error:
             if connection is not None:
                 self._disconnect(connection)
             kind = CatalogError if _REFUSED.search(str(error)) else CatalogUnavailable
-            raise self._told(kind, "cannot connect to PostgreSQL", error) from None
-        except BaseException:  # interrupted, say: nobody else knows of the connection
+            raise self._error(kind, "cannot connect to PostgreSQL", error) from None
+        except BaseException:  # such as an interrupt: only this frame has the connection
             if connection is not None:
                 self._disconnect(connection)
             raise
@@ -159,9 +159,9 @@ class PostgresDatabase:
             try:
                 session.run(self._begin)
             except CatalogUnavailable:
-                if not (lease.is_kept and lease.connection.closed):
+                if not (lease.is_reused and lease.connection.closed):
                     raise
-                lease.renew()  # a kept connection died while nobody used it, and only BEGIN was sent
+                lease.renew()  # a pooled connection was lost while it was idle, and only BEGIN was sent
                 session.run(self._begin)
             yield session
         finally:
@@ -174,11 +174,11 @@ class PostgresDatabase:
             if _DEFINITE_AT_COMMIT.fullmatch(error.sqlstate or ""):
                 raise self._translated(error) from error
             lease.lose()
-            raise self._told(OutcomeUnknown, "the connection to PostgreSQL was lost at COMMIT", error) from None
+            raise self._error(OutcomeUnknown, "the connection to PostgreSQL was lost at COMMIT", error) from None
         except BaseException:
             lease.lose()
             raise
-        if done != "COMMIT":  # the server rolled back, and says so without an error
+        if done != "COMMIT":  # the server rolled back, which it reports without an error
             raise CatalogError(f"PostgreSQL answered COMMIT with {done}", database=self._description)
 
     def _roll_back(self, lease: Lease[Any]) -> None:
@@ -192,26 +192,26 @@ class PostgresDatabase:
             lease.lose()  # closing the connection rolls back
 
     def _translated(self, error: Any) -> FloeError:
-        """The error in Floe's words; nothing happened."""
+        """The Floe error for a driver error of a statement that had no effect."""
         state = error.sqlstate or ""
         if state == "23505":
-            return self._told(AlreadyExists, "PostgreSQL refused a row", error)
+            return self._error(AlreadyExists, "PostgreSQL rejected a row", error)
         if _CONFLICT.fullmatch(state):
-            return self._told(CommitConflict, "PostgreSQL gave way to another transaction", error)
-        # Without a code, libpq itself speaks: of the connection.
+            return self._error(CommitConflict, "PostgreSQL rolled back in favour of another transaction", error)
+        # An error without a code comes from libpq: the connection failed.
         if not state and isinstance(error, self._psycopg.OperationalError | self._psycopg.InterfaceError):
-            return self._told(CatalogUnavailable, "the connection to PostgreSQL was lost", error)
+            return self._error(CatalogUnavailable, "the connection to PostgreSQL was lost", error)
         if _UNAVAILABLE.fullmatch(state):
-            return self._told(CatalogUnavailable, "PostgreSQL did not do it in time", error)
-        return self._told(CatalogError, "PostgreSQL failed", error, hint=_HINTS.get(state))
+            return self._error(CatalogUnavailable, "PostgreSQL was not available, or timed out", error)
+        return self._error(CatalogError, "PostgreSQL failed", error, hint=_HINTS.get(state))
 
-    def _told(self, kind: type[FloeError], words: str, error: Exception, *, hint: str | None = None) -> FloeError:
-        """An error with the first line of what the library said, and no secret in it."""
-        said = str(error).strip().partition("\n")[0]
+    def _error(self, kind: type[FloeError], message: str, error: Exception, *, hint: str | None = None) -> FloeError:
+        """An error with the first line of the driver's message, passwords masked."""
+        detail = str(error).strip().partition("\n")[0]
         for name, value in self._parameters.items():
             if value and "password" in name:
-                said = said.replace(value, "***")
-        return kind(f"{words}: {said}" if said else words, hint=hint, database=self._description)
+                detail = detail.replace(value, "***")
+        return kind(f"{message}: {detail}" if detail else message, hint=hint, database=self._description)
 
 
 class _Session:
@@ -227,11 +227,11 @@ class _Session:
         return self._sent(statement, values).fetchall()  # type: ignore[no-any-return]
 
     def execute(self, statement: str, values: Sequence[Value] = ()) -> int:
-        """Changes rows, and says how many."""
+        """The number of rows that a statement changed."""
         return self._sent(statement, values).rowcount  # type: ignore[no-any-return]
 
     def run(self, statements: str) -> None:
-        """Runs statements without values, and gives nothing back."""
+        """Runs statements without values."""
         self._sent(statements, None)
 
     def _sent(self, statement: str, values: Sequence[Value] | None) -> Any:

@@ -1,13 +1,12 @@
-"""The rows of `iceberg_tables`: one for each table and view, with the location of its current metadata.
+"""The rows of a SQL catalog: `Records` for tables and views, `Namespaces` for namespaces and their properties.
 
-Every statement names the whole key and is bound to its values; those that change a row say which kind and, where it
-matters, which location they expect, and the number of rows tells whether it was so.
+`iceberg_tables` has one row for each table and view, with the location of its current metadata. Every statement names
+the whole key and binds its values; those that change a row say which kind and, where it matters, which location they
+expect, and the number of changed rows shows whether it was so.
 
-The rows of `iceberg_namespace_properties`, and the namespaces that are there because something is in them.
-
-A namespace exists if it has a row, if a table or view is in it, or if a namespace below it exists. A property named
-`exists` marks one that has no other row; Java writes it always, PyIceberg only for a namespace without properties.
-Floe writes it always, and never shows it.
+`iceberg_namespace_properties` has the properties of namespaces. A namespace exists if it has a row, if a table or view
+is in it, or if a namespace below it exists. A property named `exists` marks a namespace without other rows; Java writes
+it always, PyIceberg only for a namespace without properties. Floe writes it always, and never returns it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _KEY = "catalog_name = ? AND table_namespace = ? AND table_name = ?"
 
 
 class Kind(Enum):
-    """What a row is; the values are those of the column `iceberg_type`."""
+    """The kind of a row; the values are those of the column `iceberg_type`."""
 
     TABLE = "TABLE"
     VIEW = "VIEW"
@@ -47,7 +46,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row: `kind` is None for something that this version does not know."""
+    """One row; `kind` is None for a type that this version does not support."""
 
     identifier: Identifier
     kind: Kind | None
@@ -63,18 +62,18 @@ class Records:
     version: SchemaVersion
 
     def find(self, query: Query, identifier: Identifier, *, lock: str = "") -> Record | None:
-        """The row of a name, whatever it is."""
+        """The row of a name, of any kind; None if there is none."""
         statement = f"SELECT {self._columns} FROM {TABLES} WHERE {_KEY}{lock}"
         rows = query(statement, self._key(identifier))
         return self._record(rows[0]) if rows else None
 
     def find_kind(self, query: Query, kind: Kind, identifier: Identifier) -> Record | None:
-        """The row of a name if it is of that kind."""
-        found = self.find(query, identifier)
-        return found if found is not None and found.kind is kind else None
+        """The row of a name if it is of that kind, else None."""
+        record = self.find(query, identifier)
+        return record if record is not None and record.kind is kind else None
 
     def below(self, query: Query, folder: str) -> list[Record]:
-        """The rows, under whatever name, whose metadata file lies in a folder (which ends with a slash)."""
+        """The rows of any name whose metadata file lies in a folder (which ends with a slash)."""
         statement = f"""SELECT {self._columns} FROM {TABLES}
             WHERE catalog_name = ? AND substr(metadata_location, 1, ?) = ?"""
         return [self._record(row) for row in query(statement, [self.catalog_name, len(folder), folder])]
@@ -82,24 +81,24 @@ class Records:
     def sharing(self, query: Query, identifier: Identifier, folder: str) -> list[str]:
         """The names of all other rows, in all catalogs of the database, whose metadata file lies below a folder.
 
-        Programs spell locations differently (`file:`, `s3a:`); what all spellings have is the folder's own name.
+        Programs spell locations differently (`file:`, `s3a:`); all spellings contain the folder's own name.
         """
         statement = f"""SELECT catalog_name, table_namespace, table_name, metadata_location FROM {TABLES}
             WHERE metadata_location LIKE ? ESCAPE '!'"""
         name = re.sub(r"([!%_])", r"!\1", folder.rstrip("/").rpartition("/")[2])
-        own = tuple(self._key(identifier))
-        others = (row for row in query(statement, [f"%{name}/%"]) if row[:3] != own)
-        return sorted(".".join(row[:3]) for row in others if _lies_below(row[3], folder))
+        key = tuple(self._key(identifier))
+        other_rows = (row for row in query(statement, [f"%{name}/%"]) if row[:3] != key)
+        return sorted(".".join(row[:3]) for row in other_rows if _lies_below(row[3], folder))
 
     def names(self, query: Query, kind: Kind, namespace: Namespace) -> list[str]:
-        """The names of that kind in a namespace."""
+        """The names of all tables or views in a namespace."""
         if kind is Kind.VIEW and self.version is SchemaVersion.V0:
             return []
         statement = f"SELECT table_name FROM {TABLES} WHERE catalog_name = ? AND table_namespace = ?{self._is(kind)}"
         return sorted(name for (name,) in query(statement, [self.catalog_name, joined_namespace(namespace)]))
 
     def insert(self, session: Session, kind: Kind, identifier: Identifier, location: str) -> bool:
-        """Adds a row, unless there is one of that name; waits for a transaction that is adding one."""
+        """Adds a row, unless there is one of that name; waits for another transaction that adds one."""
         typed = self.version is SchemaVersion.V1
         statement = f"""INSERT INTO {TABLES}
             (catalog_name, table_namespace, table_name, metadata_location{f", {TYPE_COLUMN}" if typed else ""})
@@ -108,18 +107,18 @@ class Records:
         return session.execute(statement, [*self._key(identifier), location, *kinds]) == 1
 
     def update(self, session: Session, kind: Kind, identifier: Identifier, old: str, new: str) -> bool:
-        """Moves a row's location from an old one to a new one, if it is still the old one."""
+        """Replaces a row's metadata location, if it is still the old one."""
         statement = f"""UPDATE {TABLES} SET metadata_location = ?, previous_metadata_location = ?
             WHERE {_KEY} AND metadata_location = ?{self._is(kind)}"""
         return session.execute(statement, [new, old, *self._key(identifier), old]) == 1
 
     def remove(self, session: Session, kind: Kind, identifier: Identifier, location: str) -> bool:
-        """Removes a row that is at that location."""
+        """Deletes a row, if it has that metadata location."""
         statement = f"DELETE FROM {TABLES} WHERE {_KEY} AND metadata_location = ?{self._is(kind)}"
         return session.execute(statement, [*self._key(identifier), location]) == 1
 
     def change_name(self, session: Session, kind: Kind, old: Identifier, new: Identifier) -> bool:
-        """Gives a row another name; `AlreadyExists` if there is one of that name."""
+        """Renames a row; `AlreadyExists` if there is one of the new name."""
         statement = f"UPDATE {TABLES} SET table_namespace = ?, table_name = ? WHERE {_KEY}{self._is(kind)}"
         return session.execute(statement, [joined_namespace(new[:-1]), new[-1], *self._key(old)]) == 1
 
@@ -129,7 +128,7 @@ class Records:
         return f"table_namespace, table_name, {kind}, metadata_location, previous_metadata_location"
 
     def _is(self, kind: Kind) -> str:
-        """The condition that a row is of that kind; rows of programs that know only tables have no type."""
+        """The condition that a row is of that kind; rows of programs without views have no type."""
         if self.version is SchemaVersion.V0:
             return ""
         return (
@@ -160,14 +159,14 @@ _KINDS: dict[str | None, Kind] = {None: Kind.TABLE, "TABLE": Kind.TABLE, "VIEW":
 
 
 def _storable(name: str) -> str:
-    """The name, if it is text that databases hold: looked up or made, it is bound to a statement."""
+    """The name, checked to be text that databases can store."""
     if not isinstance(name, str) or any(character == "\0" or "\ud800" <= character <= "\udfff" for character in name):
         raise InvalidName("a name must be text that a database can hold", name=f"{name!r:.80}")
     return name
 
 
 def joined_namespace(namespace: Namespace) -> str:
-    """A namespace as the databases hold it: its levels joined by dots, so that no level may have one.
+    """A namespace as databases store it: its levels joined by dots, so that no level may contain one.
 
     >>> joined_namespace(("lake", "raw"))
     'lake.raw'
@@ -186,7 +185,7 @@ def joined_namespace(namespace: Namespace) -> str:
 
 
 def split_namespace(text: str) -> Namespace:
-    """The levels of a namespace as the databases hold it.
+    """The levels of a namespace as databases store it.
 
     >>> split_namespace("lake.raw"), split_namespace("")
     (('lake', 'raw'), ())
@@ -194,7 +193,7 @@ def split_namespace(text: str) -> Namespace:
     return tuple(text.split(".")) if text else ()
 
 
-# The rows of `iceberg_namespace_properties`, and the namespaces that are there because something is in them.
+# namespaces -------------------------------------------------------------------------------------------------------
 
 MARKER: Final = "exists"
 
@@ -211,7 +210,7 @@ class Namespaces:
     lock_for_update: str
 
     def exist(self, query: Query, namespace: Namespace) -> bool:
-        """Whether there is such a namespace; the catalog itself always is."""
+        """Whether there is such a namespace; the catalog itself always exists."""
         if not namespace:
             return True
         text = joined_namespace(namespace)
@@ -229,7 +228,7 @@ class Namespaces:
             raise _no_such(namespace)
 
     def hold(self, session: Session, namespace: Namespace) -> None:
-        """Raise unless there is such a namespace, and keep it from being dropped until the transaction ends."""
+        """Raise unless there is such a namespace, and lock it against being dropped until the transaction ends."""
         if not self._locked(session, namespace, self.lock_for_share):
             self.require(session.query, namespace)
 
@@ -240,8 +239,8 @@ class Namespaces:
         statement = f"""SELECT namespace FROM {NAMESPACES} WHERE catalog_name = ? AND substr(namespace, 1, ?) = ?
             UNION SELECT table_namespace FROM {TABLES} WHERE catalog_name = ? AND substr(table_namespace, 1, ?) = ?"""
         depth = len(parent) + 1
-        found = {split_namespace(text)[:depth] for (text,) in query(statement, values * 2)}
-        return sorted(namespace for namespace in found if len(namespace) == depth)
+        prefixes = {split_namespace(text)[:depth] for (text,) in query(statement, values * 2)}
+        return sorted(namespace for namespace in prefixes if len(namespace) == depth)
 
     def properties(self, query: Query, namespace: Namespace) -> dict[str, str]:
         """The properties of a namespace."""
@@ -252,19 +251,21 @@ class Namespaces:
         return {key: value or "" for key, value in sorted(rows) if key != MARKER}
 
     def create(self, session: Session, namespace: Namespace, properties: Mapping[str, str]) -> None:
-        """Makes a namespace, and those above it."""
+        """Creates a namespace, and its parents that do not exist."""
         text = joined_namespace(namespace)
         if self.exist(session.query, namespace) or not self._mark(session, text):
-            raise NamespaceAlreadyExists("the namespace is there already", namespace=format_identifier(namespace))
+            raise NamespaceAlreadyExists(
+                "there is a namespace of that name already", namespace=format_identifier(namespace)
+            )
         for levels in range(1, len(namespace)):
             self._mark(session, joined_namespace(namespace[:levels]))
         for key, value in sorted(properties.items()):
             session.execute(_INSERT, [self.catalog_name, text, key, value])
 
     def drop(self, session: Session, namespace: Namespace) -> None:
-        """Removes an empty namespace."""
+        """Drops a namespace that has no tables, views or namespaces."""
         text = joined_namespace(namespace)
-        # The rows go first: who puts a table into the namespace holds them, so what is looked at below is settled.
+        # Deleted first: a transaction that adds a table locks these rows, so what is read below cannot change.
         rows = session.execute(f"DELETE FROM {NAMESPACES} WHERE {_OF}", [self.catalog_name, text])
         children = self.below(session.query, namespace)
         tables = session.query(
@@ -273,7 +274,7 @@ class Namespaces:
         if children or tables:
             first = children[0] if children else (*namespace, min(name for (name,) in tables))
             raise NamespaceNotEmpty(
-                f"the namespace holds {len(children) + len(tables)} namespaces, tables or views",
+                f"the namespace has {len(children) + len(tables)} namespaces, tables or views",
                 hint=f"the first is {format_identifier(first)}",
                 namespace=format_identifier(namespace),
             )
@@ -283,11 +284,11 @@ class Namespaces:
     def update(
         self, session: Session, namespace: Namespace, updates: Mapping[str, str], removals: Iterable[str]
     ) -> None:
-        """Sets and removes properties."""
+        """Sets and removes properties of a namespace."""
         text = joined_namespace(namespace)
         if not self._locked(session, namespace, self.lock_for_update):
             self.require(session.query, namespace)
-        self._mark(session, text)  # so that the namespace stays when its last property goes
+        self._mark(session, text)  # so that the namespace still exists after its last property is removed
         for key in sorted(removals):
             session.execute(
                 f"DELETE FROM {NAMESPACES} WHERE {_OF} AND property_key = ?", [self.catalog_name, text, key]
@@ -297,11 +298,11 @@ class Namespaces:
             session.execute(_INSERT + replaced, [self.catalog_name, text, key, value, value])
 
     def _mark(self, session: Session, text: str) -> bool:
-        """Makes sure that a namespace has its marker; says whether it had none."""
+        """Adds the marker of a namespace; returns whether it had none."""
         return session.execute(_INSERT + " ON CONFLICT DO NOTHING", [self.catalog_name, text, MARKER, "true"]) == 1
 
     def _locked(self, session: Session, namespace: Namespace, lock: str) -> bool:
-        """Locks the rows of a namespace, always in the same order; says whether there are any."""
+        """Locks the rows of a namespace, always in the same order; returns whether there are any."""
         statement = f"SELECT property_key FROM {NAMESPACES} WHERE {_OF} ORDER BY property_key{lock}"
         return bool(session.query(statement, [self.catalog_name, joined_namespace(namespace)]))
 
@@ -311,10 +312,10 @@ def check_properties(updates: Mapping[str, str], removals: Iterable[str] = ()) -
 
     >>> check_properties({"exists": "no"})
     Traceback (most recent call last):
-    floe.errors.InvalidInput: 'exists' is the mark of a namespace in SQL catalogs, and cannot be a property
+    floe.errors.InvalidInput: 'exists' marks namespaces in SQL catalogs, and cannot be a property
     """
     if MARKER in updates or MARKER in removals:
-        raise InvalidInput(f"{MARKER!r} is the mark of a namespace in SQL catalogs, and cannot be a property")
+        raise InvalidInput(f"{MARKER!r} marks namespaces in SQL catalogs, and cannot be a property")
     check_namespace_properties(updates, removals)
 
 

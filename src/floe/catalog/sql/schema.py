@@ -1,9 +1,9 @@
-"""The tables of a SQL catalog, as Java's JdbcCatalog and PyIceberg's SqlCatalog make them: two versions, found or made.
+"""The tables of a SQL catalog, as Java's JdbcCatalog and PyIceberg's SqlCatalog create them, in two versions.
 
 Version 1 adds `iceberg_type` to tell views from tables. Rows written by programs that know only version 0 have NULL
-there, and are tables. A database without the tables gets version 1, which all three programs recognise; a database of
-version 0 stays as it is until it is asked to change, or a view is made: an older program that is running sees views as
-tables.
+there, and are tables. In a database without the tables version 1 is created, which all three programs support; a
+database of version 0 is upgraded only on request, or when a view is created: older programs that are running would
+read views as tables.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _KINDS: Mapping[str, type[InvalidInput]] = {
 
 
 class SchemaVersion(Enum):
-    """The version of the catalog's tables."""
+    """The version of the catalog's tables in a database."""
 
     V0 = "v0"
     """Tables only."""
@@ -85,44 +85,46 @@ class SchemaVersion(Enum):
 
 
 class SqlSchema:
-    """The catalog's tables in one database; they are looked for when first needed, and made if they are missing.
+    """The catalog's tables in one database; checked when first needed, and created if they are missing.
 
     >>> from floe.catalog.sql.sqlite import SqliteDatabase
     >>> SqlSchema(SqliteDatabase(":memory:")).version()
     <SchemaVersion.V1: 'v1'>
     """
 
-    def __init__(self, database: Database, *, wanted: SchemaVersion | None = None, create_tables: bool = True) -> None:
+    def __init__(
+        self, database: Database, *, requested: SchemaVersion | None = None, create_tables: bool = True
+    ) -> None:
         self._database = database
-        self._wanted = wanted
-        self._create = create_tables
+        self._requested = requested
+        self._create_tables = create_tables
         self._version: SchemaVersion | None = None
         self._limits: dict[str, int | None] = {}
 
     def version(self) -> SchemaVersion:
         """The version that the database has now.
 
-        It never goes back, so version 1 is remembered; version 0 is looked at again, since others may change it.
+        It is never downgraded, so version 1 is cached; version 0 is read again, since another program may upgrade it.
         """
         if self._version is not SchemaVersion.V1:
-            self._version = self._found_or_made()
+            self._version = self._read_or_create()
         return self._version
 
-    def needs_views(self) -> None:
-        """Changes version 0 to 1, unless the catalog was told to keep version 0."""
+    def upgrade_for_views(self) -> None:
+        """Upgrades version 0 to 1; raises if the catalog was opened with version 0."""
         if self.version() is SchemaVersion.V1:
             return
-        if self._wanted is SchemaVersion.V0:
+        if self._requested is SchemaVersion.V0:
             raise UnsupportedFeature(
                 "views need version 1 of the catalog's tables",
                 hint="the catalog was opened with schema_version v0; open it with v1",
                 database=self._database.description,
             )
-        self._make(_ADD_TYPE, TABLES, TYPE_COLUMN)
-        self._version = self._found_or_made()
+        self._create_column(_ADD_TYPE, TABLES, TYPE_COLUMN)
+        self._version = self._read_or_create()
 
     def check_lengths(self, **values: str) -> None:
-        """Raise if a value is longer than its column: some databases refuse it in words of their own, some cut it."""
+        """Raise if a value is longer than its column: databases would raise less clear errors, or truncate it."""
         self.version()
         for column, value in values.items():
             limit = self._limits.get(column)
@@ -135,37 +137,43 @@ class SqlSchema:
                     value=value[:60] + "…",
                 )
 
-    def _found_or_made(self) -> SchemaVersion:
-        tables, namespaces = self._look()
-        if not (tables and namespaces) and not self._create:
+    def _read_or_create(self) -> SchemaVersion:
+        """Read the columns of the tables, create what is missing, and note their lengths."""
+        tables, namespaces = self._read_columns()
+        if not (tables and namespaces) and not self._create_tables:
             raise CatalogError(
                 f"the database has no tables {TABLES} and {NAMESPACES}",
                 hint="open the catalog once without init_catalog_tables=false",
                 database=self._database.description,
             )
-        to_make = (
+        to_create = (
             (not tables, self._create_statement(), TABLES, "table_name"),
             (not namespaces, _CREATE_NAMESPACES, NAMESPACES, "namespace"),
-            (tables and TYPE_COLUMN not in tables and self._wanted is SchemaVersion.V1, _ADD_TYPE, TABLES, TYPE_COLUMN),
+            (
+                tables and TYPE_COLUMN not in tables and self._requested is SchemaVersion.V1,
+                _ADD_TYPE,
+                TABLES,
+                TYPE_COLUMN,
+            ),
         )
-        for _, statement, table, column in (entry for entry in to_make if entry[0]):
-            self._make(statement, table, column)
-        if any(needed for needed, *_ in to_make):
-            tables, namespaces = self._look()
+        for _, statement, table, column in (entry for entry in to_create if entry[0]):
+            self._create_column(statement, table, column)
+        if any(needed for needed, *_ in to_create):
+            tables, namespaces = self._read_columns()
         self._check(TABLES, tables, "catalog_name table_namespace table_name metadata_location")
         self._check(NAMESPACES, namespaces, "catalog_name namespace property_key property_value")
         self._limits = {**namespaces, **tables}
         return SchemaVersion.V1 if TYPE_COLUMN in tables else SchemaVersion.V0
 
-    def _look(self) -> tuple[dict[str, int | None], dict[str, int | None]]:
+    def _read_columns(self) -> tuple[dict[str, int | None], dict[str, int | None]]:
         return dict(self._database.columns(TABLES)), dict(self._database.columns(NAMESPACES))
 
     def _create_statement(self) -> str:
-        has_views = self._wanted is not SchemaVersion.V0
+        has_views = self._requested is not SchemaVersion.V0
         return _CREATE_TABLES.format(type_column=f"\n{TYPE_COLUMN} VARCHAR(5)," if has_views else "")
 
-    def _make(self, statement: str, table: str, column: str) -> None:
-        """Runs a statement that brings a column about; others may be doing the same at the same time."""
+    def _create_column(self, statement: str, table: str, column: str) -> None:
+        """Runs a statement that creates a column, which another program may create at the same time."""
         try:
             with self._database.transaction() as session:
                 session.execute(statement)
@@ -178,6 +186,6 @@ class SqlSchema:
         if missing:
             raise CatalogError(
                 f"the database's table {table} has no column {', '.join(missing)}",
-                hint="it was not made by an Iceberg catalog; use another database or schema",
+                hint="it was not created by an Iceberg catalog; use another database or schema",
                 database=self._database.description,
             )

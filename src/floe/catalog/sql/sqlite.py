@@ -1,8 +1,8 @@
 """SQLite as a catalog's database: one file that many processes and threads share, or memory for one catalog object.
 
-Writers take their turn at BEGIN IMMEDIATE and wait there for `busy_timeout` seconds, so a transaction that has begun
-does not fail for being late. Files are put into WAL mode, in which readers wait for nobody, and every COMMIT is on disk
-before it returns.
+Writers queue at BEGIN IMMEDIATE for up to `busy_timeout` seconds, so a transaction that has begun does not fail because
+of a lock. Files are set to WAL mode, in which readers do not wait for writers, and every COMMIT is on disk before it
+returns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HINTS: Mapping[int, str] = {
     sqlite3.SQLITE_CANTOPEN: "check that the folder is there and may be written",
     sqlite3.SQLITE_READONLY: "the file or its folder may not be written",
     sqlite3.SQLITE_PERM: "the file may not be read",
-    sqlite3.SQLITE_NOTADB: "the file is no SQLite database",
+    sqlite3.SQLITE_NOTADB: "the file is not an SQLite database",
     sqlite3.SQLITE_CORRUPT: "the database file is damaged; restore it from a copy",
     sqlite3.SQLITE_FULL: "the disk is full",
 }
@@ -59,7 +59,7 @@ class SqliteDatabase:
         self._busy_timeout = busy_timeout
         self._connect_to = connect
         self._memory_process: int | None = None
-        # Memory belongs to its one connection. Of a file, readers use several; more would only wait for each other.
+        # A database in memory has one connection. Readers of a file use several; more would only wait for each other.
         size = 1 if path == MEMORY else 4
         waiting = max(busy_timeout, _LEAST_WAIT_FOR_A_THREAD)
         self._pool = Pool(self._connect, sqlite3.Connection.close, size=size, timeout=waiting)
@@ -73,7 +73,7 @@ class SqliteDatabase:
         return f"sqlite:///{self._path}"
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections to the database."""
         self._pool.close()
 
     def read(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
@@ -83,7 +83,7 @@ class SqliteDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """A transaction, alone among the writers."""
+        """A transaction; no other writer runs at the same time."""
         with self._pool.lease() as lease, self._begun(lease) as session:
             yield session
             self._commit(lease)
@@ -113,13 +113,13 @@ class SqliteDatabase:
         try:
             connection.execute("PRAGMA synchronous = FULL").close()
             if connection.execute("PRAGMA journal_mode").fetchone() == ("delete",):
-                # Who holds the file just now, or may only read it, keeps the old mode: safe too, readers then wait.
+                # A file that is locked or read only keeps the old mode, which is safe too: readers then wait.
                 with suppress(sqlite3.OperationalError):
                     connection.execute("PRAGMA journal_mode = WAL").close()
         except sqlite3.Error as error:
             connection.close()
             raise self._translated(error) from error
-        except BaseException:  # interrupted, say: nobody else knows of the connection
+        except BaseException:  # such as an interrupt: only this frame has the connection
             connection.close()
             raise
         return connection
@@ -146,8 +146,10 @@ class SqliteDatabase:
             lease.connection.execute("COMMIT").close()
         except sqlite3.Error as error:
             if _primary_code(error) in _BUSY:
-                raise self._translated(error) from error  # a reader in the way: the transaction is whole, and undone
-            # The disk failed. Whether the last bytes of the log arrived shows when the file is opened anew.
+                raise self._translated(
+                    error
+                ) from error  # blocked by a reader: the transaction is intact, and rolled back
+            # The disk failed. Whether the end of the log was written is known when the file is opened again.
             lease.lose()
             raise OutcomeUnknown(f"SQLite failed at COMMIT: {error}", database=self.description) from error
         except BaseException:
@@ -173,7 +175,7 @@ class _Session:
             raise self._translated(error) from error
 
     def execute(self, statement: str, values: Sequence[Value] = ()) -> int:
-        """Changes rows, and says how many."""
+        """The number of rows that a statement changed."""
         try:
             return self._connection.execute(statement, values).rowcount
         except sqlite3.Error as error:
@@ -181,14 +183,14 @@ class _Session:
 
 
 def _translated(error: sqlite3.Error) -> FloeError:
-    """The error in Floe's words; nothing happened."""
+    """The Floe error for an SQLite error of a statement that had no effect."""
     code = _primary_code(error)
     if code in _BUSY:
         return CatalogUnavailable(
             "the database is locked by another writer", hint="try again, or raise busy_timeout (seconds)"
         )
     if code == sqlite3.SQLITE_CONSTRAINT:
-        return AlreadyExists(f"SQLite refused a row: {error}")
+        return AlreadyExists(f"SQLite rejected a row: {error}")
     return CatalogError(f"SQLite failed: {error}", hint=_HINTS.get(code))
 
 

@@ -1,4 +1,4 @@
-"""What the parts of a SQL catalog share: the database and its rows, the files, and changes whose end is known."""
+"""What the parts of a SQL catalog share: database, rows, file storage, and changes with a definite outcome."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ from floe.storage.protocol import Storage
 
 _SHOWN = 5
 
-_WORDS = {Kind.TABLE: "table", Kind.VIEW: "view", None: "thing that this version does not know"}
+_WORDS = {Kind.TABLE: "table", Kind.VIEW: "view", None: "row of an unknown type"}
 _MISSING: dict[Kind, type[NotFound]] = {Kind.TABLE: NoSuchTable, Kind.VIEW: NoSuchView}
 _TAKEN: dict[Kind, type[AlreadyExists]] = {Kind.TABLE: TableAlreadyExists, Kind.VIEW: ViewAlreadyExists}
 
 
 class CatalogName:
-    """The name under which a catalog's rows stand: the given one, or else the only one that the database has.
+    """The catalog name in the rows: the one from the options, or else the only one that the database has.
 
-    A database that has several must have the `usual` one among them; one that has none gets it.
+    A database with several must have the default among them; an empty one gets the default.
     """
 
-    def __init__(self, given: str | None, usual: str) -> None:
-        self._found, self._usual = given, usual
+    def __init__(self, configured: str | None, default: str) -> None:
+        self._name, self._default = configured, default
 
     def __str__(self) -> str:
-        return self._found or self._usual
+        return self._name or self._default
 
     def find(self, query: Query) -> str:
-        """The name; what is found once stays."""
-        if self._found is not None:
-            return self._found
+        """The name; read from the database once, if it is not configured."""
+        if self._name is not None:
+            return self._name
         rows = query(f"SELECT catalog_name FROM {TABLES} UNION SELECT catalog_name FROM {NAMESPACES}", ())
         names = sorted(name for (name,) in rows)
         if not names:
-            return self._usual
-        if len(names) > 1 and self._usual not in names:
-            told = ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
+            return self._default
+        if len(names) > 1 and self._default not in names:
+            shown = ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
             raise InvalidSettings(
-                f"the database has {len(names)} catalogs, {told}, and none that is named {self._usual!r}",
-                hint=f"say which one is meant: name={names[0]!r}, or catalog_name={names[0]!r} in settings",
+                f"the database has {len(names)} catalogs, {shown}, and none named {self._default!r}",
+                hint=f"choose one: name={names[0]!r}, or catalog_name={names[0]!r} in settings",
             )
-        self._found = self._usual if self._usual in names else names[0]
-        return self._found
+        self._name = self._default if self._default in names else names[0]
+        return self._name
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +75,18 @@ class SqlStore:
     environment: Environment
 
     def records(self) -> Records:
-        """The rows of tables and views; not to be called within a transaction, since it may have to look around."""
+        """The rows of tables and views; not to be called within a transaction, since it may read the schema."""
         version = self.schema.version()
         return Records(self.name.find(self.database.read), version)
 
     def namespaces(self) -> Namespaces:
         """The rows of namespaces; not to be called within a transaction."""
         self.schema.version()
-        found = self.name.find(self.database.read)
-        return Namespaces(found, self.database.lock_for_share, self.database.lock_for_update)
+        catalog_name = self.name.find(self.database.read)
+        return Namespaces(catalog_name, self.database.lock_for_share, self.database.lock_for_update)
 
     def roots(self, namespace: Namespace) -> TableRoots:
-        """The storage of a table of a namespace, which allows what the catalog vouches for."""
+        """The storage for a table of a namespace, limited to the folders that the catalog allows it."""
 
         def update(properties: Mapping[str, str]) -> None:
             namespaces = self.namespaces()
@@ -100,45 +100,45 @@ class SqlStore:
         return self.roots(()).found(location)
 
     def check_name(self, identifier: Identifier) -> None:
-        """Raise if the database cannot hold the name."""
+        """Raise if the name is too long for the database."""
         self.schema.check_lengths(table_namespace=joined_namespace(identifier[:-1]), table_name=identifier[-1])
 
     def check_free(self, query: Query, records: Records, kind: Kind, identifier: Identifier) -> None:
         """Raise if the name is taken; tables and views share their names."""
-        found = records.find(query, identifier)
-        if found is not None:
-            raise self.taken(kind, found)
+        record = records.find(query, identifier)
+        if record is not None:
+            raise self.taken(kind, record)
 
     @staticmethod
-    def taken(kind: Kind, found: Record) -> AlreadyExists:
-        """The error for something that is to be made under the name of something else."""
+    def taken(kind: Kind, existing: Record) -> AlreadyExists:
+        """The error for a new table or view whose name an existing row has."""
         return _TAKEN[kind](
-            f"there is a {_WORDS[found.kind]} of that name already", name=format_identifier(found.identifier)
+            f"there is a {_WORDS[existing.kind]} of that name already", name=format_identifier(existing.identifier)
         )
 
     @staticmethod
     def taken_by_another(kind: Kind, identifier: Identifier) -> AlreadyExists:
-        """The error for a name that somebody else took at the same time."""
+        """The error for a name that another writer took at the same time."""
         return _TAKEN[kind]("the name was taken at the same time", name=format_identifier(identifier))
 
-    def missing(self, query: Query, kind: Kind, identifier: Identifier, found: Record | None = None) -> NotFound:
-        """The error for something that is not there; `found` is what else has its name."""
-        hint = f"it is a {_WORDS[found.kind]}" if found is not None else self._other_catalogs(query)
+    def missing(self, query: Query, kind: Kind, identifier: Identifier, existing: Record | None = None) -> NotFound:
+        """The error for a missing table or view; `existing` is a row of that name, but of another kind."""
+        hint = f"it is a {_WORDS[existing.kind]}" if existing is not None else self._other_catalogs(query)
         return _MISSING[kind](
             f"there is no such {_WORDS[kind]}", hint=hint, **{_WORDS[kind]: format_identifier(identifier)}
         )
 
     def required(self, query: Query, records: Records, kind: Kind, identifier: Identifier, *, lock: str = "") -> Record:
-        """The row of that kind, or an error."""
-        found = records.find(query, identifier, lock=lock)
-        if found is None or found.kind is not kind:
-            raise self.missing(query, kind, identifier, found)
-        return found
+        """The row of a name; raises unless it exists and is of that kind."""
+        record = records.find(query, identifier, lock=lock)
+        if record is None or record.kind is not kind:
+            raise self.missing(query, kind, identifier, record)
+        return record
 
     def change(
-        self, what: str, work: Callable[[Session], None], became: Callable[[Session], Outcome], **context: str
+        self, what: str, work: Callable[[Session], None], outcome: Callable[[Session], Outcome], **context: str
     ) -> None:
-        """Runs a transaction; if its answer is lost, `became` looks at what is there and tells what became of it."""
+        """Runs a transaction; if its response is lost, `outcome` reads from the rows what became of it."""
         try:
             with self.database.transaction() as session:
                 work(session)
@@ -150,21 +150,23 @@ class SqlStore:
             raise
         try:
             with self.database.peek() as session:
-                outcome = became(session)
+                result = outcome(session)
         except FloeError as error:
-            lost.add_note(f"Looking at the database failed: {error}")
-            outcome = Outcome.UNKNOWN
-        if outcome is Outcome.ABSENT:
+            lost.add_note(f"Reading the database failed: {error}")
+            result = Outcome.UNKNOWN
+        if result is Outcome.ABSENT:
             raise CatalogUnavailable(
                 f"{what} did not happen: the connection was lost", hint="try again", **context
             ) from lost
-        if outcome is Outcome.UNKNOWN:
+        if result is Outcome.UNKNOWN:
             raise CommitStateUnknown(
-                f"{what} may have happened: the connection was lost", hint="look before doing it again", **context
+                f"{what} may have happened: the connection was lost",
+                hint="check the state before repeating the call",
+                **context,
             ) from lost
 
     def _other_catalogs(self, query: Query) -> str | None:
-        """A hint for who looks into the wrong catalog of a shared database."""
+        """A hint for a user of the wrong catalog in a shared database."""
         names = sorted(name for (name,) in query(f"SELECT DISTINCT catalog_name FROM {TABLES}", ()))
         if not names or str(self.name) in names:
             return None

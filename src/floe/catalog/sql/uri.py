@@ -1,4 +1,4 @@
-"""The URI of a SQL catalog: which database it names, in the spellings that users of other catalogs have.
+"""The URIs of SQL catalogs, in Floe's spelling and those of other catalogs.
 
 | URI | database |
 |---|---|
@@ -6,8 +6,8 @@
 | `sqlite://`, `sqlite:///:memory:` | memory, for one catalog object |
 | `postgresql://user:password@host:5432/db?sslmode=require` | PostgreSQL; what follows `?` are libpq's parameters |
 
-SQLAlchemy's drivers behind a `+` (`postgresql+psycopg2`, `sqlite+pysqlite`) are accepted, as PyIceberg's users have
-them, and mean the same here. User and password are percent-decoded; the path of a SQLite file is not.
+SQLAlchemy's drivers behind a `+` (`postgresql+psycopg2`, `sqlite+pysqlite`) are accepted, as in PyIceberg, and
+ignored. User and password are percent-decoded; the path of a SQLite file is not.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SqliteUri:
 
     path: str
     busy_timeout: str | None = None
-    """Seconds, as the URI has them."""
+    """Seconds, as text of the URI."""
 
     def __str__(self) -> str:
         return f"sqlite:///{self.path}"
@@ -51,7 +51,7 @@ class PostgresUri:
     parameters: Mapping[str, str] = field(repr=False)
 
     def __str__(self) -> str:
-        """Only what tells where the database is: other parameters may be secret."""
+        """The user, hosts and database name only: other parameters may be secret."""
         user = self.parameters.get("user", "")
         hosts = self.parameters.get("host", "").split(",")
         ports = self.parameters.get("port", "").split(",")
@@ -77,23 +77,23 @@ def parse_sql_uri(uri: str) -> SqliteUri | PostgresUri:
 
     >>> print(parse_sql_uri("sqlite:///lake.db"), parse_sql_uri("sqlite:////data/lake.db"), parse_sql_uri("sqlite://"))
     sqlite:///lake.db sqlite:////data/lake.db sqlite:///:memory:
-    >>> found = parse_sql_uri("postgresql+psycopg2://me:s%40cret@db.example/lake?sslmode=require")
-    >>> print(found, found.parameters["password"], found.parameters["sslmode"])
+    >>> parsed = parse_sql_uri("postgresql+psycopg2://me:s%40cret@db.example/lake?sslmode=require")
+    >>> print(parsed, parsed.parameters["password"], parsed.parameters["sslmode"])
     postgresql://me@db.example/lake s@cret require
     >>> parse_sql_uri("mysql://host/db")
     Traceback (most recent call last):
-    floe.errors.InvalidSettings: no SQL catalog is known for 'mysql:'; ...
+    floe.errors.InvalidSettings: there is no SQL catalog for 'mysql:'; ...
     """
-    found = _SCHEME.match(uri)
-    if found is None:
+    match = _SCHEME.match(uri)
+    if match is None:
         # Only the scheme is shown: what follows may hold a password.
         scheme = re.match(r"[A-Za-z][A-Za-z0-9+.\-]*:", uri)
-        raise InvalidSettings(f"no SQL catalog is known for {scheme[0] if scheme else 'this URI'!r}", hint=_FORMS)
-    scheme_name = "sqlite" if found[1].lower() == "sqlite" else "postgresql"
-    driver = (found[2] or "").lower()
+        raise InvalidSettings(f"there is no SQL catalog for {scheme[0] if scheme else 'this URI'!r}", hint=_FORMS)
+    scheme_name = "sqlite" if match[1].lower() == "sqlite" else "postgresql"
+    driver = (match[2] or "").lower()
     if driver and driver not in _DRIVERS[scheme_name]:
-        raise InvalidSettings(f"no driver {driver!r} is known for {scheme_name}:", hint=_FORMS)
-    rest = uri[found.end() :]
+        raise InvalidSettings(f"there is no driver {driver!r} for {scheme_name}:", hint=_FORMS)
+    rest = uri[match.end() :]
     if not rest.startswith("//"):
         raise InvalidSettings(f"{scheme_name}: must be followed by two slashes", hint=_FORMS)
     rest, _, query = rest[2:].partition("?")
@@ -127,10 +127,10 @@ def _parse_sqlite(rest: str, options: dict[str, str]) -> SqliteUri:
 def _parse_postgres(rest: str, options: dict[str, str]) -> PostgresUri:
     authority, _, database = rest.partition("/")
     if "@" in database or any("@" in name for name in options):
-        # Taken apart here, a part of the password would be told as the name of a host or database.
+        # Parsed further, a part of the password would be shown as the name of a host or database.
         raise InvalidSettings(
             "the PostgreSQL URI has an @ after its host",
-            hint="write / ? @ in a password as %2F %3F %40, or give it apart",
+            hint="write / ? @ in a password as %2F %3F %40, or use the option password",
         )
     credentials, _, hosts = authority.rpartition("@")
     user, has_password, password = credentials.partition(":")
@@ -146,5 +146,5 @@ def _parse_postgres(rest: str, options: dict[str, str]) -> PostgresUri:
         ports.append(parts[2] or "")
     parameters["host"] = ",".join(names)
     parameters["port"] = ",".join(ports)
-    given = {name: value for name, value in parameters.items() if value.strip(",")}
-    return PostgresUri({**given, **options})
+    present = {name: value for name, value in parameters.items() if value.strip(",")}
+    return PostgresUri({**present, **options})

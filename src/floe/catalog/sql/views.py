@@ -1,7 +1,7 @@
 """Views in a SQL catalog: rows of type VIEW, and view metadata files named as Java names them.
 
-A view has no log of its earlier files, so a replacement whose answer was lost is found by the row alone: it names the
-current file and the one before.
+A view has no log of its earlier files, so the outcome of a replacement whose response was lost is read from the row
+alone, which names the current file and the one before.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class SqlViews:
         return self._store.records().find_kind(self._store.database.read, Kind.VIEW, identifier) is not None
 
     def load(self, identifier: Identifier) -> ViewMetadata:
-        """A view."""
+        """The current metadata of a view."""
         return self._loaded(identifier)[1]
 
     def create(self, identifier: Identifier, metadata: ViewMetadata) -> None:
-        """Makes a view."""
+        """Creates a view in a namespace that exists."""
         store = self._store
         check_view(metadata)
-        store.schema.needs_views()
+        store.schema.upgrade_for_views()
         store.check_name(identifier)
         records, namespaces = store.records(), store.namespaces()
         namespaces.require(store.database.read, identifier[:-1])
@@ -51,42 +51,43 @@ class SqlViews:
             namespaces.hold(session, identifier[:-1])
             if not records.insert(session, Kind.VIEW, identifier, location):
                 store.check_free(session.query, records, Kind.VIEW, identifier)
-                raise CommitConflict("somebody else created the view, and dropped it")
+                raise CommitConflict("another writer created the view, and dropped it")
 
-        def became(session: Session) -> Outcome:
-            if records.insert(session, Kind.VIEW, identifier, location):  # waits, and is rolled back
+        def outcome(session: Session) -> Outcome:
+            if records.insert(session, Kind.VIEW, identifier, location):  # waits for other writers, and is rolled back
                 return Outcome.ABSENT
-            found = records.find(session.query, identifier)
-            is_ours = found is not None and location in (found.location, found.previous)
+            current = records.find(session.query, identifier)
+            is_ours = current is not None and location in (current.location, current.previous)
             return Outcome.PUBLISHED if is_ours else Outcome.UNKNOWN
 
-        self._publish("creating the view", location, identifier, work, became)
+        self._publish("creating the view", location, identifier, work, outcome)
 
     def replace(self, identifier: Identifier, base: ViewMetadata, metadata: ViewMetadata) -> None:
-        """Changes a view that is still as `base` says."""
+        """Replaces a view's metadata if it is still `base`."""
         store = self._store
         check_view(metadata)
         record, current = self._loaded(identifier)
         if current != base:
-            raise CommitConflict("somebody else changed the view", view=format_identifier(identifier))
+            raise CommitConflict("another writer changed the view", view=format_identifier(identifier))
         records = store.records()
         location = self._write(record, metadata, moved=_metadata_folder(metadata) != _metadata_folder(base))
 
         def work(session: Session) -> None:
             if not records.update(session, Kind.VIEW, identifier, record.location, location):
                 store.required(session.query, records, Kind.VIEW, identifier)
-                raise CommitConflict("somebody else changed the view")
+                raise CommitConflict("another writer changed the view")
 
-        def became(session: Session) -> Outcome:
-            found = records.find(session.query, identifier, lock=store.database.lock_for_update)
-            if found is not None and location in (found.location, found.previous):
+        def outcome(session: Session) -> Outcome:
+            current = records.find(session.query, identifier, lock=store.database.lock_for_update)
+            if current is not None and location in (current.location, current.previous):
                 return Outcome.PUBLISHED
-            return Outcome.ABSENT if found is not None and found.location == record.location else Outcome.UNKNOWN
+            is_unchanged = current is not None and current.location == record.location
+            return Outcome.ABSENT if is_unchanged else Outcome.UNKNOWN
 
-        self._publish("changing the view", location, identifier, work, became)
+        self._publish("changing the view", location, identifier, work, outcome)
 
     def drop(self, identifier: Identifier) -> None:
-        """Removes a view, and its metadata file."""
+        """Drops a view, and deletes its metadata file."""
         store, records = self._store, self._store.records()
         record = store.required(store.database.read, records, Kind.VIEW, identifier)
 
@@ -95,13 +96,13 @@ class SqlViews:
             record = store.required(session.query, records, Kind.VIEW, identifier, lock=store.database.lock_for_update)
             records.remove(session, Kind.VIEW, identifier, record.location)
 
-        def became(session: Session) -> Outcome:
-            found = records.find(session.query, identifier, lock=store.database.lock_for_update)
-            if found is None or found.kind is not Kind.VIEW:
+        def outcome(session: Session) -> Outcome:
+            current = records.find(session.query, identifier, lock=store.database.lock_for_update)
+            if current is None or current.kind is not Kind.VIEW:
                 return Outcome.PUBLISHED
-            return Outcome.ABSENT if found.location == record.location else Outcome.UNKNOWN
+            return Outcome.ABSENT if current.location == record.location else Outcome.UNKNOWN
 
-        store.change("dropping the view", work, became, view=format_identifier(identifier))
+        store.change("dropping the view", work, outcome, view=format_identifier(identifier))
         self._delete_file(record)
 
     # files ---------------------------------------------------------------------------------------------------
@@ -120,10 +121,10 @@ class SqlViews:
             raise
 
     def _write(self, base: Record | None, metadata: ViewMetadata, *, moved: bool = False) -> str:
-        """Writes the metadata to a file of its own, and says where: if it is `moved`, where the caller asks for."""
+        """Writes the metadata to a new file, and returns its location; `moved` says that the folder is another one."""
         gzip = _is_compressed(metadata)
-        found = parse_metadata_file_name(base.location) if base is not None else None
-        version = found.version if found is not None and found.version is not None else -1
+        base_name = parse_metadata_file_name(base.location) if base is not None else None
+        version = base_name.version if base_name is not None and base_name.version is not None else -1
         name = catalog_metadata_file_name(version + 1, str(self._store.environment.ids.uuid()), compressed=gzip)
         location = join(_metadata_folder(metadata), name)
         self._store.schema.check_lengths(metadata_location=location)
@@ -133,7 +134,7 @@ class SqlViews:
         try:
             storage.write(location, content)
         except OutcomeUnknown as lost:
-            # The name is ours alone, so what is there, if anything, is what was sent.
+            # The name is unique, so a file of that name can only be ours.
             if not storage.exists(location) or storage.read(location) != content:
                 raise StorageUnavailable("the view's metadata file could not be written", location=location) from lost
         return location
@@ -144,11 +145,11 @@ class SqlViews:
         location: str,
         identifier: Identifier,
         work: Callable[[Session], None],
-        became: Callable[[Session], Outcome],
+        outcome: Callable[[Session], Outcome],
     ) -> None:
-        """Changes the row; the new file goes if it is known that the row did not change."""
+        """Changes the row; deletes the new file if the row certainly did not change."""
         try:
-            self._store.change(what, work, became, view=format_identifier(identifier))
+            self._store.change(what, work, outcome, view=format_identifier(identifier))
         except CommitStateUnknown:
             raise
         except FloeError:
@@ -156,14 +157,14 @@ class SqlViews:
             raise
 
     def _delete_file(self, record: Record) -> None:
-        """Deletes the metadata file of a view that was dropped, if it is the view's own."""
+        """Deletes the metadata file of a dropped view, if it lies in the view's own folders."""
         try:
             metadata = self._read(record)
             is_own = any(is_below(record.location, root) for root in (metadata.location, _metadata_folder(metadata)))
             if is_own and VIEW_GC_ENABLED.read(metadata.properties):
                 self._delete([record.location])
         except FloeError:
-            return  # the view is gone; a file that stays is no harm
+            return  # the view is dropped; a file that stays does no harm
 
     def _delete(self, locations: list[str]) -> None:
         try:
@@ -174,10 +175,10 @@ class SqlViews:
 
 
 def _metadata_folder(metadata: ViewMetadata) -> str:
-    asked = VIEW_METADATA_PATH.read(metadata.properties)
-    return asked.rstrip("/") if asked else join(metadata.location, "metadata")
+    folder = VIEW_METADATA_PATH.read(metadata.properties)
+    return folder.rstrip("/") if folder else join(metadata.location, "metadata")
 
 
 def _is_compressed(metadata: ViewMetadata) -> bool:
-    """Whether the file is compressed: yes unless told otherwise, as Java has it for views."""
+    """Whether the file is compressed; by default it is, as in Java."""
     return VIEW_METADATA_CODEC.read(metadata.properties) == "gzip"

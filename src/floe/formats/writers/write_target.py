@@ -332,12 +332,13 @@ class WriteTarget:
         return file_location(self.locations, spec, self.schema, partition, name, self.metadata.schemas)
 
     def _format(self, name: str, default: str) -> str:
-        found = self.properties.get(name, default).lower()
-        known = {model.file_format.lower() for model in self.registry} | (FILE_FORMATS - {"puffin"})
-        if found not in known:
+        file_format = self.properties.get(name, default).lower()
+        specified = FILE_FORMATS - {"puffin"}
+        if file_format not in specified and not self.registry.has_format(file_format):
+            registered = {model.file_format.lower() for model in self.registry}
             raise InvalidUpdate(
-                f"{found[:80]!r} is no format of data files",
-                hint=f"use one of {', '.join(sorted(known))}",
+                f"{file_format[:80]!r} is not a format of data files",
+                hint=f"use one of {', '.join(sorted(registered | specified))}",
                 property=name,
             )
-        return found
+        return file_format

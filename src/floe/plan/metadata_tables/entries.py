@@ -61,11 +61,11 @@ def decode_bounds(type_: Type, bounds: VarBytes) -> pa.Array:
     if not bounds.known.any() or type_.kind == "unknown":
         return pa.nulls(len(bounds), arrow_type(type_))
     if type_.kind in ("geometry", "geography"):
-        return pa.array([None if one is None else _point(one) for one in bounds.to_list()], pa.binary())
+        return pa.array([None if bound is None else _point(bound) for bound in bounds.to_list()], pa.binary())
     try:
         return _decoded(type_, bounds)
     except CorruptFile:
-        return pa.array([_decode(type_, one) for one in bounds.to_list()], arrow_type(type_))
+        return pa.array([_decode(type_, bound) for bound in bounds.to_list()], arrow_type(type_))
 
 
 def _decoded(type_: Type, bounds: VarBytes) -> pa.Array:
@@ -106,7 +106,6 @@ def _point(data: bytes) -> bytes | None:
     return struct.pack(f"<BI{len(numbers)}d", 1, number, *numbers)
 
 
-_FORMAT_WORDS = [name.upper() for name in FORMATS]  # pyarrow looks for pandas at the first array, not before it must
 _FEW = 4
 _SOURCES = {part: source for part, source, _, _ in METRICS}
 
@@ -157,7 +156,7 @@ class EntryRows:
 
     def _partition(self, field: Field) -> pa.Array:
         """A field of the unified partition; null where the manifest's spec does not have it."""
-        if all(own.id != field.id for own in self.columns.partition_type):
+        if all(partition_field.id != field.id for partition_field in self.columns.partition_type):
             return null_array(field.type, len(self))
         return column_to_array(field.type, self.taken(self.columns.partition(field.id)))
 
@@ -194,16 +193,16 @@ class EntryRows:
 
     def _metric(self, column: Field, source: str, type_: Type) -> pa.Array:
         flat = self.flat(source)
-        entries, places = flat.find(column.id)
+        entries, indices = flat.find(column.id)
         if isinstance(flat.values, VarBytes):
             starts, lengths = np.zeros(len(self), np.int64), np.full(len(self), -1, np.int64)
-            starts[entries], lengths[entries] = flat.values.starts[places], flat.values.lengths[places]
+            starts[entries], lengths[entries] = flat.values.starts[indices], flat.values.lengths[indices]
             return decode_bounds(type_, VarBytes(flat.values.data, starts, lengths))
-        if not places.size:
+        if not indices.size:
             return null_array(type_, len(self))
-        numbers, known = np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
-        numbers[entries], known[entries] = flat.values[places], True
-        return column_to_array(type_, Column(numbers, known))
+        numbers, present = np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
+        numbers[entries], present[entries] = flat.values[indices], True
+        return column_to_array(type_, Column(numbers, present))
 
 
 # columns of numbers and strings ---------------------------------------------------------------------------------------
@@ -211,13 +210,13 @@ class EntryRows:
 
 def _plain(rows: EntryRows, field: Field) -> pa.Array:
     """A column that `ManifestColumns` has under the same name."""
-    found = getattr(rows.columns, field.name)
-    column = found if isinstance(found, Column) else Column(found)
+    stored = getattr(rows.columns, field.name)
+    column = stored if isinstance(stored, Column) else Column(stored)
     return column_to_array(field.type, rows.taken(column))
 
 
 def _file_format(rows: EntryRows, field: Field) -> pa.Array:
-    return pa.array(_FORMAT_WORDS).take(pa.array(rows.columns.file_format[rows.rows]))
+    return pa.array([name.upper() for name in FORMATS]).take(pa.array(rows.columns.file_format[rows.rows]))
 
 
 def _spec_id(rows: EntryRows, field: Field) -> pa.Array:
@@ -269,7 +268,7 @@ def entry_table(
 
 def concat_batches(batches: Iterator[pa.RecordBatch], schema: Schema) -> pa.Table:
     """The batches as one table; many small ones are put together, because each chunk costs whoever reads them."""
-    found = [batch for batch in batches if batch.num_rows]
-    table = pa.Table.from_batches(found, arrow_schema(schema))
-    small = len(found) > 1 and table.num_rows < len(found) * _SMALL_BATCH
+    non_empty = [batch for batch in batches if batch.num_rows]
+    table = pa.Table.from_batches(non_empty, arrow_schema(schema))
+    small = len(non_empty) > 1 and table.num_rows < len(non_empty) * _SMALL_BATCH
     return table.combine_chunks() if small and table.nbytes < _JOINED_BYTES else table

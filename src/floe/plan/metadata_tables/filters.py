@@ -134,19 +134,19 @@ class ManifestFilter:
         key = manifest.partition_spec_id, manifest.content
         if key not in self._compiled:
             partition = Schema(self._types[manifest.partition_spec_id].fields)
-            known: dict[int | None, tuple[Any, ...]] = {
+            constants: dict[int | None, tuple[Any, ...]] = {
                 self._content_id: _CONTENTS[manifest.content],
                 self._spec_column_id: (manifest.partition_spec_id,),
             }
-            simplified = relaxed(self._expression, lambda predicate: self._leaf(predicate, partition, known))
+            simplified = relaxed(self._expression, lambda predicate: self._leaf(predicate, partition, constants))
             self._compiled[key] = compile_might_match(simplified, partition)
         return self._compiled[key](manifest)
 
     def _leaf(
-        self, predicate: BoundPredicate, partition: Schema, known: Mapping[int | None, tuple[Any, ...]]
+        self, predicate: BoundPredicate, partition: Schema, constants: Mapping[int | None, tuple[Any, ...]]
     ) -> Expression:
         term, op = predicate.term, predicate.op
-        possible = known.get(term.field_id)
+        possible = constants.get(term.field_id)
         if possible is not None and isinstance(term, BoundReference):
             test = value_test(term.type, op, predicate.literals)
             return TRUE if any(map(test, possible)) else FALSE

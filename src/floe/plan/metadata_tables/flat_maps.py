@@ -45,8 +45,8 @@ class FlatMaps:
         """The entries whose maps have a key, and where their values are among all values."""
         entries, order, keys = self._by_key
         begin, end = np.searchsorted(keys, [key, key + 1])
-        places = order[begin:end]
-        return entries[places], places
+        indices = order[begin:end]
+        return entries[indices], indices
 
     @cached_property
     def _by_key(self) -> tuple[Offsets, Offsets, Offsets]:
@@ -57,80 +57,80 @@ class FlatMaps:
 
 def flat_lists(stored: StoredColumns, name: str, rows: Offsets) -> FlatLists:
     """The lists of numbers that some entries have in a field."""
-    found = _places(stored, name, rows)
-    if found is None:
+    located = _locate_values(stored, name, rows)
+    if located is None:
         return FlatLists(*_nothing(len(rows)), np.zeros(0, np.int64))
-    _, at, known = found
+    _, offsets, present = located
     try:
-        counts, (items,) = _numbers(stored.scan.window, at, 1)
+        counts, (items,) = _numbers(stored.scan.window, offsets, 1)
     except UnusualEncoding:
-        lists = [one or () for one in stored.lists(name, rows[known])]
-        counts = np.array([len(one) for one in lists], np.int64)
-        items = np.array([item for one in lists for item in one], np.int64)
-    return FlatLists(known, _spread(counts, known), items)
+        lists = [items_of_entry or () for items_of_entry in stored.lists(name, rows[present])]
+        counts = np.array([len(items_of_entry) for items_of_entry in lists], np.int64)
+        items = np.array([item for items_of_entry in lists for item in items_of_entry], np.int64)
+    return FlatLists(present, _spread(counts, present), items)
 
 
 def flat_maps(stored: StoredColumns, name: str, rows: Offsets) -> FlatMaps:
     """The maps that some entries have in a field."""
-    found = _places(stored, name, rows)
-    if found is None:
+    located = _locate_values(stored, name, rows)
+    if located is None:
         return FlatMaps(*_nothing(len(rows)), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    slot, at, known = found
+    slot, offsets, present = located
     window = stored.scan.window
     try:
         if slot.shape == "long_map":
-            counts, (keys, numbers) = _numbers(window, at, 2)
-            return FlatMaps(known, _spread(counts, known), keys, numbers)
+            counts, (keys, numbers) = _numbers(window, offsets, 2)
+            return FlatMaps(present, _spread(counts, present), keys, numbers)
         if slot.shape == "bytes_map":
-            counts, keys, strings = _strings(window, at)
-            return FlatMaps(known, _spread(counts, known), keys, strings)
+            counts, keys, strings = _strings(window, offsets)
+            return FlatMaps(present, _spread(counts, present), keys, strings)
     except UnusualEncoding:
         pass
-    return _one_by_one(stored, name, rows, known)
+    return _read_maps_singly(stored, name, rows, present)
 
 
-def _one_by_one(stored: StoredColumns, name: str, rows: Offsets, known: Mask) -> FlatMaps:
-    maps: list[dict[int, Any]] = [one or {} for one in stored.maps(name, rows[known])]
-    counts = _spread(np.array([len(one) for one in maps], np.int64), known)
-    keys = np.array([key for one in maps for key in one], np.int64)
-    values = [value for one in maps for value in one.values()]
+def _read_maps_singly(stored: StoredColumns, name: str, rows: Offsets, present: Mask) -> FlatMaps:
+    maps: list[dict[int, Any]] = [by_column or {} for by_column in stored.maps(name, rows[present])]
+    counts = _spread(np.array([len(by_column) for by_column in maps], np.int64), present)
+    keys = np.array([key for by_column in maps for key in by_column], np.int64)
+    values = [value for by_column in maps for value in by_column.values()]
     if name in ("lower_bounds", "upper_bounds"):
-        return FlatMaps(known, counts, keys, VarBytes.of(values))
-    return FlatMaps(known, counts, keys, np.array(values, np.int64))
+        return FlatMaps(present, counts, keys, VarBytes.of(values))
+    return FlatMaps(present, counts, keys, np.array(values, np.int64))
 
 
 def _nothing(count: int) -> tuple[Mask, Offsets]:
     return np.zeros(count, np.bool_), np.zeros(count, np.int64)
 
 
-def _places(stored: StoredColumns, name: str, rows: Offsets) -> tuple[Slot, Offsets, Mask] | None:
+def _locate_values(stored: StoredColumns, name: str, rows: Offsets) -> tuple[Slot, Offsets, Mask] | None:
     """The slot of a field, where the values of some entries are that have one, and which have."""
     scan = stored.scan
     number = scan.layout.index.get(name)
     if number is None:
         return None
     slot, starts, valid = scan.layout.slots[number], scan.starts[number], scan.valid[number]
-    known = np.ones(len(rows), np.bool_) if valid is None else valid[rows]
-    return slot, starts[rows[known]] + (slot.tag is not None), known
+    present = np.ones(len(rows), np.bool_) if valid is None else valid[rows]
+    return slot, starts[rows[present]] + (slot.tag is not None), present
 
 
-def _spread(counts: Offsets, known: Mask) -> Offsets:
-    found = np.zeros(len(known), np.int64)
-    found[known] = counts
-    return found
+def _spread(counts: Offsets, present: Mask) -> Offsets:
+    spread = np.zeros(len(present), np.int64)
+    spread[present] = counts
+    return spread
 
 
-def _open(window: PaddedBytes, at: Offsets) -> tuple[Offsets, Offsets]:
+def _open(window: PaddedBytes, offsets: Offsets) -> tuple[Offsets, Offsets]:
     """How many items the arrays at some places have, and where the first ones are."""
-    counts, first = read_longs(window, at)
+    counts, first = read_longs(window, offsets)
     if counts.size and (counts.min() < 0 or counts.sum() > window.size):
         raise UnusualEncoding("an array in blocks that tell their size")
     return counts, first.astype(np.int64)
 
 
-def _close(window: PaddedBytes, at: Offsets, counts: Offsets) -> None:
+def _close(window: PaddedBytes, offsets: Offsets, counts: Offsets) -> None:
     """Decline unless an empty block follows the items of every array that has some."""
-    if (window.data[at[counts > 0]] != 0).any():
+    if (window.data[offsets[counts > 0]] != 0).any():
         raise UnusualEncoding("an array in several blocks")
 
 
@@ -147,29 +147,29 @@ def _steps(counts: Offsets) -> Iterator[tuple[Offsets, Offsets]]:
         yield lanes, begins[lanes] + step
 
 
-def _numbers(window: PaddedBytes, at: Offsets, parts: int) -> tuple[Offsets, list[Offsets]]:
+def _numbers(window: PaddedBytes, offsets: Offsets, parts: int) -> tuple[Offsets, list[Offsets]]:
     """The counts of arrays whose items are so many numbers each, and the first, second, … numbers of all items."""
-    counts, place = _open(window, at)
-    found = [np.zeros(int(counts.sum()), np.int64) for _ in range(parts)]
+    counts, offset = _open(window, offsets)
+    columns = [np.zeros(int(counts.sum()), np.int64) for _ in range(parts)]
     for lanes, flat in _steps(counts):
-        after = place[lanes]
-        for part in found:
+        after = offset[lanes]
+        for part in columns:
             part[flat], after = read_longs(window, after)
-        place[lanes] = after
-    _close(window, place, counts)
-    return counts, found
+        offset[lanes] = after
+    _close(window, offset, counts)
+    return counts, columns
 
 
-def _strings(window: PaddedBytes, at: Offsets) -> tuple[Offsets, Offsets, VarBytes]:
+def _strings(window: PaddedBytes, offsets: Offsets) -> tuple[Offsets, Offsets, VarBytes]:
     """The counts of maps of byte strings, and all their keys and strings."""
-    counts, place = _open(window, at)
+    counts, offset = _open(window, offsets)
     keys, starts, lengths = (np.zeros(int(counts.sum()), np.int64) for _ in range(3))
     for lanes, flat in _steps(counts):
-        keys[flat], after = read_longs(window, place[lanes])
+        keys[flat], after = read_longs(window, offset[lanes])
         sizes, after = read_longs(window, after)
         if sizes.min() < 0 or (after + sizes).max() > window.size:
             raise UnusualEncoding("a length beyond the end")
         starts[flat], lengths[flat] = after, sizes
-        place[lanes] = after + sizes
-    _close(window, place, counts)
+        offset[lanes] = after + sizes
+    _close(window, offset, counts)
     return counts, keys, VarBytes(window.data, starts, lengths)

@@ -33,8 +33,8 @@ _COUNTS = {
 
 def manifests(sources: MetadataSource, snapshot: Snapshot | None) -> pa.Table:
     """One row for each manifest of a snapshot."""
-    found = _counted(sources, sources.manifests(snapshot))
-    columns = _columns(sources.metadata, found)
+    counted = _counted(sources, sources.manifests(snapshot))
+    columns = _columns(sources.metadata, counted)
     columns["partition_summaries"] = [rows or [] for rows in columns["partition_summaries"]]  # the column is required
     return _table(MANIFESTS.fields, columns)
 
@@ -43,13 +43,13 @@ def all_manifests(sources: MetadataSource, where: Expression) -> pa.Table:
     """One row for each manifest of each snapshot; lists of snapshots that the filter leaves out are not read."""
     chosen = _chosen_snapshots(sources.metadata.snapshots, where)
     pairs = list(sources.manifests_by_snapshot(chosen))
-    found = _counted(sources, [manifest for _, listed in pairs for manifest in listed])
-    columns = _columns(sources.metadata, found)
+    counted = _counted(sources, [manifest for _, listed in pairs for manifest in listed])
+    columns = _columns(sources.metadata, counted)
     columns["partition_summaries"] = [
         None if rows is None else [_with_nan_known(row) for row in rows] for rows in columns["partition_summaries"]
     ]
     columns["reference_snapshot_id"] = [snapshot.snapshot_id for snapshot, listed in pairs for _ in listed]
-    columns["key_metadata"] = [manifest.key_metadata for manifest in found]
+    columns["key_metadata"] = [manifest.key_metadata for manifest in counted]
     return _table(ALL_MANIFESTS.fields, columns)
 
 
@@ -71,33 +71,33 @@ def _table(fields: tuple[Field, ...], columns: dict[str, list[Any]]) -> pa.Table
     return pa.Table.from_arrays([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
 
-def _columns(metadata: TableMetadata, found: list[ManifestFile]) -> dict[str, list[Any]]:
+def _columns(metadata: TableMetadata, manifests: list[ManifestFile]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {
-        "content": [int(manifest.content) for manifest in found],
-        "path": [manifest.manifest_path for manifest in found],
-        "length": [manifest.manifest_length for manifest in found],
-        "partition_spec_id": [manifest.partition_spec_id for manifest in found],
-        "added_snapshot_id": [manifest.added_snapshot_id for manifest in found],
-        "partition_summaries": _summaries(metadata, found),
+        "content": [int(manifest.content) for manifest in manifests],
+        "path": [manifest.manifest_path for manifest in manifests],
+        "length": [manifest.manifest_length for manifest in manifests],
+        "partition_spec_id": [manifest.partition_spec_id for manifest in manifests],
+        "added_snapshot_id": [manifest.added_snapshot_id for manifest in manifests],
+        "partition_summaries": _summaries(metadata, manifests),
     }
     for kind, content in (("data", ManifestContent.DATA), ("delete", ManifestContent.DELETES)):
         for status in _COUNTS:
-            counts = (getattr(manifest, f"{status}_files_count") for manifest in found)
+            counts = (getattr(manifest, f"{status}_files_count") for manifest in manifests)
             columns[f"{status}_{kind}_files_count"] = [
-                count if manifest.content == content else 0 for manifest, count in zip(found, counts, strict=True)
+                count if manifest.content == content else 0 for manifest, count in zip(manifests, counts, strict=True)
             ]
     return columns
 
 
-def _counted(sources: MetadataSource, found: list[ManifestFile]) -> list[ManifestFile]:
+def _counted(sources: MetadataSource, manifests: list[ManifestFile]) -> list[ManifestFile]:
     """The manifests with their counts; those of old lists, which say nothing, are counted."""
     unknown = {
         manifest.manifest_path: manifest
-        for manifest in found
+        for manifest in manifests
         if any(getattr(manifest, f"{status}_files_count") is None for status in _COUNTS)
     }
-    counts = dict(zip(unknown, sources.each(lambda one: _count(sources, one), unknown.values()), strict=True))
-    return [_with_counts(manifest, counts.get(manifest.manifest_path)) for manifest in found]
+    counts = dict(zip(unknown, sources.each(lambda listed: _count(sources, listed), unknown.values()), strict=True))
+    return [_with_counts(manifest, counts.get(manifest.manifest_path)) for manifest in manifests]
 
 
 def _with_counts(manifest: ManifestFile, counts: dict[str, Any] | None) -> ManifestFile:
@@ -113,18 +113,18 @@ def _count(sources: MetadataSource, manifest: ManifestFile) -> dict[str, Any]:
 # summaries ------------------------------------------------------------------------------------------------------------
 
 
-def _summaries(metadata: TableMetadata, found: Iterable[ManifestFile]) -> list[list[dict[str, Any]] | None]:
+def _summaries(metadata: TableMetadata, manifests: Iterable[ManifestFile]) -> list[list[dict[str, Any]] | None]:
     texts: dict[tuple[int, int, bytes | None], str] = {}
     types = {
         spec.spec_id: spec.partition_type(metadata.schema, reversed(metadata.schemas)).fields
         for spec in metadata.partition_specs
     }
 
-    def text(spec_id: int, place: int, bound: bytes | None) -> str:
-        key = spec_id, place, bound
+    def text(spec_id: int, index: int, bound: bytes | None) -> str:
+        key = spec_id, index, bound
         if key not in texts:
-            field = metadata.spec_by_id(spec_id).fields[place]
-            texts[key] = _bound_text(field, types[spec_id][place].type, bound)
+            field = metadata.spec_by_id(spec_id).fields[index]
+            texts[key] = _bound_text(field, types[spec_id][index].type, bound)
         return texts[key]
 
     def rows(manifest: ManifestFile) -> list[dict[str, Any]] | None:
@@ -138,11 +138,11 @@ def _summaries(metadata: TableMetadata, found: Iterable[ManifestFile]) -> list[l
                 manifest=manifest.manifest_path,
             )
         return [
-            _row(summary, *(text(manifest.partition_spec_id, place, bound) for bound in _bounds(summary)))
-            for place, summary in enumerate(manifest.partitions)
+            _row(summary, *(text(manifest.partition_spec_id, index, bound) for bound in _bounds(summary)))
+            for index, summary in enumerate(manifest.partitions)
         ]
 
-    return [rows(manifest) for manifest in found]
+    return [rows(manifest) for manifest in manifests]
 
 
 def _bounds(summary: FieldSummary) -> tuple[bytes | None, bytes | None]:

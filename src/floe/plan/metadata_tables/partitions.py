@@ -68,33 +68,33 @@ def partitions(sources: MetadataSource, snapshot: Snapshot | None, schema: Schem
         rows = EntryRows(columns, np.flatnonzero(columns.live), {})
         if early != TRUE:
             rows = rows.where(matching_rows(early, rows.batch(columns_of_filter(early, schema)), schema))
-        left, places = rows.columns, rows.rows
+        left, indices = rows.columns, rows.rows
         snapshot_ids = rows.taken(left.snapshot_id)
         return _Files(
             rows.array(partition),
             len({field.id for field in left.partition_type} & {field.id for field in unified}),
             left.spec_id,
-            left.content[places],
-            left.record_count[places],
-            left.file_size_in_bytes[places],
+            left.content[indices],
+            left.record_count[indices],
+            left.file_size_in_bytes[indices],
             np.where(snapshot_ids.known, np.asarray(snapshot_ids.values), -1),
         )
 
     chosen = list(filter(pruning.might_match, sources.manifests(snapshot)))
-    found = list(sources.look_at(chosen, read))
-    return filter_table(where, _counted(sources.metadata, unified, schema, found), schema)
+    files = list(sources.look_at(chosen, read))
+    return filter_table(where, _counted(sources.metadata, unified, schema, files), schema)
 
 
-def _counted(metadata: TableMetadata, unified: StructType, schema: Schema, found: list[_Files]) -> pa.Table:
-    wanted = arrow_schema(schema)
-    if not sum(len(files.content) for files in found):
-        return wanted.empty_table()
-    keys = pa.concat_arrays([files.partition for files in found])
-    groups, first = _groups(keys, _joined([np.full(len(f.content), f.shown_fields) for f in found]))
-    content = _joined([files.content for files in found])
+def _counted(metadata: TableMetadata, unified: StructType, schema: Schema, groups_of_files: list[_Files]) -> pa.Table:
+    target = arrow_schema(schema)
+    if not sum(len(files.content) for files in groups_of_files):
+        return target.empty_table()
+    keys = pa.concat_arrays([files.partition for files in groups_of_files])
+    groups, first = _groups(keys, _joined([np.full(len(f.content), f.shown_fields) for f in groups_of_files]))
+    content = _joined([files.content for files in groups_of_files])
     amounts = {
-        "records": _joined([files.records for files in found]),
-        "bytes": _joined([files.bytes for files in found]),
+        "records": _joined([files.records for files in groups_of_files]),
+        "bytes": _joined([files.bytes for files in groups_of_files]),
         "files": np.ones(len(content), np.int64),
     }
     columns: dict[str, pa.Array] = {"partition": keys.take(pa.array(first))}
@@ -103,9 +103,11 @@ def _counted(metadata: TableMetadata, unified: StructType, schema: Schema, found
         columns[name] = column_to_array(
             column.type, Column(_sums(groups, len(first), content == kind, amounts[amount]))
         )
-    spec_ids = _joined([np.full(len(files.content), files.spec_id) for files in found])
-    columns |= _last_updates(metadata, groups, first, spec_ids, _joined([files.snapshot_id for files in found]))
-    return pa.Table.from_arrays([columns[field.name] for field in wanted], schema=wanted)
+    spec_ids = _joined([np.full(len(files.content), files.spec_id) for files in groups_of_files])
+    columns |= _last_updates(
+        metadata, groups, first, spec_ids, _joined([files.snapshot_id for files in groups_of_files])
+    )
+    return pa.Table.from_arrays([columns[field.name] for field in target], schema=target)
 
 
 def _joined(parts: list[NDArray[Any]]) -> Offsets:
@@ -152,15 +154,15 @@ def _last_updates(
     Snapshots that have expired are not known any more; the spec is that of the first file if none is.
     """
     times = {one.snapshot_id: one.timestamp_ms * _MICROS_PER_MILLI for one in metadata.snapshots}
-    ids, places = np.unique(snapshot_ids, return_inverse=True)
+    ids, indices = np.unique(snapshot_ids, return_inverse=True)
     by_id = np.array([times.get(one, _NEVER) for one in ids.tolist()], np.int64)
-    when = by_id[places]
+    timestamps = by_id[indices]
     # the latest of each group; of equal ones, the first file
-    order = np.lexsort((np.arange(len(when)), -np.maximum(when, _NEVER + 1), groups))
+    order = np.lexsort((np.arange(len(timestamps)), -np.maximum(timestamps, _NEVER + 1), groups))
     latest = order[np.searchsorted(groups[order], np.arange(len(first)))]
-    known = when[latest] != _NEVER
+    is_known = timestamps[latest] != _NEVER
     return {
         "spec_id": column_to_array(INT, Column(spec_ids[latest])),
-        "last_updated_at": column_to_array(TIMESTAMPTZ, Column(np.where(known, when[latest], 0), known)),
-        "last_updated_snapshot_id": column_to_array(LONG, Column(snapshot_ids[latest], known)),
+        "last_updated_at": column_to_array(TIMESTAMPTZ, Column(np.where(is_known, timestamps[latest], 0), is_known)),
+        "last_updated_snapshot_id": column_to_array(LONG, Column(snapshot_ids[latest], is_known)),
     }

@@ -46,10 +46,10 @@ def read_deleted_positions(storage: Storage, vector: DataFile) -> pa.Array:
 
 
 def read_deleted_rows(
-    storage: Storage, file: DataFile, wanted: Schema, properties: Mapping[str, str] | None = None
+    storage: Storage, file: DataFile, columns: Schema, properties: Mapping[str, str] | None = None
 ) -> pa.RecordBatch:
     """The rows of a position delete file, in the columns that are wanted; `row` is null where the file has none."""
-    schema = Schema(tuple(replace(f, required=f.required and f.id != DELETE_ROW_ID) for f in wanted.fields))
+    schema = Schema(tuple(replace(f, required=f.required and f.id != DELETE_ROW_ID) for f in columns.fields))
     batches = list(read_position_deletes(_FORMATS, storage, file, schema, trusting=False, properties=properties))
     if not schema.fields:
         return record_batch(schema, [], sum(batch.num_rows for batch in batches))
@@ -90,7 +90,7 @@ class _Reading:
             names |= {schema.entry(field_id).path[0] for field_id in field_ids(where)}
             self.read = Schema(tuple(field for field in schema.fields if field.name in names))
         renumbered = next((field.type.fields for field in schema.fields if field.name == "partition"), ())
-        partition_ids = {own.id: field.id for own, field in zip(renumbered, sources.partition_type, strict=True)}
+        partition_ids = {shown.id: field.id for shown, field in zip(renumbered, sources.partition_type, strict=True)}
         self.partition_ids = partition_ids
         spec_column = schema.field("spec_id").id
         self.pruning = ManifestFilter(where, sources.partition_types, partition_ids, spec_column_id=spec_column)
@@ -101,7 +101,7 @@ class _Reading:
     def table(self, snapshot: Snapshot | None) -> pa.Table:
         manifests = [m for m in self.sources.manifests(snapshot) if m.content == ManifestContent.DELETES]
         chosen = list(filter(self.pruning.might_match, manifests))
-        files = [file for found in self.sources.look_at(chosen, self._delete_files) for file in found]
+        files = [file for delete_files in self.sources.look_at(chosen, self._delete_files) for file in delete_files]
         return concat_batches(self.sources.each(self._rows, files), self.columns)
 
     def _delete_files(self, columns: ManifestColumns) -> list[tuple[DataFile, pa.RecordBatch]]:
@@ -135,20 +135,20 @@ class _Reading:
         """The column of an entry that one of this table is; partition fields have other ids there."""
         if field.name != "partition":
             return replace(field, name=_OF_THE_FILE[field.name])
-        own = (replace(child, id=self.partition_ids[child.id]) for child in field.type.fields)
-        return replace(field, type=StructType(tuple(own)))
+        children = (replace(child, id=self.partition_ids[child.id]) for child in field.type.fields)
+        return replace(field, type=StructType(tuple(children)))
 
     def _rows(self, file_and_constants: tuple[DataFile, pa.RecordBatch]) -> pa.RecordBatch:
         file, constants = file_and_constants
         try:
-            found = self._file_rows(file, constants)
+            rows = self._file_rows(file, constants)
         except FloeError as error:
             raise error.with_context(file=file.file_path) from None
         if self.where == TRUE:
-            return found
-        passed = found.filter(pa.array(matching_rows(self.where, found, self.schema)))
-        wanted = arrow_schema(self.columns)
-        return pa.RecordBatch.from_struct_array(passed.select(wanted.names).to_struct_array().cast(pa.struct(wanted)))
+            return rows
+        passed = rows.filter(pa.array(matching_rows(self.where, rows, self.schema)))
+        target = arrow_schema(self.columns)
+        return pa.RecordBatch.from_struct_array(passed.select(target.names).to_struct_array().cast(pa.struct(target)))
 
     def _file_rows(self, file: DataFile, constants: pa.RecordBatch) -> pa.RecordBatch:
         fields = {field.name: field for field in self.read.fields}
@@ -159,8 +159,8 @@ class _Reading:
             if "file_path" in fields:
                 stored["file_path"] = constant_array(fields["file_path"], file.referenced_data_file, count)
         else:
-            wanted = project(self.read, {f.id for f in self.read.fields if f.name in ("file_path", "pos", "row")})
-            rows = read_deleted_rows(self.sources.storage, file, wanted, self.sources.metadata.properties)
+            row_columns = project(self.read, {f.id for f in self.read.fields if f.name in ("file_path", "pos", "row")})
+            rows = read_deleted_rows(self.sources.storage, file, row_columns, self.sources.metadata.properties)
             stored, count = dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
         repeated = pa.array(np.zeros(count, np.int64))
         arrays = []

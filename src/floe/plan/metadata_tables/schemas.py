@@ -157,14 +157,14 @@ def partition_types(metadata: TableMetadata, unified: StructType) -> dict[int, S
 def _partition_type(spec: PartitionSpec, metadata: TableMetadata, unified: StructType) -> StructType:
     shown = {field.id: field.type for field in unified}
     current, *earlier = _schemas(metadata)
-    own = spec.partition_type(current, earlier)
-    return StructType(tuple(Field(field.id, field.name, shown.get(field.id, field.type)) for field in own))
+    stored = spec.partition_type(current, earlier)
+    return StructType(tuple(Field(field.id, field.name, shown.get(field.id, field.type)) for field in stored))
 
 
 def _schemas(metadata: TableMetadata) -> list[Schema]:
     """The current schema first, then the others, newest first."""
-    others = [schema for schema in reversed(metadata.schemas) if schema.schema_id != metadata.current_schema_id]
-    return [metadata.schema, *others]
+    earlier = [schema for schema in reversed(metadata.schemas) if schema.schema_id != metadata.current_schema_id]
+    return [metadata.schema, *earlier]
 
 
 def partitions_schema(metadata: TableMetadata) -> Schema:
@@ -269,8 +269,8 @@ def columns_with_metrics(schema: Schema) -> dict[str, Field]:
     for field_id in _children_first(schema.fields):
         name = schema.name_of(field_id)
         names[name if name not in names else f"{name}_{field_id}"] = field_id
-    found = {name: schema.entry(names[name]).field for name in java_hash_map_order(names)}
-    return {name: field for name, field in found.items() if field.type.is_primitive}
+    ordered = {name: schema.entry(names[name]).field for name in java_hash_map_order(names)}
+    return {name: field for name, field in ordered.items() if field.type.is_primitive}
 
 
 def _children_first(fields: tuple[Field, ...]) -> Iterator[int]:
@@ -295,12 +295,12 @@ def _with_readable_metrics(schema: Schema, table: Schema) -> Schema:
     metrics = []
     for name, column in columns_with_metrics(table).items():
         next_id += 1
-        own = next_id
+        metric_id = next_id
         parts = []
         for part, _, type_, doc in METRICS:
             next_id += 1
             parts.append(Field(next_id, part, type_ or column.type, doc=doc))
-        metrics.append(Field(own, name, StructType(tuple(parts)), doc=f"metrics of the column {name}"))
+        metrics.append(Field(metric_id, name, StructType(tuple(parts)), doc=f"metrics of the column {name}"))
     metrics.sort(key=lambda field: field.name.encode("utf-16-be", "surrogatepass"))  # as Java compares strings
     readable = Field(next_id + 1, READABLE_METRICS, StructType(tuple(metrics)), doc="metrics by column, as values")
     return Schema((*schema.fields, readable))

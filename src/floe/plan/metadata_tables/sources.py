@@ -68,11 +68,11 @@ class MetadataSource:
 
     def all_manifests(self) -> list[ManifestFile]:
         """The manifests of all snapshots, each once, as the first snapshot that has it describes it."""
-        found: dict[str, ManifestFile] = {}
+        by_path: dict[str, ManifestFile] = {}
         for _, manifests in self.manifests_by_snapshot(self.metadata.snapshots):
             for manifest in manifests:
-                found.setdefault(manifest.manifest_path, manifest)
-        return list(found.values())
+                by_path.setdefault(manifest.manifest_path, manifest)
+        return list(by_path.values())
 
     def look_at(self, manifests: Sequence[ManifestFile], look: Callable[[ManifestColumns], R]) -> Iterator[R]:
         """What `look` makes of the entries of some manifests, in their order; small manifests come many at once."""

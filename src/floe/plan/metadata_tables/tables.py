@@ -55,22 +55,22 @@ _MICROS_PER_MILLI = 1000
 
 
 def _table(schema: Schema, columns: Mapping[str, list[Any]]) -> pa.Table:
-    wanted = arrow_schema(schema)
-    return pa.Table.from_arrays([pa.array(columns[field.name], field.type) for field in wanted], schema=wanted)
+    target = arrow_schema(schema)
+    return pa.Table.from_arrays([pa.array(columns[field.name], field.type) for field in target], schema=target)
 
 
 def snapshots(metadata: TableMetadata) -> pa.Table:
     """One row for each snapshot; the summary is shown without the operation, which has a column of its own."""
-    found = metadata.snapshots
-    summaries = [snapshot.summary for snapshot in found]
+    listed = metadata.snapshots
+    summaries = [snapshot.summary for snapshot in listed]
     return _table(
         SNAPSHOTS,
         {
-            "committed_at": [snapshot.timestamp_ms * _MICROS_PER_MILLI for snapshot in found],
-            "snapshot_id": [snapshot.snapshot_id for snapshot in found],
-            "parent_id": [snapshot.parent_snapshot_id for snapshot in found],
-            "operation": [snapshot.operation for snapshot in found],
-            "manifest_list": [snapshot.manifest_list for snapshot in found],
+            "committed_at": [snapshot.timestamp_ms * _MICROS_PER_MILLI for snapshot in listed],
+            "snapshot_id": [snapshot.snapshot_id for snapshot in listed],
+            "parent_id": [snapshot.parent_snapshot_id for snapshot in listed],
+            "operation": [snapshot.operation for snapshot in listed],
+            "manifest_list": [snapshot.manifest_list for snapshot in listed],
             "summary": [
                 None if summary is None else [pair for pair in summary.items() if pair[0] != OPERATION]
                 for summary in summaries
@@ -81,7 +81,7 @@ def snapshots(metadata: TableMetadata) -> pa.Table:
 
 def history(metadata: TableMetadata) -> pa.Table:
     """One row for each time that another snapshot became current, rollbacks included."""
-    log, known = metadata.snapshot_log, metadata.snapshots_by_id
+    log, by_id = metadata.snapshot_log, metadata.snapshots_by_id
     current = {snapshot.snapshot_id for snapshot in ancestors(metadata, metadata.current_snapshot_id)}
     return _table(
         HISTORY,
@@ -89,7 +89,7 @@ def history(metadata: TableMetadata) -> pa.Table:
             "made_current_at": [entry.timestamp_ms * _MICROS_PER_MILLI for entry in log],
             "snapshot_id": [entry.snapshot_id for entry in log],
             "parent_id": [
-                known[entry.snapshot_id].parent_snapshot_id if entry.snapshot_id in known else None for entry in log
+                by_id[entry.snapshot_id].parent_snapshot_id if entry.snapshot_id in by_id else None for entry in log
             ],
             "is_current_ancestor": [entry.snapshot_id in current for entry in log],
         },
@@ -98,16 +98,16 @@ def history(metadata: TableMetadata) -> pa.Table:
 
 def refs(metadata: TableMetadata) -> pa.Table:
     """One row for each branch and tag."""
-    found = metadata.refs.values()
+    listed = metadata.refs.values()
     return _table(
         REFS,
         {
             "name": list(metadata.refs),
-            "type": [ref.type.upper() for ref in found],
-            "snapshot_id": [ref.snapshot_id for ref in found],
-            "max_reference_age_in_ms": [ref.max_ref_age_ms for ref in found],
-            "min_snapshots_to_keep": [ref.min_snapshots_to_keep for ref in found],
-            "max_snapshot_age_in_ms": [ref.max_snapshot_age_ms for ref in found],
+            "type": [ref.type.upper() for ref in listed],
+            "snapshot_id": [ref.snapshot_id for ref in listed],
+            "max_reference_age_in_ms": [ref.max_ref_age_ms for ref in listed],
+            "min_snapshots_to_keep": [ref.min_snapshots_to_keep for ref in listed],
+            "max_snapshot_age_in_ms": [ref.max_snapshot_age_ms for ref in listed],
         },
     )
 
@@ -120,9 +120,9 @@ def metadata_log_entries(metadata: TableMetadata, metadata_location: str) -> pa.
     # lowest time from each entry on never falls, and can be searched.
     log = metadata.snapshot_log
     lowest = list(accumulate((entry.timestamp_ms for entry in reversed(log)), min))[::-1]
-    places = [bisect_right(lowest, time) - 1 for time, _ in files]
-    ids = [None if place < 0 else log[place].snapshot_id for place in places]
-    latest = [None if found is None else metadata.snapshots_by_id.get(found) for found in ids]
+    indices = [bisect_right(lowest, time) - 1 for time, _ in files]
+    ids = [None if index < 0 else log[index].snapshot_id for index in indices]
+    latest = [None if snapshot_id is None else metadata.snapshots_by_id.get(snapshot_id) for snapshot_id in ids]
     return _table(
         METADATA_LOG_ENTRIES,
         {
@@ -167,12 +167,12 @@ def _whole(schema: Schema, build: Callable[[_Request], pa.Table], *, travels: bo
 
 def _projected(table: pa.Table, columns: Schema) -> pa.Table:
     """Some columns of a table, and some fields of its structs; without any, it still has its rows."""
-    wanted = arrow_schema(columns)
-    if wanted == table.schema:
+    target = arrow_schema(columns)
+    if target == table.schema:
         return table
-    if not wanted.names:
+    if not target.names:
         return pa.Table.from_batches([record_batch(columns, [], table.num_rows)])
-    return table.select(wanted.names).cast(wanted)
+    return table.select(target.names).cast(target)
 
 
 def _of_entries(
@@ -184,10 +184,10 @@ def _of_entries(
 ) -> _Kind:
     def rows(request: _Request) -> pa.Table:
         sources = request.sources
-        found = sources.all_manifests() if all_snapshots else sources.manifests(request.snapshot)
+        listed = sources.all_manifests() if all_snapshots else sources.manifests(request.snapshot)
         return entry_table(
             sources,
-            found,
+            listed,
             request.schema,
             request.columns,
             request.where,

@@ -54,7 +54,7 @@ def compiled(jvm: Jvm, source: str) -> Any:
     return compiler
 
 
-def made_of_source(jvm: Jvm, source: str, name: str, arguments: Sequence[Any]) -> Any:
+def instantiate_source(jvm: Jvm, source: str, name: str, arguments: Sequence[Any]) -> Any:
     """An object of a class with one constructor, which is compiled unless it has been before."""
     constructor = jvm.constructors(name, lambda: _constructor(jvm, source, name))
     return constructor.newInstance(jvm.array("java.lang.Object", arguments))
@@ -153,7 +153,7 @@ def answer_calls(jvm: Jvm) -> None:
 def _call_with_token(jvm: Jvm, port: int, token: str) -> None:
     """Have the JVM call Python at a port with a token: py4j's own way to tell it a port forgets the token."""
     server = JavaObject("GATEWAY_SERVER", jvm.gateway._gateway_client)
-    made = made_of_source(jvm, _SOURCE, _NAME, [server, port, token])
+    made = instantiate_source(jvm, _SOURCE, _NAME, [server, port, token])
     field = jvm.reflected("py4j.Gateway").getDeclaredField(_CLIENT_FIELD)
     field.setAccessible(True)
     field.set(server.getGateway(), made)
@@ -305,7 +305,7 @@ class Jvm:
             found = self._classes[key] = self.named("java.lang.Enum").valueOf(self.reflected(name), constant)
         return found
 
-    def made(self, name: str, arguments: Sequence[Any]) -> Any:
+    def create(self, name: str, arguments: Sequence[Any]) -> Any:
         """An object of a class with one constructor; what newer versions of it take in addition is left out."""
         count = self.once(f"arguments of {name}", lambda: self._parameter_count(name))
         return self.named(name)(*arguments, *[self.none] * (count - len(arguments)))
@@ -331,7 +331,7 @@ class Jvm:
 
     @cached_property
     def _texts(self) -> Any:
-        return made_of_source(self, _TEXTS, "floe.Texts", [])
+        return instantiate_source(self, _TEXTS, "floe.Texts", [])
 
     def array(self, class_name: str, items: Sequence[Any]) -> Any:
         """A Java array of a class; there is one empty array of each."""
@@ -368,7 +368,7 @@ class Jvm:
         return found
 
     @cached_property
-    def nothing(self) -> Any:
+    def empty_set(self) -> Any:
         """An empty `java.util.Set`."""
         return self.named("java.util.Set").of()
 
@@ -508,7 +508,7 @@ class Jvm:
         found: str = settings.get(name) if default is None else settings.get(name, default)
         return found
 
-    def tell_thread(self, name: str, value: str | None) -> None:
+    def set_thread_property(self, name: str, value: str | None) -> None:
         """Note something for calls that the JVM makes in the thread of this one; not if Spark has stopped meanwhile."""
         if self.context._jsc is not None:
             self.context.setLocalProperty(name, value)  # None takes it away

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyspark
 from numpy.typing import NDArray
 
-from floe.spark.bridge.jvm import Jvm, made_of_source
+from floe.spark.bridge.jvm import Jvm, instantiate_source
 
 _NAME: Final = "floe.ParquetReaders"
 _SOURCE: Final = """
@@ -155,7 +155,7 @@ def file_partitions(jvm: Jvm, written: bytes, size: int, cost: int) -> Any:
 
 
 def _readers(jvm: Jvm) -> Any:
-    return jvm.once(_NAME, lambda: made_of_source(jvm, _SOURCE, _NAME, []))
+    return jvm.once(_NAME, lambda: instantiate_source(jvm, _SOURCE, _NAME, []))
 
 
 # Many files for Spark's own readers, made in one call.

@@ -22,7 +22,7 @@ from typing import Any, Final
 from pyspark.sql import Column, functions as F
 
 from floe.spark.bridge.interfaces.write import ExternalCommandRunner
-from floe.spark.bridge.jvm import Jvm, made_of_source
+from floe.spark.bridge.jvm import Jvm, instantiate_source
 from floe.spark.bridge.proxies import Proxy, proxy_of
 from floe.spark.settings import ANSI, EXECUTION_ID
 
@@ -39,7 +39,7 @@ class Expressions:
     def __init__(self, jvm: Jvm) -> None:
         self._jvm = jvm
 
-    def made(self, name: str, *arguments: Any) -> Any:
+    def create(self, name: str, *arguments: Any) -> Any:
         """An expression of a class."""
         return self._jvm.named(_EXPRESSIONS + name)(*arguments)
 
@@ -63,14 +63,14 @@ class Expressions:
         if isinstance(data_type, str):
             type_ = jvm.once(f"type {data_type}", lambda: jvm.data_type(data_type))
         kind = jvm.once(f"class {class_name}", lambda: jvm.reflected(class_name))
-        return self.made(
+        return self.create(
             "objects.StaticInvoke", kind, type_, method, jvm.seq(arguments), jvm.seq([]), True, nullable, True, jvm.none
         )
 
     def method(self, target: Any, method: str, data_type: Any, *arguments: Any) -> Any:
         """What a method of a value gives, which is null where the value or an argument is."""
         jvm = self._jvm
-        return self.made(
+        return self.create(
             "objects.Invoke", target, method, data_type, jvm.seq(arguments), jvm.seq([]), True, False, True
         )
 
@@ -82,24 +82,24 @@ class Expressions:
         """An expression under the name and the id of an attribute."""
         jvm = self._jvm
         nothing = jvm.seq([])
-        return self.made("Alias", expression, attribute.name(), attribute.exprId(), nothing, jvm.none, nothing)
+        return self.create("Alias", expression, attribute.name(), attribute.exprId(), nothing, jvm.none, nothing)
 
     def struct(self, parts: Mapping[str, Any]) -> Any:
         """A struct of named expressions."""
         children = [one for name, part in parts.items() for one in (self.text(name), part)]
-        return self.made("CreateNamedStruct", self._jvm.seq(children))
+        return self.create("CreateNamedStruct", self._jvm.seq(children))
 
     def field(self, struct: Any, place: int) -> Any:
         """A field of a struct; null where the struct is."""
-        return self.made("GetStructField", struct, place, self._jvm.none)
+        return self.create("GetStructField", struct, place, self._jvm.none)
 
     def all_of(self, first: Any, *others: Any) -> Any:
         """That all conditions hold."""
-        return functools.reduce(lambda one, other: self.made("And", one, other), others, first)
+        return functools.reduce(lambda one, other: self.create("And", one, other), others, first)
 
     def any_of(self, first: Any, *others: Any) -> Any:
         """That one of the conditions holds."""
-        return functools.reduce(lambda one, other: self.made("Or", one, other), others, first)
+        return functools.reduce(lambda one, other: self.create("Or", one, other), others, first)
 
 
 class Plans:
@@ -160,7 +160,7 @@ class Plans:
     def greatest(self, groups: Sequence[Any], value: Any, greatest: Any, child: Any) -> Any:
         """The groups of a plan's rows, each with the greatest of some values as another attribute."""
         jvm, expressions = self._jvm, Expressions(self._jvm)
-        found = expressions.made("aggregate.Max", value).toAggregateExpression()
+        found = expressions.create("aggregate.Max", value).toAggregateExpression()
         columns = jvm.seq([*groups, expressions.alias(found, greatest)])
         return jvm.named(_PLANS + "Aggregate")(jvm.seq(groups), columns, child, jvm.none)
 
@@ -209,7 +209,7 @@ def truncated_decimal(jvm: Jvm, decimal: Column, width: Column, precision: int, 
     type_ = jvm.data_type(f"decimal({precision},{scale})")
     made = expressions.call("org.apache.spark.sql.types.Decimal", "apply", type_, lower)
     gives_null = jvm.setting(ANSI).lower() != "true"
-    return jvm.column(expressions.made("CheckOverflow", made, type_, gives_null))
+    return jvm.column(expressions.create("CheckOverflow", made, type_, gives_null))
 
 
 def _exact_decimal(expressions: Expressions, decimal: Any) -> Any:
@@ -237,7 +237,7 @@ def with_table(jvm: Jvm, relation: Any, table: Proxy) -> Any:
     return relation.copy(table, *others)
 
 
-def own_command(jvm: Jvm, runner: ExternalCommandRunner, text: str) -> Any:
+def python_command(jvm: Jvm, runner: ExternalCommandRunner, text: str) -> Any:
     """A command that Python runs, when and only when it is executed; EXPLAIN shows the text."""
     return jvm.named(_EXTERNAL)(runner, text, jvm.scala_map({}))
 
@@ -284,12 +284,12 @@ public class PlanScans implements java.util.function.Function {
 """
 
 
-def own_parts(jvm: Jvm, plan: Any) -> list[Proxy]:
+def floe_relations(jvm: Jvm, plan: Any) -> list[Proxy]:
     """Our tables in an analyzed plan and its subqueries, or our scans in an optimized one.
 
     Those that only help to leave out files are not among them.
     """
-    found = made_of_source(jvm, _SOURCE, _NAME, []).apply(plan)
+    found = instantiate_source(jvm, _SOURCE, _NAME, []).apply(plan)
     proxies = [proxy_of(one) for one in found]
     return [proxy for proxy in proxies if proxy is not None]
 
@@ -343,5 +343,5 @@ def merge_metrics(jvm: Jvm) -> dict[str, int]:
         return {}
     return {
         name: int(count)
-        for name, count in made_of_source(jvm, _MERGE_METRICS_SOURCE, _MERGE_METRICS, []).apply(execution).items()
+        for name, count in instantiate_source(jvm, _MERGE_METRICS_SOURCE, _MERGE_METRICS, []).apply(execution).items()
     }

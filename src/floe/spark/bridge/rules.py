@@ -1,30 +1,155 @@
-"""A rule of ours in Spark's optimizer: parts of a plan that are Floe's can be put in another way.
+"""Rules that Floe adds to Spark's optimizer.
 
-Rules are classes, which a Python object cannot stand for; so one is compiled when a session starts, by the compiler
-that Spark has for its generated code. It runs at the end of the optimizer, for every query however it was made, and
-calls Python for the nodes whose scan, write, table or catalog is a Python object: never for queries of others.
+A rule must be a Java class, which a Python object cannot be; so each is compiled when a session starts, by the compiler
+that Spark uses for generated code. They run at the end of the optimizer, for every query however it was made:
 
-A rule of ours in Spark's optimizer: filters go below the joins that take deleted rows out of a read.
+| rule | what it does |
+|---|---|
+| `PlanRule` | lets Floe's scans, writes, tables and catalogs rewrite their nodes of a plan |
+| `FiltersBelowJoins` | moves filters below the joins that remove deleted rows from a scan |
+| `FunctionRule` | replaces calls of Floe's functions by the Spark expressions that compute them |
 
-Spark's own rule for it, which runs before such a read is put in its place, would also move what may fail, such as a
-division, and a query would fail for rows that are deleted. So only comparisons of columns go below, and filters that
-come at run time, which must reach the read. It is right for any join that only takes rows of its left side out.
+`PlanRule` calls Python only for nodes whose scan, write, table or catalog is a Python object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from floe.spark.bridge.jvm import made_of_source
+from pyspark.sql import Column, SparkSession
+
+from floe.spark.bridge.jvm import Jvm, instantiate_source
 from floe.spark.bridge.proxies import BiFunction, proxy_of
-
-if TYPE_CHECKING:
-    from floe.spark.bridge.jvm import Jvm
+from floe.spark.settings import ANSI
 
 
-# A rule of ours in Spark's optimizer: filters go below the joins that take deleted rows out of a read.
+def add_rules(jvm: Jvm, java_session: Any, name: str, rules: Callable[[], Sequence[Any]]) -> None:
+    """Put rules at the end of a session's optimizer, unless one of that name is there."""
+    methods = java_session.experimental()
+    with jvm.lock:
+        known = jvm.read_seq(methods.extraOptimizations())
+        if not any(rule.ruleName() == name for rule in known):
+            methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*known, *rules()]))
 
+
+# nodes of Floe in a plan ----------------------------------------------------------------------------------------------
+
+_PLAN_RULE: Final = "floe.PlanRule"
+_PUSH_DOWN: Final = "org.apache.spark.sql.catalyst.optimizer.PushPredicateThroughNonJoin"
+_PLAN_RULE_SOURCE: Final = """
+package floe;
+
+import java.util.function.BiFunction;
+import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.plans.logical.*;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2;
+import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite;
+
+public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
+  private final BiFunction rewrite;
+
+  public PlanRule(BiFunction rewrite) { this.rewrite = rewrite; }
+
+  public TreeNode apply(TreeNode plan) {
+    if (plan instanceof DeleteFromTable || plan instanceof DeleteFromTableWithFilters) return plan;  // nothing is read
+    return ((QueryPlan) plan).transformUpWithSubqueries(new FloeNodes(rewrite));
+  }
+
+  public static class FloeNodes extends scala.runtime.AbstractPartialFunction {
+    private final BiFunction rewrite;
+
+    public FloeNodes(BiFunction rewrite) { this.rewrite = rewrite; }
+
+    public boolean isDefinedAt(Object node) {
+      Object found = owner(node);
+      return found != null && java.lang.reflect.Proxy.isProxyClass(found.getClass());
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      return isDefinedAt(node) ? rewrite.apply(node, owner(node)) : otherwise.apply(node);
+    }
+
+    private static Object owner(Object node) {
+      if (node instanceof DataSourceV2ScanRelation) return ((DataSourceV2ScanRelation) node).scan();
+      if (node instanceof WriteDelta) return value(((WriteDelta) node).write());
+      if (node instanceof ReplaceData) return value(((ReplaceData) node).write());
+      if (node instanceof AppendData) return value(((AppendData) node).write());
+      if (node instanceof OverwriteByExpression) return value(((OverwriteByExpression) node).write());
+      if (node instanceof OverwritePartitionsDynamic) return value(((OverwritePartitionsDynamic) node).write());
+      if (node instanceof StreamingDataSourceV2ScanRelation)
+        return ((StreamingDataSourceV2ScanRelation) node).stream();
+      if (node instanceof AnalyzeTable) return table(((AnalyzeTable) node).child());
+      if (node instanceof AnalyzeColumn) return table(((AnalyzeColumn) node).child());
+      if (node instanceof AnalyzeTables) return catalog(((AnalyzeTables) node).child());
+      if (node instanceof WriteToDataSourceV2) return ofStream(((WriteToDataSourceV2) node).batchWrite());
+      return null;
+    }
+
+    private static Object table(LogicalPlan found) {
+      return found instanceof ResolvedTable ? ((ResolvedTable) found).table() : null;
+    }
+
+    private static Object catalog(LogicalPlan found) {
+      return found instanceof ResolvedNamespace ? ((ResolvedNamespace) found).catalog() : null;
+    }
+
+    private static Object ofStream(Object found) {
+      return found instanceof MicroBatchWrite ? ((MicroBatchWrite) found).writeSupport() : null;
+    }
+
+    private static Object value(scala.Option found) { return found.isDefined() ? found.get() : null; }
+  }
+}
+"""
+
+
+class Rewritable:
+    """A scan, a write, a table or a catalog of which something may be planned in another way than Spark would."""
+
+    def rewritten(self, node: Any) -> Any:
+        """The node, or a plan in its place with the same output (of a command, that of what it gives).
+
+        It is asked until nothing changes, so what comes of a rewriting is not rewritten again.
+        """
+        return node
+
+
+class FloeNodes(BiFunction):
+    """Rewrites the nodes whose scan, write, table or catalog is ours."""
+
+    def apply(self, node: Any, owner: Any) -> Any:
+        """Ask the owner of a node."""
+        found = proxy_of(owner)
+        return found.rewritten(node) if isinstance(found, Rewritable) else node
+
+
+def install_plan_rule(jvm: Jvm, java_session: Any) -> None:
+    """Put the rule into a session's optimizer, unless it is there.
+
+    Behind it go a rule of Spark's own and one of ours, so that filters above a read (those that come at run time too)
+    reach all parts of it where it has become a union or a join.
+    """
+    add_rules(
+        jvm, java_session, _PLAN_RULE, lambda: [_plan_rule(jvm), jvm.module(_PUSH_DOWN), filters_below_joins(jvm)]
+    )
+
+
+def _plan_rule(jvm: Jvm) -> Any:
+    """The rule: one for all sessions of a JVM."""
+    return jvm.once(_PLAN_RULE, lambda: instantiate_source(jvm, _PLAN_RULE_SOURCE, _PLAN_RULE, [FloeNodes(jvm)]))
+
+
+# filters below joins --------------------------------------------------------------------------------------------------
+
+# Spark's own rule runs before such a join is in the plan, and would also move what may fail, such as a division: a
+# query would fail because of deleted rows. So only comparisons of columns are moved, and runtime filters, which must
+# reach the scan. This is right for any join that only removes rows of its left side.
 _FILTERS_BELOW_JOINS: Final = "floe.FiltersBelowJoins"
 _FILTERS_BELOW_JOINS_SOURCE: Final = """
 package floe;
@@ -102,122 +227,167 @@ public class FiltersBelowJoins extends org.apache.spark.sql.catalyst.rules.Rule 
 def filters_below_joins(jvm: Jvm) -> Any:
     """The rule: one for all sessions of a JVM."""
     return jvm.once(
-        _FILTERS_BELOW_JOINS, lambda: made_of_source(jvm, _FILTERS_BELOW_JOINS_SOURCE, _FILTERS_BELOW_JOINS, [])
+        _FILTERS_BELOW_JOINS, lambda: instantiate_source(jvm, _FILTERS_BELOW_JOINS_SOURCE, _FILTERS_BELOW_JOINS, [])
     )
 
 
-_RULE: Final = "floe.PlanRule"
-_PUSH_DOWN: Final = "org.apache.spark.sql.catalyst.optimizer.PushPredicateThroughNonJoin"
-_SOURCE: Final = """
+# functions ------------------------------------------------------------------------------------------------------------
+
+# A function of a catalog is an object of a small Java class that holds its expression. Spark calls the object only
+# to fold constants; other calls are replaced at the end of the optimizer, because executors do not have the class.
+FUNCTION_RULE: Final = "floe.FunctionRule"
+_FUNCTION_RULE_SOURCE: Final = """
 package floe;
 
-import java.util.function.BiFunction;
-import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
-import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.*;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
-import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
-import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
-import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2;
-import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.types.DataType;
 
-public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
-  private final BiFunction rewrite;
-
-  public PlanRule(BiFunction rewrite) { this.rewrite = rewrite; }
+public class FunctionRule extends org.apache.spark.sql.catalyst.rules.Rule {
+  public FunctionRule() {}
 
   public TreeNode apply(TreeNode plan) {
-    if (plan instanceof DeleteFromTable || plan instanceof DeleteFromTableWithFilters) return plan;  // nothing is read
-    return ((QueryPlan) plan).transformUpWithSubqueries(new OwnNodes(rewrite));
+    return ((QueryPlan) plan).transformUpWithSubqueries(new Nodes());
   }
 
-  public static class OwnNodes extends scala.runtime.AbstractPartialFunction {
-    private final BiFunction rewrite;
+  public ScalarFunction function(String name, String canonicalName, DataType[] types, Expression body) {
+    return new Expressed(name, canonicalName, types, (Expression) body.transformUp(new Places(types)));
+  }
 
-    public OwnNodes(BiFunction rewrite) { this.rewrite = rewrite; }
+  public static class Expressed implements ScalarFunction {
+    private final String name;
+    private final String canonicalName;
+    private final DataType[] types;
+    public final Expression body;
+
+    public Expressed(String name, String canonicalName, DataType[] types, Expression body) {
+      this.name = name;
+      this.canonicalName = canonicalName;
+      this.types = types;
+      this.body = body;
+    }
+
+    public String name() { return name; }
+    public String canonicalName() { return canonicalName; }
+    public DataType[] inputTypes() { return types; }
+    public DataType resultType() { return body.dataType(); }
+    public boolean isResultNullable() { return body.nullable(); }
+    public boolean isDeterministic() { return true; }
+    public Object produceResult(InternalRow row) { return body.eval(row); }
+    public int hashCode() { return canonicalName.hashCode(); }
+    public String toString() { return canonicalName; }
+
+    public boolean equals(Object other) {
+      return other instanceof Expressed && canonicalName.equals(((Expressed) other).canonicalName);
+    }
+  }
+
+  public static class Nodes extends scala.runtime.AbstractPartialFunction {
+    private final Calls calls = new Calls();
 
     public boolean isDefinedAt(Object node) {
-      Object found = owner(node);
-      return found != null && java.lang.reflect.Proxy.isProxyClass(found.getClass());
+      scala.collection.Iterator all = ((QueryPlan) node).expressions().iterator();
+      while (all.hasNext()) if (((Expression) all.next()).find(new Found()).isDefined()) return true;
+      return false;
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
-      return isDefinedAt(node) ? rewrite.apply(node, owner(node)) : otherwise.apply(node);
+      return isDefinedAt(node) ? ((QueryPlan) node).transformExpressionsUp(calls) : otherwise.apply(node);
+    }
+  }
+
+  public static class Found extends scala.runtime.AbstractFunction1 {
+    public Object apply(Object found) { return Boolean.valueOf(isCall(found)); }
+  }
+
+  public static boolean isCall(Object found) {
+    return found instanceof ApplyFunctionExpression
+        && ((ApplyFunctionExpression) found).function() instanceof Expressed;
+  }
+
+  public static class Calls extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object found) { return isCall(found); }
+
+    public Object applyOrElse(Object found, scala.Function1 otherwise) {
+      if (!isCall(found)) return otherwise.apply(found);
+      ApplyFunctionExpression call = (ApplyFunctionExpression) found;
+      return ((Expressed) call.function()).body.transformUp(new Arguments(call.children()));
+    }
+  }
+
+  public static class Places extends scala.runtime.AbstractPartialFunction {
+    private final DataType[] types;
+
+    public Places(DataType[] types) { this.types = types; }
+
+    public boolean isDefinedAt(Object found) {
+      return found instanceof AttributeReference && ((AttributeReference) found).name().startsWith(ARGUMENT);
     }
 
-    private static Object owner(Object node) {
-      if (node instanceof DataSourceV2ScanRelation) return ((DataSourceV2ScanRelation) node).scan();
-      if (node instanceof WriteDelta) return value(((WriteDelta) node).write());
-      if (node instanceof ReplaceData) return value(((ReplaceData) node).write());
-      if (node instanceof AppendData) return value(((AppendData) node).write());
-      if (node instanceof OverwriteByExpression) return value(((OverwriteByExpression) node).write());
-      if (node instanceof OverwritePartitionsDynamic) return value(((OverwritePartitionsDynamic) node).write());
-      if (node instanceof StreamingDataSourceV2ScanRelation)
-        return ((StreamingDataSourceV2ScanRelation) node).stream();
-      if (node instanceof AnalyzeTable) return table(((AnalyzeTable) node).child());
-      if (node instanceof AnalyzeColumn) return table(((AnalyzeColumn) node).child());
-      if (node instanceof AnalyzeTables) return catalog(((AnalyzeTables) node).child());
-      if (node instanceof WriteToDataSourceV2) return ofStream(((WriteToDataSourceV2) node).batchWrite());
-      return null;
+    public Object applyOrElse(Object found, scala.Function1 otherwise) {
+      if (!isDefinedAt(found)) return otherwise.apply(found);
+      int place = Integer.parseInt(((AttributeReference) found).name().substring(ARGUMENT.length()));
+      return new BoundReference(place, types[place], true);
     }
+  }
 
-    private static Object table(LogicalPlan found) {
-      return found instanceof ResolvedTable ? ((ResolvedTable) found).table() : null;
+  public static final String ARGUMENT = "floe_argument_";
+
+  public static class Arguments extends scala.runtime.AbstractPartialFunction {
+    private final scala.collection.immutable.Seq values;
+
+    public Arguments(scala.collection.immutable.Seq values) { this.values = values; }
+
+    public boolean isDefinedAt(Object found) { return found instanceof BoundReference; }
+
+    public Object applyOrElse(Object found, scala.Function1 otherwise) {
+      return isDefinedAt(found) ? values.apply(((BoundReference) found).ordinal()) : otherwise.apply(found);
     }
-
-    private static Object catalog(LogicalPlan found) {
-      return found instanceof ResolvedNamespace ? ((ResolvedNamespace) found).catalog() : null;
-    }
-
-    private static Object ofStream(Object found) {
-      return found instanceof MicroBatchWrite ? ((MicroBatchWrite) found).writeSupport() : null;
-    }
-
-    private static Object value(scala.Option found) { return found.isDefined() ? found.get() : null; }
   }
 }
 """
 
 
-class Rewritable:
-    """A scan, a write, a table or a catalog of which something may be planned in another way than Spark would."""
-
-    def rewritten(self, node: Any) -> Any:
-        """The node, or a plan in its place with the same output (of a command, that of what it gives).
-
-        It is asked until nothing changes, so what comes of a rewriting is not rewritten again.
-        """
-        return node
+def argument(place: int) -> str:
+    """The name that an argument has in the expression of a function."""
+    return f"floe_argument_{place}"
 
 
-class OwnNodes(BiFunction):
-    """Rewrites the nodes whose scan, write, table or catalog is ours."""
+def expression_function(
+    jvm: Jvm, name: str, canonical_name: str, types: Sequence[str], express: Callable[[], Column]
+) -> Any:
+    """A `ScalarFunction` that does what an expression does with the columns `argument(0)`, … of these SQL types.
 
-    def apply(self, node: Any, owner: Any) -> Any:
-        """Ask the owner of a node."""
-        found = proxy_of(owner)
-        return found.rewritten(node) if isinstance(found, Rewritable) else node
-
-
-def install_rule(jvm: Jvm, java_session: Any) -> None:
-    """Put the rule into a session's optimizer, unless it is there.
-
-    Behind it go a rule of Spark's own and one of ours, so that filters above a read (those that come at run time too)
-    reach all parts of it where it has become a union or a join.
+    Functions of a canonical name are the same. The expression is made once for each answer to overflows that a
+    session may want.
     """
-    add_rules(jvm, java_session, _RULE, lambda: [_rule(jvm), jvm.module(_PUSH_DOWN), filters_below_joins(jvm)])
+    ansi = jvm.setting(ANSI)
+    key = f"function {canonical_name}, ANSI {ansi}"
+    return jvm.once(key, lambda: _make_function(jvm, name, canonical_name, types, express))
 
 
-def add_rules(jvm: Jvm, java_session: Any, name: str, rules: Callable[[], Sequence[Any]]) -> None:
-    """Put rules at the end of a session's optimizer, unless one of that name is there."""
-    methods = java_session.experimental()
-    with jvm.lock:
-        known = jvm.read_seq(methods.extraOptimizations())
-        if not any(rule.ruleName() == name for rule in known):
-            methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*known, *rules()]))
+def _make_function(
+    jvm: Jvm, name: str, canonical_name: str, types: Sequence[str], express: Callable[[], Column]
+) -> Any:
+    spark = SparkSession(jvm.context, jvm.active_session())
+    base = ", ".join(f"CAST(NULL AS {type_}) AS {argument(place)}" for place, type_ in enumerate(types))
+    frame: Any = spark.sql(f"SELECT {base or '1 AS nothing'}").select(express().alias("result"))
+    plan = frame._jdf.queryExecution().analyzed()
+    finished = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(plan)
+    body = finished.projectList().apply(0).child()
+    of_arguments = [jvm.sql("types.DataType").fromDDL(type_) for type_ in types]
+    spark_types = jvm.array("org.apache.spark.sql.types.DataType", of_arguments)
+    return function_rule(jvm).function(name, canonical_name, spark_types, body)
 
 
-def _rule(jvm: Jvm) -> Any:
+def function_rule(jvm: Jvm) -> Any:
     """The rule: one for all sessions of a JVM."""
-    return jvm.once(_RULE, lambda: made_of_source(jvm, _SOURCE, _RULE, [OwnNodes(jvm)]))
+    return jvm.once(FUNCTION_RULE, lambda: instantiate_source(jvm, _FUNCTION_RULE_SOURCE, FUNCTION_RULE, []))
+
+
+def install_function_rule(jvm: Jvm, java_session: Any) -> None:
+    """Put the rule into a session's optimizer, unless it is there."""
+    add_rules(jvm, java_session, FUNCTION_RULE, lambda: [function_rule(jvm)])

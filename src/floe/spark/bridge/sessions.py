@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from floe.errors import UnsupportedFeature
-from floe.spark.bridge.jvm import Jvm, compiled, made_of_source, spark_loader
+from floe.spark.bridge.jvm import Jvm, compiled, instantiate_source, spark_loader
 from floe.spark.bridge.proxies import Consumer, Function, Proxy
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def register_catalogs(jvm: Jvm, java_session: Any, catalogs: Mapping[str, Proxy]
     """Make objects the catalogs of these names in a session; with `only_new`, where there is none of that name."""
     manager = java_session.sessionState().catalogManager()
     known = jvm.once(_FIELD, lambda: _catalogs_of(manager.getClass())).get(manager)
-    registry = jvm.once("registry of catalogs", lambda: made_of_source(jvm, _SOURCE, "floe.FirstPlan", [None, None]))
+    registry = jvm.once(
+        "registry of catalogs", lambda: instantiate_source(jvm, _SOURCE, "floe.FirstPlan", [None, None])
+    )
     for name, catalog in dict(catalogs).items():  # others may be added meanwhile
         registry.register(manager, known, name, catalog, only_new)
 
@@ -114,7 +116,7 @@ def prepare_new_sessions(jvm: Jvm, java_session: Any, prepare: Callable[[Any], N
         if any(one.equals(extensions) for one in known):
             return
         known.append(extensions)
-    made = made_of_source(jvm, _SOURCE, "floe.FirstPlan", [None, _Prepared(jvm, prepare)])
+    made = instantiate_source(jvm, _SOURCE, "floe.FirstPlan", [None, _Prepared(jvm, prepare)])
     extensions.injectHintResolutionRule(jvm.named("scala.jdk.javaapi.FunctionConverters").asScalaFromFunction(made))
 
 

@@ -16,8 +16,8 @@ from floe.errors import UnsupportedFeature
 from floe.plan.tasks import pack_tasks
 from floe.spark.bridge.interfaces.write import ExternalCommandRunner
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.plans import own_command
-from floe.spark.executors import Carried, settle, shipped
+from floe.spark.bridge.plans import python_command
+from floe.spark.executors import ExecutorFunction, executor_metadata, reduce_worker_overhead
 from floe.spark.read.splits import splits_for
 from floe.spark.read.worker import pickled_tasks
 from floe.spec.codecs.theta_sketches import ThetaSketch
@@ -50,7 +50,7 @@ class SketchTasks:
             for task in pickle.loads(content):
                 for rows in reader.batches(task, self.schema):
                     sketches.add(rows)
-        settle()
+        reduce_worker_overhead()
         yield {field_id: sketch.serialize() for field_id, sketch in sketches.found.items()}
 
 
@@ -67,11 +67,11 @@ def compute_statistics(
 def _sketches(jvm: Jvm, table: Table, wanted: CountedColumns) -> dict[int, ThetaSketch]:
     splits = splits_for(table.metadata.properties, wanted.plan.size, jvm.context.defaultParallelism)
     parts = [pickled_tasks(tasks) for tasks in pack_tasks(wanted.plan.tasks(), splits)]
-    work = SketchTasks(shipped(table.metadata), table.storage, wanted.schema, wanted.columns)
+    work = SketchTasks(executor_metadata(table.metadata), table.storage, wanted.schema, wanted.columns)
     if not parts:
         return ColumnSketches(wanted.columns).found
-    made = jvm.context.parallelize(parts, len(parts)).mapPartitions(Carried(work))
-    found: Serialized = made.treeReduce(Carried(_merged), depth=1 if len(parts) <= _FEW_TASKS else 2)
+    made = jvm.context.parallelize(parts, len(parts)).mapPartitions(ExecutorFunction(work))
+    found: Serialized = made.treeReduce(ExecutorFunction(_merged), depth=1 if len(parts) <= _FEW_TASKS else 2)
     return {field_id: ThetaSketch.deserialize(sketch) for field_id, sketch in found.items()}
 
 
@@ -109,12 +109,12 @@ def analysis(jvm: Jvm, name: str, table: Table, snapshot: int | None, node: Any)
                 hint=f"leave it out, or SELECT * FROM {name}.partitions",
                 table=name,
             )
-        return own_command(jvm, Analysis(jvm), f"ANALYZE TABLE {name}: rows and size, as metadata has them")
+        return python_command(jvm, Analysis(jvm), f"ANALYZE TABLE {name}: rows and size, as metadata has them")
     columns: Sequence[str] | None = None if node.allColumns() else jvm.read_seq(node.columnNames().get())
     counter = Analysis(jvm, lambda: compute_statistics(jvm, table, columns, snapshot=snapshot))
-    return own_command(jvm, counter, f"ANALYZE TABLE {name}: {', '.join(columns or ['all columns'])}")
+    return python_command(jvm, counter, f"ANALYZE TABLE {name}: {', '.join(columns or ['all columns'])}")
 
 
 def analysis_of_all(jvm: Jvm, namespace: str) -> Any:
     """The command in the place of ANALYZE TABLES, which is about rows and sizes alone."""
-    return own_command(jvm, Analysis(jvm), f"ANALYZE TABLES IN {namespace}: rows and sizes, as metadata has them")
+    return python_command(jvm, Analysis(jvm), f"ANALYZE TABLES IN {namespace}: rows and sizes, as metadata has them")

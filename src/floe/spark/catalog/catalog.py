@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from pyspark.sql import SparkSession
 
@@ -34,8 +35,8 @@ from floe.spark.catalog.functions import LakeFunctions
 from floe.spark.catalog.metadata_table import MetadataTable
 from floe.spark.catalog.table import SparkTable, StagedSparkTable, metadata_or_data_table, takes_any_columns
 from floe.spark.catalog.views import LakeViews
-from floe.spark.names import AsOf, Selected, readings, version_as_of
-from floe.spark.procedures.registry import LakeProcedures
+from floe.spark.names import AsOf, Selected, name_candidates, version_as_of
+from floe.spark.procedures.procedure import LakeProcedures
 from floe.spark.read.changes import ChangesTable
 from floe.spark.schemas import floe_type
 from floe.spark.settings import CATALOG_PREFIX, DEFAULT_NAMESPACE, NULLABLE_QUERY_SCHEMA, with_defaults
@@ -165,6 +166,8 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
         super().__init__(jvm)
         self._name = name
         self.lake = lake
+        self._loaded: WeakValueDictionary[tuple[str, ...], Table] = WeakValueDictionary()
+        """The tables that plans of Spark still hold."""
 
     def title(self) -> str:
         """What plans show."""
@@ -368,15 +371,31 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
 
     def _find(self, name: tuple[str, ...]) -> tuple[Selected, Table] | None:
         """The first meaning of a name for which there is a table."""
-        for reading in readings(name):
+        for reading in name_candidates(name):
             try:
-                return reading, self.lake.table(reading.table)
+                return reading, self._load(reading.table)
             except (NoSuchTable, NoSuchNamespace):
                 continue
             except InvalidInput:
                 if reading.table == name:
                     raise
         return None
+
+    def _load(self, identifier: tuple[str, ...]) -> Table:
+        """The table as it is now.
+
+        Spark loads a table several times for one statement. Loads go through one pointer, which reads where the current
+        metadata is, and parses the file only if it is not the one that it has parsed before.
+        """
+        earlier = self._loaded.get(identifier)
+        try:
+            table = self.lake.table(identifier) if earlier is None else Table.load(earlier.commit_target.pointer)
+        except NoSuchTable:
+            if earlier is None:
+                raise
+            table = self.lake.table(identifier)  # for the hint of its error
+        self._loaded[identifier] = table
+        return table
 
     def _as_of(self, *how: Any) -> AsOf:
         """What the further arguments of `loadTable` say: a version, microseconds, privileges, or a context of these."""

@@ -10,10 +10,10 @@ from pyspark.sql import Column, functions as F
 
 from floe.errors import UnsupportedFeature
 from floe.spark.bridge.exceptions import JavaError
-from floe.spark.bridge.function_rule import argument, expressed_function
 from floe.spark.bridge.interfaces.catalog import FunctionCatalog, UnboundFunction
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.plans import murmur3_of_bytes, murmur3_of_long, truncated_decimal, unscaled_bytes
+from floe.spark.bridge.rules import argument, expression_function
 from floe.spark.schemas import floe_type
 from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Transform, Truncate
 from floe.spec.types import DecimalType, Type
@@ -78,7 +78,9 @@ class TransformFunction(UnboundFunction):
         given = [field["type"] for field in self.jvm.read_data_type(arguments)["fields"]]
         if self._name in _VERSIONS:
             self._check(not given, "it takes no arguments")
-            return expressed_function(self.jvm, self._name, f"iceberg.{self._name}", (), lambda: F.lit(version("floe")))
+            return expression_function(
+                self.jvm, self._name, f"iceberg.{self._name}", (), lambda: F.lit(version("floe"))
+            )
         numbers, values = (given[:1], given[1:]) if self._name in _WITH_NUMBER else ([], given)
         self._check(len(values) == 1, "give it " + ("a number and a value" if numbers else "one value"))
         self._check(not numbers or numbers[0] in _WHOLE, "its first argument is an INT")
@@ -105,7 +107,7 @@ class _Transform:
         """The function, under the name that Java's catalog has for it."""
         types = ("INT", self._sql_type) if self._has_number else (self._sql_type,)
         canonical_name = f"iceberg.{self._name}({self._sql_type.lower()})"
-        return expressed_function(self._jvm, self._name, canonical_name, types, self._expressed)
+        return expression_function(self._jvm, self._name, canonical_name, types, self._expressed)
 
     def _expressed(self) -> Column:
         match self._name:

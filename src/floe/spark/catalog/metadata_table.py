@@ -23,7 +23,7 @@ from floe.spark.bridge.interfaces.read import (
     SupportsRead,
 )
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.predicates import read_conditions
+from floe.spark.bridge.values import read_conditions
 from floe.spark.names import AsOf, Selected
 from floe.spark.read.filters import filter_of
 from floe.spark.read.source import projected, state_of

@@ -31,9 +31,8 @@ from floe.spark.bridge.interfaces.read import (
 )
 from floe.spark.bridge.interfaces.write import SupportsRowLevelOperations
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.predicates import read_conditions
 from floe.spark.bridge.rules import Rewritable
-from floe.spark.bridge.values import internal_rows, java_metadata_columns
+from floe.spark.bridge.values import internal_string_rows, java_metadata_columns, read_conditions
 from floe.spark.catalog.analyze import analysis
 from floe.spark.catalog.definitions import shown_properties, spark_transforms
 from floe.spark.catalog.metadata_table import MetadataTable
@@ -98,7 +97,7 @@ class ListedPartitions(SupportsPartitionManagement):
             for place, name in enumerate(self.jvm.read_strings(names))
         }
         found = [row for row in self._partition_rows() if all(row[name] == value for name, value in wanted.items())]
-        return internal_rows(self.jvm, list(self._partition_fields()), found)
+        return internal_string_rows(self.jvm, list(self._partition_fields()), found)
 
     def partitionExists(self, partition: Any) -> bool:
         """Whether there are rows in such a partition."""

@@ -1,6 +1,6 @@
-"""A read that is being put together: Spark tells the columns, the filters, the limit and the aggregates.
+"""The scan builder: takes the columns, filters, limit and aggregates that Spark pushes down.
 
-Counts, minima and maxima told from metadata, where that is exact: no file is read then.
+COUNT, MIN and MAX are answered from metadata where that is exact; no data file is read then.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from floe.spark.bridge.interfaces.read import (
     SupportsPushDownV2Filters,
 )
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.predicates import Aggregates, Call, Column, Node, read_aggregates, read_conditions
-from floe.spark.bridge.values import internal_rows_of
+from floe.spark.bridge.values import Aggregates, Call, Column, Node, read_aggregates, read_conditions, to_internal_rows
 from floe.spark.read.filters import check_texts, files_named, translate
 from floe.spark.read.scan import TableScan
 from floe.spark.read.source import NOTHING_PUSHED, Pushed, Source, projected, selects_whole_files
@@ -118,7 +117,7 @@ class AggregateScan(LocalScan):
     def rows(self) -> Any:
         """The row."""
         types = [spark_type(one.type) for one in self._found]
-        return internal_rows_of(self.jvm, [[one.value for one in self._found]], types)
+        return to_internal_rows(self.jvm, [[one.value for one in self._found]], types)
 
 
 _PREDICATE = "org.apache.spark.sql.connector.expressions.filter.Predicate"

@@ -1,22 +1,14 @@
-"""A read of changes: planned on the driver, read by tasks, and by Spark made net of rows that were carried over.
+"""The changelog of a table as a table: `SELECT * FROM lake.db.t.changes`.
 
-What a read of changes reads, planned on the driver: files that were added or removed, and rows deleted of others.
-
-Of which snapshots the changes are read.
+The driver plans which files were added or removed and which rows of other files were deleted, Python workers read
+them with the Arrow reader, and Spark removes the rows that cancel out and pairs deletes and inserts to updates. A
+file that was rewritten to change a few rows has all other rows on both sides: these were only *carried over*. Rows
+are compared as a whole, and as often as they occur.
 
 | option | |
 |---|---|
-| `start-snapshot-id`, `start-timestamp` (milliseconds) | what came after; by default all that is known |
-| `end-snapshot-id`, `end-timestamp` (milliseconds) | up to and with; by default up to now |
-
-What runs in Spark's Python workers to read changes: the Arrow reader, file by file.
-
-Changes without those that cancel out, and updates made of deletes and inserts: computed by Spark.
-
-A file that was rewritten to change a few rows has all others on both sides; those were only *carried over*. Rows are
-compared as wholes, and as often as they occur.
-
-The changes of a table as a table: `SELECT * FROM lake.db.t.changes`.
+| `start-snapshot-id`, `start-timestamp` (milliseconds) | changes after it; by default all in the history |
+| `end-snapshot-id`, `end-timestamp` (milliseconds) | changes up to it, inclusive; by default up to now |
 """
 
 from __future__ import annotations
@@ -37,7 +29,8 @@ from floe.arrow.reading.changelog import with_change_columns
 from floe.arrow.reading.task_reader import TaskReader
 from floe.errors import InvalidInput, NoSuchSnapshot
 from floe.plan.changelog import AddedRows, ChangeTask, DeletedRows, plan_changelog
-from floe.plan.snapshot_selection import choose_snapshot
+from floe.plan.scan import ScanOptions
+from floe.plan.snapshot_selection import SnapshotRange, choose_snapshot
 from floe.plan.tasks import content_size, pack_bins, split_settings
 from floe.spark.bridge.interfaces.read import (
     Batch,
@@ -48,9 +41,9 @@ from floe.spark.bridge.interfaces.read import (
 )
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.plans import Expressions, Plans
-from floe.spark.bridge.predicates import read_conditions
 from floe.spark.bridge.rules import Rewritable
-from floe.spark.executors import shipped
+from floe.spark.bridge.values import read_conditions
+from floe.spark.executors import executor_metadata
 from floe.spark.names import AsOf, Selected
 from floe.spark.read.filters import check_texts, filter_of
 from floe.spark.read.source import projected
@@ -169,13 +162,9 @@ class ChangeSource:
             return []
         found = self._planned.get(str(where))
         if found is None:
-            plan = plan_changelog(
-                self.table.metadata,
-                self.table.storage,
-                after=self.range.after,
-                until=self.range.until,
-                where=None if where is TRUE else where,
-            )
+            snapshots = SnapshotRange(after=self.range.after, until=self.range.until)
+            options = ScanOptions(where=None if where is TRUE else where)
+            plan = plan_changelog(self.table.metadata, self.table.storage, snapshots, options=options)
             found = [list(group) for _, group in groupby(plan.tasks(), key=lambda task: task.ordinal)]
             self._planned[str(where)] = found
         return found
@@ -386,7 +375,7 @@ class ChangeScan(Scan, Batch, Rewritable):
     def createReaderFactory(self) -> Any:
         """Workers that read the files."""
         table = self._source.table
-        read = ReadChanges(shipped(table.metadata), table.storage, self._read)
+        read = ReadChanges(executor_metadata(table.metadata), table.storage, self._read)
         return python_reader_factory(self.jvm, read, spark_schema(self._read.fields))
 
     # rows carried over -------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Reads of equality delete files: the rows that other rows are compared with, and how old they are.
+"""Scans of equality delete files, with their sequence numbers, and the anti-joins with their rows.
 
-Joins with the rows of equality delete files: null equals null, NaN equals NaN, and `-0.0` is not `0.0`.
+In these joins null equals null, NaN equals NaN, and `-0.0` does not equal `0.0`.
 """
 
 from __future__ import annotations
@@ -166,11 +166,11 @@ class KeyJoins:
         for entry in keys.columns.entries:
             mine, theirs = self._comparable(schema, attributes, entry.field), own[entry.field.id]
             both = mine.nullable() and keys.may_be_null(entry)
-            conditions.append(made.made("EqualNullSafe" if both else "EqualTo", mine, theirs))
+            conditions.append(made.create("EqualNullSafe" if both else "EqualTo", mine, theirs))
         if not keys.everywhere:
-            conditions.append(made.made("EqualTo", self._value(schema, attributes, SCOPE.id), own[SCOPE.id]))
+            conditions.append(made.create("EqualTo", self._value(schema, attributes, SCOPE.id), own[SCOPE.id]))
         age = self._value(schema, attributes, SEQUENCE_NUMBER.id)
-        return plan, made.all_of(*conditions, made.made("LessThan", age, own[SEQUENCE_NUMBER.id]))
+        return plan, made.all_of(*conditions, made.create("LessThan", age, own[SEQUENCE_NUMBER.id]))
 
     def _newest(self, keys: DeletedKeys) -> tuple[Any, dict[int, Any]]:
         """The keys, each with the newest of its ages if there are many; and the attributes that these have."""

@@ -1,17 +1,14 @@
-"""What conditions compare: columns, and functions of one column, as tests of that column.
+"""The operands of predicates, columns and functions of one column, and the filters that comparisons of them become.
 
-Of a function whose values are whole numbers, `reach(v)` tells where it is at least `v`. All comparisons are made of
-that (`f = v` is `f >= v` and not `f >= v + 1`), and so they are ranges of the column, which prune through every
-partition transform. One function within another hands the question on: `year(CAST(ts AS DATE)) >= 2024` asks for
-`CAST(ts AS DATE) >= 2024-01-01`, and that for a timestamp.
+For a function with integer values, `reach(v)` is the filter for the rows where the function is at least `v`. All
+comparisons are composed of it (`f = v` is `f >= v` and not `f >= v + 1`), so they are ranges of the column, which
+prune through every partition transform. Functions nest: `year(CAST(ts AS DATE)) >= 2024` becomes `CAST(ts AS DATE) >=
+2024-01-01`, and that becomes a comparison of the timestamp. A function is null exactly where its column is null.
 
-Every term is null just where its column is.
-
-What is known of a condition: filters for the rows that pass it, and for those that fail it.
-
-To SQL a condition is true, false or unknown, so one side does not follow from the other: of a null, most comparisons
-are neither. A filter lets all rows of its side through, and maybe more, so that a part that is not understood makes it
-wider and never wrong. NOT exchanges the sides.
+In SQL a condition is true, false or unknown, so a translated condition has two filters: for the rows where it is
+true, and for those where it is false (most comparisons with null are neither). A filter lets all rows of its side
+pass, and maybe more: a part that cannot be translated makes a filter wider, never wrong. NOT exchanges the two
+filters.
 """
 
 from __future__ import annotations

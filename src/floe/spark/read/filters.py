@@ -1,20 +1,18 @@
-"""The functions of columns that planning knows: what Spark gives of them, as terms.
+"""Spark's predicates as Iceberg filters, for pruning: a filter may let more rows pass than the predicate, never fewer.
+
+Whether a filter is exact is known as well. These functions of columns are translated:
 
 | | |
 |---|---|
-| of the catalog | `bucket`, `truncate`, `years`, `months`, `days`, `hours` |
-| of dates and times | `CAST(… AS DATE)` and back, `year`, `trunc` (also of what is cast), `date_add`, `datediff` |
-| of texts | `left`, `substring` from the first character on |
-| of whole numbers | `+`, `-`, `*` with a constant, `-c`, `abs` |
-| of all | `coalesce` with a constant, casts to types that have the same value |
+| functions of the catalog | `bucket`, `truncate`, `years`, `months`, `days`, `hours` |
+| dates and timestamps | `CAST(… AS DATE)` and back, `year`, `trunc` (also of casts), `date_add`, `datediff` |
+| strings | `left`, `substring` from the first character on |
+| integers | `+`, `-`, `*` with a constant, `-c`, `abs` |
+| all types | `coalesce` with a constant, casts to types that have the same value |
 
-Spark's predicates as filters: for leaving out files, so a filter may let more rows pass than the predicate does.
-
-What is not understood only makes a filter wider. Whether a filter says exactly what the predicate says is known too.
-
-Columns of `time` and of nanosecond timestamps are texts in Spark, all of one width, so that Spark orders them as their
-values are ordered. A literal in another spelling would be compared letter by letter, and rows would be lost: it is
-refused.
+Columns of `time` and of nanosecond timestamps are strings of one width in Spark, so that Spark orders them as their
+values are ordered. A literal in another spelling would be compared character by character and lose rows, so it is an
+error.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ import pyarrow as pa
 
 from floe.errors import FloeError, InvalidExpression, InvalidValue
 from floe.formats.arrow_types import arrow_type
-from floe.spark.bridge.predicates import Call, Cast, Column, Conditions, Node, Value
+from floe.spark.bridge.values import Call, Cast, Column, Conditions, Node, Value
 from floe.spark.read.filter_terms import (
     NEITHER,
     UNKNOWN,
@@ -325,7 +323,7 @@ _COMPARES_TEXTS: Final = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>", "IN"
 def translate(conditions: Conditions, schema: Schema) -> list[Translated]:
     """What the predicates mean, each by itself, bound to a schema.
 
-    >>> from floe.spark.bridge.predicates import Cast, Column
+    >>> from floe.spark.bridge.values import Cast, Column
     >>> from floe.spec.types import TIMESTAMP, Field
     >>> year = Call("EXTRACT YEAR", (Cast("date", Column(("at",))),))
     >>> (found,) = translate(

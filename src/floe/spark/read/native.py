@@ -1,11 +1,10 @@
 """Parquet files read by Spark's own vectorised reader, by field id; and when that is exact.
 
-The reader's columns need not have the names of the query's. A column keeps its name where no file can have another
-column of that name (then Spark may also leave out row groups by it), and has a name that no file has otherwise.
+The reader's columns need not have the names of the query's columns. A column keeps its name if no file can have
+another column of that name (then Spark can also prune row groups by it); otherwise it gets a name that no file has.
 
-What is the same in all rows of a file, and goes to Spark's reader with the file.
-
-Beside `_file` and `_spec_id` these are columns that no query names: others are made of them above the reader.
+Values that are the same in all rows of a file (`_file`, `_spec_id`, partition values, deleted rows) go to the reader
+with the file, as constants. Other metadata columns are computed from these above the reader.
 """
 
 from __future__ import annotations

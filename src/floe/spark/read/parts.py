@@ -1,11 +1,10 @@
-"""The parts of a read that has been rewritten: files for Spark's reader, and files for the Arrow reader.
+"""The scans inside a rewritten plan: files for Spark's reader, files for the Arrow reader, and equality delete files.
 
-The two readers: which partitions each gets, and what makes it in executors.
+For both readers there are functions that make the input partitions and the reader factory.
 
-The equality deletes of a read, as files of rows to be joined with (spec: Scan Planning, Equality Delete Files).
-
-Delete files that compare the same columns are joined with together: those that reach the whole table, and those that
-reach rows of their own partition. A row is deleted if it is equal to one of theirs and strictly older.
+Equality delete files that compare the same columns are joined with together (spec: Scan Planning, Equality Delete
+Files): global deletes, and deletes of one partition. A row is deleted if it equals a row of the delete files and its
+data sequence number is strictly less than theirs.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from floe.plan.tasks import SplitSettings, pack_tasks
 from floe.spark.bridge.interfaces.read import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.parquet_readers import partitioned_files
-from floe.spark.bridge.predicates import Call, Column, Node, paths_in
 from floe.spark.bridge.rules import Rewritable
+from floe.spark.bridge.values import Call, Column, Node, paths_in
 from floe.spark.read.native import BITS, NativeColumns, reader_factory
 from floe.spark.read.position_deletes import bit_sets
 from floe.spark.read.source import PlannedFiles, Pushed, Source

@@ -1,7 +1,7 @@
-"""Which rows of files are deleted, as sets of bits that travel with the files: Spark's generated code tests them.
+"""Deleted positions of files as bitmaps that travel with the files; Spark's generated code tests the bit of each row.
 
-The driver reads position deletes and deletion vectors, as long as they are small: what they will take is known from the
-manifests beforehand. Files whose deletes would take more are read by the Arrow reader, which loads them in workers.
+The driver reads position deletes and deletion vectors as long as they are small, which the manifests show in advance.
+Files whose deletes would take more memory are read by the Arrow reader, which loads the deletes in the workers.
 """
 
 from __future__ import annotations

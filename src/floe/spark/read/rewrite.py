@@ -1,15 +1,14 @@
-"""The part of a read that Spark's Parquet reader reads, as a plan that makes of its columns what was asked for.
+"""The plan that replaces a scan which Spark's Parquet reader cannot do alone; it still does most of the work.
 
-Files with position deletes or deletion vectors are read together with a set of bits for each file, and a filter in
-generated code tests the bit of each row. Rows that equality deletes have deleted are taken out by joins. `_partition`,
-`_deleted` and the columns of row lineage are made in a projection of what is the same in all rows of a file.
+The files are grouped by how they are read, and the plan is a union of the groups:
 
-A read that Spark's Parquet reader cannot carry out alone, as a plan in which it does most of the work.
+- Spark's reader reads Parquet files. A file with position deletes or a deletion vector comes with a bitmap, and a
+  filter in generated code tests the bit of each row.
+- Files with equality deletes are read by Spark's reader too, and anti-joined with the rows of the delete files.
+- The Arrow reader reads what Spark's reader cannot: other formats, very many deleted positions, keys of types that it
+  does not have.
 
-The files are cut into parts by what is to be done with them, and the parts are put together. Spark's reader reads
-what it can (`floe.spark.read.rewrite`): files without equality deletes, and files with them, whose rows are then
-joined with those of the delete files. What it cannot read (other formats, very many deleted positions, keys of types
-that it does not know) is read by the Arrow reader.
+`_partition`, `_deleted` and the row lineage columns are computed in a projection of the constants of each file.
 """
 
 from __future__ import annotations
@@ -144,12 +143,12 @@ class NativePlan:
             for field in wanted.type.fields
         }
         nothing = made.null(self._jvm.data_type(spark_type(wanted.type)))
-        return made.made("If", made.made("IsNull", value), nothing, made.struct(parts))
+        return made.create("If", made.create("IsNull", value), nothing, made.struct(parts))
 
     def _is_deleted(self) -> Any:
         """Whether a row is deleted, in any way."""
         made = self._expressions
-        bits = [made.made("Not", self._is_live())] if self._has_bits else []
+        bits = [made.create("Not", self._is_live())] if self._has_bits else []
         return made.any_of(*bits, *self._joins) if bits or self._joins else made.literal("false")
 
     def _is_live(self) -> Any:
@@ -157,18 +156,20 @@ class NativePlan:
         made, jvm = self._expressions, self._jvm
         bits, place = self._read[BITS.id], self._math("toIntExact", "integer", self._read[POS.id])
         three, five, two = made.literal("3"), made.literal("5"), made.literal("2")
-        behind = made.made("GreaterThanOrEqual", made.made("ShiftRight", place, three), made.made("OctetLength", bits))
-        where = made.made("ShiftLeft", made.made("ShiftRight", place, five), two)
+        behind = made.create(
+            "GreaterThanOrEqual", made.create("ShiftRight", place, three), made.create("OctetLength", bits)
+        )
+        where = made.create("ShiftLeft", made.create("ShiftRight", place, five), two)
         word = made.call("org.apache.parquet.bytes.BytesUtils", "readIntLittleEndian", "integer", bits, where)
-        bit = made.made("BitwiseAnd", made.made("ShiftRight", word, place), made.literal("1"))
-        return jvm.sql("catalyst.expressions.Or")(behind, made.made("EqualTo", bit, made.literal("0")))
+        bit = made.create("BitwiseAnd", made.create("ShiftRight", word, place), made.literal("1"))
+        return jvm.sql("catalyst.expressions.Or")(behind, made.create("EqualTo", bit, made.literal("0")))
 
     def _math(self, method: str, type_: str, *arguments: Any) -> Any:
         return self._expressions.call("java.lang.Math", method, type_, *arguments)
 
     def _first(self, *values: Any) -> Any:
         """The first that is not null."""
-        return self._expressions.made("Coalesce", self._jvm.seq(values))
+        return self._expressions.create("Coalesce", self._jvm.seq(values))
 
     def _partition(self, field: Field) -> Any:
         """A field of `_partition`, of what carries it."""
@@ -178,7 +179,7 @@ class NativePlan:
         carried = self._read[constant.id]
         match field.type.kind:
             case "boolean":
-                return made.made("EqualTo", carried, made.literal("1"))
+                return made.create("EqualTo", carried, made.literal("1"))
             case "float":
                 return made.call("java.lang.Float", "intBitsToFloat", "float", carried, nullable=True)
             case "double":

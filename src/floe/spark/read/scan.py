@@ -1,7 +1,7 @@
-"""A read of a table: planned by Floe, carried out by Spark's own Parquet reader, or by the Arrow reader in workers.
+"""A scan of a table: planned by Floe, read by Spark's own Parquet reader or by the Arrow reader in Python workers.
 
-A read that Spark's reader cannot carry out alone is rewritten when the query is optimized
-(`floe.spark.read.rewrite`). Where that does not happen the Arrow reader reads the whole.
+A scan that Spark's reader cannot do alone is replaced by another plan when the query is optimized
+(`floe.spark.read.rewrite`). Where no optimizer rule runs, the Arrow reader reads all files.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from floe.plan.scan_plan import ScanPlan
 from floe.plan.tasks import FileTask, SplitSettings
 from floe.spark.bridge.interfaces.read import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.predicates import read_conditions
 from floe.spark.bridge.proxies import Proxy
 from floe.spark.bridge.rules import Rewritable
+from floe.spark.bridge.values import read_conditions
 from floe.spark.read.filters import filter_of
 from floe.spark.read.native import NativeColumns, native_columns, why_not_columns
 from floe.spark.read.parts import arrow_factory, arrow_partitions, columnar_mode, native_factory, native_partitions

@@ -1,24 +1,14 @@
-"""What a read reads: a table at one state.
-
-What the options of a read say: which state of the table, which range of its history, how large the parts are.
+"""The source of a read: a table at one snapshot, the options, the pushed predicates, the planned files, the projection.
 
 | option | |
 |---|---|
-| `snapshot-id`, `branch`, `tag`, `as-of-timestamp` (milliseconds) | the state; only one of them |
-| `start-snapshot-id` (exclusive), `end-snapshot-id` (inclusive) | what was appended in between |
+| `snapshot-id`, `branch`, `tag`, `as-of-timestamp` (milliseconds) | the snapshot; only one of them |
+| `start-snapshot-id` (exclusive), `end-snapshot-id` (inclusive) | the rows that were appended in between |
 | `split-size` | how many bytes a task reads |
-| `file-open-cost`, `lookback` | how many bytes a file weighs at least; among how many tasks one is chosen for it |
-| `aggregate-push-down-enabled` | `false`: rows are read for what metadata could tell |
+| `file-open-cost`, `lookback` | the least weight of a file in bytes; how many open bins are considered for a file |
+| `aggregate-push-down-enabled` | `false`: rows are read even where metadata has the aggregates |
 
-Settings of the session (`spark.sql.iceberg.read.split-size`, …) count where there is no such option.
-
-What a read has been told of the rows that are asked for.
-
-The files of a plan that a scan reads: all of them, or those that one of its readers takes.
-
-The columns that a query needs, as Spark says it by names, as a schema that says it by ids.
-
-Whether Spark's own readers reach the files of a table.
+Settings of the session (`spark.sql.iceberg.read.split-size`, …) apply where the option is not set.
 """
 
 from __future__ import annotations
@@ -36,13 +26,13 @@ from numpy.typing import NDArray
 
 from floe.errors import InvalidInput, NoSuchColumn
 from floe.plan.delete_files import DeleteKind
-from floe.plan.scan import plan_appends, plan_scan
+from floe.plan.scan import ScanOptions, plan_appends, plan_scan
 from floe.plan.scan_plan import ScanPlan
-from floe.plan.snapshot_selection import choose_snapshot
+from floe.plan.snapshot_selection import SnapshotRange, choose_snapshot
 from floe.plan.tasks import FileTask, SplitSettings
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.predicates import Node
-from floe.spark.executors import shipped
+from floe.spark.bridge.values import Node
+from floe.spark.executors import executor_metadata
 from floe.spark.names import NOW, AsOf
 from floe.spark.read.filter_terms import Translated
 from floe.spark.read.splits import actual_location, splits_for
@@ -136,29 +126,16 @@ class Source:
     @cached_property
     def shipped_metadata(self) -> TableMetadata:
         """What a reader in an executor needs to know of the table."""
-        return shipped(self.table.metadata)
+        return executor_metadata(self.table.metadata)
 
     def plan(self, where: Expression, *, metrics: Collection[int] | None = ()) -> ScanPlan:
         """The files that may hold rows which pass a filter."""
+        metadata, snapshot = self.table.metadata, self.snapshot
+        options = ScanOptions(schema=self.schema, where=where, metrics=metrics)
         if self.since is not None:
-            return plan_appends(
-                self.table.metadata,
-                self.storage,
-                after=self.since,
-                until=None if self.snapshot is None else self.snapshot.snapshot_id,
-                schema=self.schema,
-                where=where,
-                metrics=metrics,
-            )
-        return plan_scan(
-            self.table.metadata,
-            self.storage,
-            snapshot=self.snapshot,
-            schema=self.schema,
-            where=where,
-            metrics=metrics,
-            all_deletes=self.all_deletes,
-        )
+            until = None if snapshot is None else snapshot.snapshot_id
+            return plan_appends(metadata, self.storage, SnapshotRange(after=self.since, until=until), options=options)
+        return plan_scan(metadata, self.storage, snapshot=snapshot, options=options, all_deletes=self.all_deletes)
 
 
 def selects_whole_files(plan: ScanPlan) -> bool:

@@ -1,4 +1,4 @@
-"""Files cut into parts, for Spark's own reader: about as many bytes each, cut where row groups begin."""
+"""Files cut into splits of about equal size at row group offsets, for Spark's reader; URLs of files for Hadoop."""
 
 from __future__ import annotations
 

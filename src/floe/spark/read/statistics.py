@@ -1,4 +1,4 @@
-"""How much a read will bring, as Spark wants to know it before it chooses how to join."""
+"""Statistics of a scan for Spark's optimizer: rows, bytes, and for columns distinct values, nulls and bounds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What runs in Spark's Python workers to read files that Spark itself cannot read exactly: the Arrow reader.
+"""The Arrow reader in Spark's Python workers, for files that Spark itself cannot read exactly.
 
-An object of `ReadTasks` is pickled and sent to the executors, where `floe` must be installed.
-
-Partitions that Python workers read: the classes behind Spark's own Python data sources, with a function of ours.
+An object of `ReadTasks` is pickled and sent to the executors, where `floe` must be installed. Partitions and reader
+factory are the classes behind Spark's own Python data sources.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pyspark.sql.udf import _wrap_function
 from floe.arrow.reading.task_reader import TaskReader
 from floe.plan.tasks import FileTask
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.executors import Carried
+from floe.spark.executors import ExecutorFunction
 from floe.spark.schemas import ONLY_READ, SparkType
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema
@@ -118,9 +117,9 @@ def python_partitions(jvm: Jvm, contents: Iterable[bytes]) -> Any:
 def python_reader_factory(jvm: Jvm, function: Callable[..., Any], schema: SparkType) -> Any:
     """What has workers call a function with the contents of partitions, and takes the rows that it gives."""
     serializer: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
-    pickled = serializer.dumps((Carried(function), SparkStruct.fromJson(schema)))
+    pickled = serializer.dumps((ExecutorFunction(function), SparkStruct.fromJson(schema)))
     source = jvm.named(_PACKAGE + "UserDefinedPythonDataSource")(_wrap_function(jvm.context, _nothing))
-    return jvm.made(_PACKAGE + "PythonPartitionReaderFactory", [source, bytearray(pickled), jvm.data_type(schema)])
+    return jvm.create(_PACKAGE + "PythonPartitionReaderFactory", [source, bytearray(pickled), jvm.data_type(schema)])
 
 
 def _nothing() -> None:

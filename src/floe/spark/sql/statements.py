@@ -1,12 +1,14 @@
-"""Which statements Floe runs itself, in sessions that it made: what Spark's parser or this Spark does not know.
+"""Statements that Floe runs itself, in sessions that it made, because Spark, or this version of it, cannot.
 
-CREATE TABLE … LIKE …, where Spark itself has it for its own catalog only (before 4.2).
+`run_statement` decides. `ALTER TABLE` as Iceberg extends it and `CREATE TABLE … LIKE …` (before Spark 4.2) are run
+here, as values that `floe.sql.statements` parses; statements about views in `floe.spark.sql.view_statements`. Names of
+columns are resolved whatever their case.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.errors import AnalysisException, ParseException
@@ -14,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from floe.catalog.protocol import Capability
-from floe.errors import FloeError, NoSuchNamespace
+from floe.errors import FloeError, InvalidInput, NoSuchColumn, NoSuchNamespace, NoSuchRef
 from floe.spark.bridge.exceptions import declared_error, to_python
 from floe.spark.bridge.jvm import Jvm, jvm_of
 from floe.spark.bridge.sessions import active
@@ -29,31 +31,143 @@ from floe.spark.bridge.views import (
 )
 from floe.spark.catalog.definitions import make_room, table_like
 from floe.spark.settings import UNNAMED_VIEW_COLUMNS
-from floe.spark.sql.alter_table import CreateTableLike, parse
-from floe.spark.sql.hints import parse_other
-from floe.spark.sql.view_statements import Place, Query, run_view_statement, show_extended
+from floe.spark.sql.hints import iceberg_equivalent
+from floe.spark.sql.view_statements import Query, ResolvedName, run_view_statement, show_extended
+from floe.spec.properties import DISTRIBUTION_MODE
 from floe.sql.printing import name_text
+from floe.sql.statements import (
+    AddPartitionField,
+    ColumnPath,
+    CreateTableLike,
+    DropIdentifierFields,
+    DropPartitionField,
+    DropRef,
+    MakeRef,
+    ReplacePartitionField,
+    SetIdentifierFields,
+    TableAction,
+    WriteOrder,
+    parse_delta_statement,
+    parse_statement,
+)
 from floe.table.lake import Lake
+from floe.table.table import Table
 
-# CREATE TABLE … LIKE …, where Spark itself has it for its own catalog only (before 4.2).
+# ALTER TABLE ------------------------------------------------------------------------------------------------------
 
 
-def create_table_like(jvm: Jvm, place: Place, source: Place, statement: CreateTableLike) -> None:
-    """Make a table with the columns, partitions, order and properties of another, and none of its rows."""
-    lake, name = place.lake, place.name
+def alter_table(table: Table, action: TableAction) -> None:
+    """Run an extended ALTER TABLE statement, in one commit."""
+    match action:
+        case AddPartitionField():
+            table.update_spec(case_sensitive=False).add_field(action.term, action.name).commit()
+        case DropPartitionField():
+            table.update_spec(case_sensitive=False).remove_field(action.field).commit()
+        case ReplacePartitionField():
+            update = table.update_spec(case_sensitive=False)
+            update.remove_field(action.field).add_field(action.term, action.name).commit()
+        case WriteOrder():
+            with table.transaction() as transaction:
+                transaction.update_sort(*action.terms, case_sensitive=False)
+                if action.distribution is not None:
+                    transaction.set_properties({DISTRIBUTION_MODE.name: action.distribution})
+        case SetIdentifierFields():
+            table.evolve(case_sensitive=False).set_identifier_fields(*action.columns).commit()
+        case DropIdentifierFields():
+            _drop_identifier_fields(table, action.columns)
+        case MakeRef():
+            _make_ref(table, action)
+        case DropRef():
+            drop = table.drop_branch if action.type == "branch" else table.drop_tag
+            drop(action.name, if_exists=action.if_exists)
+
+
+def _drop_identifier_fields(table: Table, columns: Iterable[ColumnPath]) -> None:
+    schema = table.schema
+    left = dict.fromkeys(schema.identifier_field_ids)
+    for column in columns:
+        entry = schema.resolve(column, case_sensitive=False)
+        if entry.field.id not in left:
+            names = ", ".join(schema.identifier_names) or "none"
+            raise NoSuchColumn(
+                "the column is not an identifier field",
+                hint=f"the identifier fields are: {names}",
+                column=entry.name,
+            )
+        del left[entry.field.id]
+    table.evolve().set_identifier_fields(*(schema.entry(field_id).path for field_id in left)).commit()
+
+
+def _make_ref(table: Table, action: MakeRef) -> None:
+    """Create a branch or tag, or point it to another snapshot."""
+    ref = table.refs.get(action.name)
+    if ref is None or not action.replace:
+        _create_ref(table, action)
+        return
+    if ref.type != action.type:
+        raise InvalidInput(f"{action.name!r} is a {ref.type}, not a {action.type}", table=table.name)
+    current = table.current_snapshot
+    snapshot_id = action.snapshot_id if action.snapshot_id is not None or current is None else current.snapshot_id
+    if snapshot_id is None:
+        raise InvalidInput(
+            f"{action.type} {action.name!r} cannot be replaced: the table has no current snapshot",
+            hint="name a snapshot: AS OF VERSION …",
+            table=table.name,
+        )
+    with table.transaction() as transaction:
+        transaction.replace_branch(action.name, snapshot_id)
+        retention = {
+            "min_snapshots": action.min_snapshots,
+            "max_snapshot_age": action.max_snapshot_age,
+            "max_ref_age": action.max_ref_age,
+        }
+        if changed := {name: value for name, value in retention.items() if value is not None}:
+            transaction.set_retention(action.name, **changed)  # type: ignore[arg-type]
+
+
+def _create_ref(table: Table, action: MakeRef) -> None:
+    if not action.create:
+        names = ", ".join(sorted(table.refs)) or "none"
+        raise NoSuchRef(
+            f"there is no {action.type} named {action.name!r} to replace",
+            hint=f"branches and tags: {names}; write CREATE OR REPLACE",
+            table=table.name,
+        )
+    if action.if_not_exists and action.name in table.refs:
+        return
+    if action.type == "tag":
+        table.create_tag(action.name, snapshot=action.snapshot_id, max_ref_age=action.max_ref_age)
+        return
+    table.create_branch(
+        action.name,
+        snapshot=action.snapshot_id,
+        min_snapshots=action.min_snapshots,
+        max_snapshot_age=action.max_snapshot_age,
+        max_ref_age=action.max_ref_age,
+    )
+
+
+# CREATE TABLE … LIKE … --------------------------------------------------------------------------------------------
+
+
+def create_table_like(jvm: Jvm, target: ResolvedName, source: ResolvedName, statement: CreateTableLike) -> None:
+    """Create a table with the columns, partition spec, sort order and properties of another, without its rows."""
+    lake, name = target.lake, target.name
     if statement.if_not_exists and lake.table_exists(name):
         return
     like = source.lake.table(source.name)
     try:
-        make_room(lake, place.catalog, name)
+        make_room(lake, target.catalog, name)
         lake.create_table(name, **table_like(like, statement.properties).arguments())
     except FloeError as error:
-        told = declared_error(jvm, error, name[:-1] if isinstance(error, NoSuchNamespace) else name)
-        raise error if told is None else to_python(told) from None
+        declared = declared_error(jvm, error, name[:-1] if isinstance(error, NoSuchNamespace) else name)
+        raise error if declared is None else to_python(declared) from None
 
+
+# which statements these are ---------------------------------------------------------------------------------------
 
 _COMMENTS: Final = re.compile(r"\s*(?:--[^\n]*(?:\n|$)\s*|/\*.*?\*/\s*)*", re.DOTALL)
-_ABOUT_VIEWS: Final = re.compile(
+_VIEW_STATEMENT: Final = re.compile(
     r"(?:create\s+(?:or\s+replace\s+)?view|alter\s+view|drop\s+view|show\s+views|show\s+create\s+table)\b",
     re.IGNORECASE,
 )
@@ -62,100 +176,100 @@ _SHOW_EXTENDED: Final = re.compile(r"show\s+table\s+extended\b", re.IGNORECASE)
 _CREATE_VIEW: Final = re.compile(r"create\s+(?:or\s+replace\s+)?view\b", re.IGNORECASE)
 
 
-def answer(session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Query) -> DataFrame | None:
-    """What a statement gives if it is Floe's to run; None if it is Spark's. `query` is Spark's own `sql`."""
+def run_statement(session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Query) -> DataFrame | None:
+    """Run a statement if it is Floe's to run; None if it is Spark's. `query` is Spark's own `sql`."""
     jvm = jvm_of(session)
     start = _COMMENTS.match(text).end()  # type: ignore[union-attr]
-    _check_other(jvm, session, lakes, text, start)
+    _reject_delta_statement(jvm, session, lakes, text, start)
     if _SHOW_EXTENDED.match(text, start):
-        return _with_views(jvm, session, lakes, text, query)
-    if jvm.version < HAS_VIEWS and _ABOUT_VIEWS.match(text, start):
-        return _about_views(jvm, session, lakes, text, query)
+        return _show_table_extended(jvm, session, lakes, text, query)
+    if jvm.version < HAS_VIEWS and _VIEW_STATEMENT.match(text, start):
+        return _run_view_statement(jvm, session, lakes, text, query)
     if jvm.version >= HAS_VIEWS and _SHOW_CREATE.match(text, start):
-        return _without_collations(jvm, session, lakes, text, query)
+        return _show_create_without_collations(jvm, session, lakes, text, query)
     if jvm.version >= HAS_VIEWS and _CREATE_VIEW.match(text, start):
-        return _with_named_columns(jvm, session, lakes, text, query)
+        return _create_view_with_named_columns(jvm, session, lakes, text, query)
     try:
-        found = parse(text)
+        statement = parse_statement(text)
     except FloeError as error:
         raise ParseException(str(error)) from None
-    if found is None or (isinstance(found, CreateTableLike) and jvm.version >= HAS_VIEWS):
+    if statement is None or (isinstance(statement, CreateTableLike) and jvm.version >= HAS_VIEWS):
         return None
-    place = _place(jvm, session, lakes, found.table)
-    if place is None:
+    target = _resolve(jvm, session, lakes, statement.table)
+    if target is None:
         return None
     try:
-        if isinstance(found, CreateTableLike):
-            source = _place(jvm, session, lakes, found.source)
+        if isinstance(statement, CreateTableLike):
+            source = _resolve(jvm, session, lakes, statement.source)
             if source is None:
                 return None
-            create_table_like(jvm, place, source, found)
+            create_table_like(jvm, target, source, statement)
         else:
-            found.action.run(place.lake.table(place.name))
+            alter_table(target.lake.table(target.name), statement.action)
     except FloeError as error:
         raise AnalysisException(str(error)) from None
-    return _nothing(session)
+    return _no_rows(session)
 
 
-def _check_other(jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], text: str, start: int) -> None:
-    """Raise for a statement of another table format on a table of a lake, with what to write instead."""
-    found = parse_other(text, start)
-    place = None if found is None else _place(jvm, session, lakes, found.table)
-    if found is not None and place is not None and place.lake.table_exists(place.name):
-        instead = found.instead(place.catalog, ".".join(map(name_text, place.name)))
-        raise ParseException(f"{found.words} is no statement for tables of Iceberg; {instead}")
+def _reject_delta_statement(jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], text: str, start: int) -> None:
+    """Raise for a statement of Delta Lake on a table of a lake, with what to write instead."""
+    statement = parse_delta_statement(text, start)
+    target = None if statement is None else _resolve(jvm, session, lakes, statement.table)
+    if statement is not None and target is not None and target.lake.table_exists(target.name):
+        instead = iceberg_equivalent(statement, target.catalog, ".".join(map(name_text, target.name)))
+        raise ParseException(f"{statement.words} is not a statement for tables of Iceberg; {instead}")
 
 
-def _about_views(
+def _run_view_statement(
     jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Query
 ) -> DataFrame | None:
     statement = parse_view_statement(jvm, session, text)
     if statement is None:
         return None
     if isinstance(statement, ShowViews):
-        place = _namespace(jvm, session, lakes, statement.name)
+        target = _resolve_namespace(jvm, session, lakes, statement.name)
     else:
         assert statement.name is not None
         if not isinstance(statement, CreateView) and is_temporary(jvm, session, statement.name):
             return None
-        place = _place(jvm, session, lakes, statement.name)
-    if place is None or (isinstance(statement, ShowCreate) and not place.lake.view_exists(place.name)):
+        target = _resolve(jvm, session, lakes, statement.name)
+    if target is None or (isinstance(statement, ShowCreate) and not target.lake.view_exists(target.name)):
         return None
-    rows = run_view_statement(jvm, session, query, place, statement)
-    return _nothing(session) if rows is None else rows
+    rows = run_view_statement(jvm, session, query, target, statement)
+    return _no_rows(session) if rows is None else rows
 
 
-def _without_collations(
+def _show_create_without_collations(
     jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Query
 ) -> DataFrame | None:
-    """SHOW CREATE TABLE of a table of ours: Spark 4.3 gives every text a collation, and Iceberg has none."""
+    """Run SHOW CREATE TABLE of a table in a lake: Spark 4.3 shows a collation for each string, and Iceberg has none."""
     statement = parse_view_statement(jvm, session, text)
-    if not isinstance(statement, ShowCreate) or _place(jvm, session, lakes, statement.name) is None:
+    if not isinstance(statement, ShowCreate) or _resolve(jvm, session, lakes, statement.name) is None:
         return None
     frame = query(text)
     rows = [(re.sub(r"\bSTRING COLLATE UTF8_BINARY\b", "STRING", row[0]),) for row in frame.collect()]
     return session.createDataFrame(rows, frame.schema)
 
 
-def _with_views(
+def _show_table_extended(
     jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Query
 ) -> DataFrame | None:
-    """SHOW TABLE EXTENDED of a namespace of ours."""
+    """Run SHOW TABLE EXTENDED of a namespace in a lake, with its views."""
     statement = parse_view_statement(jvm, session, text)
-    place = _namespace(jvm, session, lakes, statement.name) if isinstance(statement, ShowExtended) else None
-    if not isinstance(statement, ShowExtended) or place is None or Capability.VIEWS not in place.lake.capabilities:
+    target = _resolve_namespace(jvm, session, lakes, statement.name) if isinstance(statement, ShowExtended) else None
+    if not isinstance(statement, ShowExtended) or target is None or Capability.VIEWS not in target.lake.capabilities:
         return None
-    return show_extended(jvm, session, query, text, place, statement.pattern)
+    return show_extended(jvm, session, query, text, target, statement.pattern)
 
 
-def _with_named_columns(
+def _create_view_with_named_columns(
     jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], text: str, query: Query
 ) -> DataFrame | None:
-    """CREATE VIEW of ours with a list of columns: it names those that the query does not, which Spark overlooks."""
+    """Run CREATE VIEW in a lake with a column list: it names columns without an alias too, which Spark refuses."""
     statement = parse_view_statement(jvm, session, text)
     if not isinstance(statement, CreateView) or not statement.columns:
         return None
-    if _place(jvm, session, lakes, statement.name) is None:
+    if _resolve(jvm, session, lakes, statement.name) is None:
         return None
     before = session.conf.get(UNNAMED_VIEW_COLUMNS)
     session.conf.set(UNNAMED_VIEW_COLUMNS, "true")
@@ -165,12 +279,12 @@ def _with_named_columns(
         session.conf.set(UNNAMED_VIEW_COLUMNS, str(before))
 
 
-def _nothing(session: SparkSession) -> DataFrame:
+def _no_rows(session: SparkSession) -> DataFrame:
     return session.createDataFrame([], StructType([]))
 
 
-def _place(jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], name: tuple[str, ...]) -> Place | None:
-    """The lake that a name is in, and the name there; None if it is in no lake."""
+def _resolve(jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], name: tuple[str, ...]) -> ResolvedName | None:
+    """The lake of a table or view name, and the name in it; None if it is not in a lake."""
     current = _current(jvm, session)
     if name[0] in lakes and len(name) > 1:
         catalog, inside = name[0], name[1:]
@@ -178,22 +292,23 @@ def _place(jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], name: tup
         catalog, inside = current[0], (*(current[1:] if len(name) == 1 else ()), *name)
     else:
         return None
-    return Place(lakes[catalog], catalog, inside, current)
+    return ResolvedName(lakes[catalog], catalog, inside, current)
 
 
-def _namespace(
+def _resolve_namespace(
     jvm: Jvm, session: SparkSession, lakes: Mapping[str, Lake], name: tuple[str, ...] | None
-) -> Place | None:
+) -> ResolvedName | None:
+    """The lake of a namespace, the current one for None; None if it is not in a lake."""
     current = _current(jvm, session)
     if name is None:
         name = current
     elif name[0] not in lakes:
         name = (current[0], *name)
-    return Place(lakes[name[0]], name[0], name[1:], current) if name[0] in lakes else None
+    return ResolvedName(lakes[name[0]], name[0], name[1:], current) if name[0] in lakes else None
 
 
 def _current(jvm: Jvm, session: SparkSession) -> tuple[str, ...]:
-    """The current catalog and namespace."""
+    """The current catalog and namespace of the session."""
     with active(jvm, session._jsparkSession):
         manager = session._jsparkSession.sessionState().catalogManager()
         return (manager.currentCatalog().name(), *jvm.read_strings(manager.currentNamespace()))

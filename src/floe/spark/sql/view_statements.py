@@ -1,6 +1,6 @@
-"""Statements about views, run by Floe where Spark itself has views in its own catalog only (before 4.2).
+"""Statements about views, run by Floe where Spark has views in its own catalog only (before 4.2).
 
-SHOW TABLE EXTENDED is Spark's on every version, and leaves views out: they are added here.
+Spark runs SHOW TABLE EXTENDED itself, in all versions, but leaves out views: they are added here.
 """
 
 from __future__ import annotations
@@ -49,31 +49,33 @@ Query = Callable[[str], DataFrame]
 _LISTED = "namespace STRING, viewName STRING, isTemporary BOOLEAN"
 
 
-class Place:
-    """A name within a lake, and where names of the session are looked for."""
+class ResolvedName:
+    """A name within a lake; `current` is the current catalog and namespace of the session."""
 
     def __init__(self, lake: Lake, catalog: str, name: tuple[str, ...], current: tuple[str, ...]) -> None:
         self.lake, self.catalog, self.name, self.current = lake, catalog, name, current
 
 
 def run_view_statement(
-    jvm: Jvm, session: SparkSession, query: Query, place: Place, statement: ViewStatement
+    jvm: Jvm, session: SparkSession, query: Query, target: ResolvedName, statement: ViewStatement
 ) -> DataFrame | None:
-    """Run the statement; rows only for SHOW."""
-    lake, name = place.lake, place.name
+    """Run a statement; only SHOW statements return rows."""
+    lake, name = target.lake, target.name
     try:
         match statement:
             case ShowViews():
-                return _show(jvm, session, place, statement.pattern)
+                return _show(jvm, session, target, statement.pattern)
             case ShowCreate():
-                return session.createDataFrame([(_statement(place),)], "createtab_stmt STRING")
+                return session.createDataFrame([(_create_statement(target),)], "createtab_stmt STRING")
             case CreateView():
-                _create(jvm, query, place, statement)
+                _create(jvm, query, target, statement)
             case AlterQuery():
                 view = lake.view(name)
-                known = defined(view)
-                made = _definition(jvm, query, place, statement.query, (), known.properties, known.schema_mode)
-                change_view(view, made)
+                current = defined(view)
+                change_view(
+                    view,
+                    _definition(jvm, query, target, statement.query, (), current.properties, current.schema_mode),
+                )
             case SetProperties():
                 view = lake.view(name)
                 check_not_reserved(statement.properties, view)
@@ -83,28 +85,29 @@ def run_view_statement(
                 check_not_reserved(dict.fromkeys(statement.keys, ""), view)
                 with_properties(view, {}, list(statement.keys))
             case RenameView():
-                lake.rename_view(name, _new_name(place, statement.new_name))
+                lake.rename_view(name, _new_name(target, statement.new_name))
             case DropView():
                 lake.drop_view(name, if_exists=statement.if_exists)
     except FloeError as error:
         about = name[:-1] if isinstance(error, NoSuchNamespace) else name
-        told = declared_error(jvm, error, about)
-        raise AnalysisException(str(error)) if told is None else to_python(told) from None
+        declared = declared_error(jvm, error, about)
+        raise AnalysisException(str(error)) if declared is None else to_python(declared) from None
     return None
 
 
-def _create(jvm: Jvm, query: Query, place: Place, statement: CreateView) -> None:
-    lake, name = place.lake, place.name
+def _create(jvm: Jvm, query: Query, target: ResolvedName, statement: CreateView) -> None:
+    lake, name = target.lake, target.name
     if statement.if_not_exists and (lake.view_exists(name) or lake.table_exists(name)):
         return
-    made = _definition(
-        jvm, query, place, statement.query, statement.columns, statement.properties, statement.schema_mode
+    definition = _definition(
+        jvm, query, target, statement.query, statement.columns, statement.properties, statement.schema_mode
     )
-    made = replace(made, properties=with_defaults(jvm, place.catalog, "view", made.properties))
+    properties = with_defaults(jvm, target.catalog, "view", definition.properties)
+    definition = replace(definition, properties=properties)
     try:
         if not lake.namespace_exists(name[:-1]):
-            raise no_such_namespace(place.catalog, name[:-1])
-        (create_or_replace_view if statement.replace else create_view)(lake, name, made)
+            raise no_such_namespace(target.catalog, name[:-1])
+        (create_or_replace_view if statement.replace else create_view)(lake, name, definition)
     except ViewAlreadyExists:
         if lake.table_exists(name):
             raise TableAlreadyExists("there is a table of that name") from None
@@ -115,52 +118,54 @@ def _create(jvm: Jvm, query: Query, place: Place, statement: CreateView) -> None
 def _definition(
     jvm: Jvm,
     query: Query,
-    place: Place,
+    target: ResolvedName,
     text: str,
     columns: Sequence[tuple[str, str | None]],
     properties: Any,
     schema_mode: str | None,
 ) -> ViewDefinition:
     analyzed = query(text)
-    check_query(jvm, place.name, analyzed, [column for column, _ in columns])
+    check_query(jvm, target.name, analyzed, [column for column, _ in columns])
     schema = analyzed.schema.jsonValue()
-    own = tuple(field["name"] for field in schema["fields"])
+    query_columns = tuple(field["name"] for field in schema["fields"])
     for field, (column, comment) in zip(schema["fields"], columns, strict=False):
         field["name"] = column
         field["metadata"] = {} if comment is None else {"comment": comment}
-    catalog, *namespace = place.current
-    found = ViewDefinition(text, schema, own, catalog, tuple(namespace), dict(properties), schema_mode)
+    catalog, *namespace = target.current
+    definition = ViewDefinition(text, schema, query_columns, catalog, tuple(namespace), dict(properties), schema_mode)
     if schema_mode == "EVOLUTION":
-        found = replace(found, query_columns=())
-    return replace(found, catalog=None) if catalog == place.catalog else found
+        definition = replace(definition, query_columns=())
+    return replace(definition, catalog=None) if catalog == target.catalog else definition
 
 
-def _show(jvm: Jvm, session: SparkSession, place: Place, pattern: str | None) -> DataFrame:
-    found = [view[-1] for view in place.lake.catalog.views(place.name)]
+def _show(jvm: Jvm, session: SparkSession, target: ResolvedName, pattern: str | None) -> DataFrame:
+    names = [view[-1] for view in target.lake.catalog.views(target.name)]
     if pattern is not None:
-        found = jvm.matching(found, pattern)
-    rows = [(".".join(place.name), name, False) for name in found]
+        names = jvm.matching(names, pattern)
+    rows = [(".".join(target.name), name, False) for name in names]
     return session.createDataFrame(rows, _LISTED)
 
 
-def show_extended(jvm: Jvm, session: SparkSession, query: Query, text: str, place: Place, pattern: str) -> DataFrame:
-    """The rows of SHOW TABLE EXTENDED with those of the views, behind the tables."""
+def show_extended(
+    jvm: Jvm, session: SparkSession, query: Query, text: str, target: ResolvedName, pattern: str
+) -> DataFrame:
+    """The rows of SHOW TABLE EXTENDED, with rows for views after those of tables."""
     frame = query(text)
     rows = [tuple(row) for row in frame.collect()]
-    namespace = ".".join(map(name_text, place.name))
-    names = jvm.matching([view[-1] for view in place.lake.catalog.views(place.name)], pattern)
-    views = [(namespace, name, False, _information(jvm, place, (*place.name, name))) for name in names]
-    of_tables = [row for row in rows if not row[2]]
-    return session.createDataFrame([*of_tables, *views, *(row for row in rows if row[2])], frame.schema)
+    namespace = ".".join(map(name_text, target.name))
+    names = jvm.matching([view[-1] for view in target.lake.catalog.views(target.name)], pattern)
+    views = [(namespace, name, False, _information(jvm, target, (*target.name, name))) for name in names]
+    tables = [row for row in rows if not row[2]]
+    return session.createDataFrame([*tables, *views, *(row for row in rows if row[2])], frame.schema)
 
 
-def _information(jvm: Jvm, place: Place, name: tuple[str, ...]) -> str:
-    """What there is to know about a view, as Spark tells it of a table."""
-    definition = defined(place.lake.view(name))
+def _information(jvm: Jvm, target: ResolvedName, name: tuple[str, ...]) -> str:
+    """The description of a view, in the format that Spark has for tables."""
+    definition = defined(target.lake.view(name))
     properties = definition.properties
-    own = sorted(f"{key}={value}" for key, value in properties.items() if key not in NOT_SHOWN)
-    told = {
-        "Catalog": place.catalog,
+    shown = sorted(f"{key}={value}" for key, value in properties.items() if key not in NOT_SHOWN)
+    description = {
+        "Catalog": target.catalog,
         "Namespace": ".".join(map(name_text, name[:-1])),
         "Table": name[-1],
         "Type": "VIEW",
@@ -168,19 +173,19 @@ def _information(jvm: Jvm, place: Place, name: tuple[str, ...]) -> str:
         "Location": properties["location"],
         "Provider": properties["provider"],
         "Owner": properties.get("owner"),
-        "Table Properties": f"[{', '.join(own)}]" if own else None,
+        "Table Properties": f"[{', '.join(shown)}]" if shown else None,
         "View Text": definition.query,
         "View Catalog and Namespace": ".".join(
-            map(name_text, (definition.catalog or place.catalog, *definition.namespace))
+            map(name_text, (definition.catalog or target.catalog, *definition.namespace))
         ),
         "Schema": jvm.data_type(definition.columns).treeString(),
     }
-    return "".join(f"{key}: {value}\n" for key, value in told.items() if value is not None)
+    return "".join(f"{key}: {value}\n" for key, value in description.items() if value is not None)
 
 
-def _statement(place: Place) -> str:
-    """A statement that makes the view again."""
-    view = place.lake.view(place.name)
+def _create_statement(target: ResolvedName) -> str:
+    """The CREATE VIEW statement of a view."""
+    view = target.lake.view(target.name)
     definition = defined(view)
     columns = [
         f"{name_text(field.name)}{'' if field.doc is None else ' COMMENT ' + quoted(field.doc)}"
@@ -189,7 +194,7 @@ def _statement(place: Place) -> str:
     shown = {key: value for key, value in definition.properties.items() if key not in NOT_SHOWN}
     comment = definition.properties.get("comment")
     properties = ",\n  ".join(f"{quoted(key)} = {quoted(shown[key])}" for key in sorted(shown))
-    name = ".".join(map(name_text, (place.catalog, *place.name)))
+    name = ".".join(map(name_text, (target.catalog, *target.name)))
     return "".join(
         [
             f"CREATE VIEW {name} (\n  " + ",\n  ".join(columns) + ")\n",
@@ -200,7 +205,8 @@ def _statement(place: Place) -> str:
     )
 
 
-def _new_name(place: Place, given: tuple[str, ...]) -> tuple[str, ...]:
-    if len(given) == 1:
-        return (*place.name[:-1], *given)
-    return given[1:] if given[0] == place.catalog and len(given) > 2 else given
+def _new_name(target: ResolvedName, name: tuple[str, ...]) -> tuple[str, ...]:
+    """The name that RENAME TO means: without a namespace, one in the namespace of the view."""
+    if len(name) == 1:
+        return (*target.name[:-1], *name)
+    return name[1:] if name[0] == target.catalog and len(name) > 2 else name

@@ -9,7 +9,6 @@ Which epochs of a streaming query a table has: each snapshot of a stream says it
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,15 +22,13 @@ from floe.commit.operations.overwrite import Overwrite
 from floe.commit.target import BranchTarget, CommitTarget
 from floe.errors import AlreadyExists, NoSuchSnapshot, UnsupportedFeature
 from floe.formats.arrow_arrays import constant_array
-from floe.formats.writers.rolling import discard
 from floe.spark.bridge.interfaces.read import StreamingWrite
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.rules import Rewritable
-from floe.spark.executors import shipped
-from floe.spark.write.base import PythonTasks
 from floe.spark.write.columns import places_of
 from floe.spark.write.distribution import distribution_mode, with_partitions_together
 from floe.spark.write.options import WriteOptions
+from floe.spark.write.tasks import WriteTasks
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.manifests.entries import DataFile
@@ -89,7 +86,7 @@ class EpochExists(AlreadyExists):
 
 
 @dataclass(frozen=True)
-class OnlyOnce:
+class EpochGuard:
     """A change that changes nothing, and refuses to publish what goes with it if the branch has the epoch by then.
 
     It is asked in each attempt of a commit, with the very state that the swap rests on. So two drivers of a query (one
@@ -150,8 +147,6 @@ class TableStreamingWrite(StreamingWrite, Rewritable):
     Spark makes one for each epoch, so the table is written as it is then.
     """
 
-    _committing = False
-
     def __init__(
         self, jvm: Jvm, name: str, table: Table, options: WriteOptions, schema: Any, query_id: str, *, replaces: bool
     ) -> None:
@@ -164,7 +159,7 @@ class TableStreamingWrite(StreamingWrite, Rewritable):
             )
         self._name, self._options, self._schema, self._query_id = name, options, schema, query_id
         self._table = Table.load(table.commit_target.pointer)
-        self._replaces, self._tasks = replaces, PythonTasks(jvm)
+        self._replaces, self._tasks = replaces, WriteTasks(jvm, self._table.storage)
         rows = jvm.read_data_type(schema)
         self._places = places_of(self._table.schema, rows, case_sensitive=jvm.is_case_sensitive, table=name)
 
@@ -183,20 +178,17 @@ class TableStreamingWrite(StreamingWrite, Rewritable):
     def createStreamingWriterFactory(self, info: Any) -> Any:
         """What writes the rows of a task, in an executor."""
         table = self._table
-        work = WriteRows(shipped(table.metadata), table.storage, str(uuid.uuid4()), dict(self._options.overrides))
+        work = WriteRows.of(table.metadata, table.storage, self._options.overrides)
         return self._tasks.factory(WriteStream(work, self._places), self._schema, table.schema, streaming=True)
 
     def commit(self, epoch: int, messages: Any) -> None:
         """Commit the files of an epoch, unless the table has it already."""
-        self._committing = True
-        files = files_of(self._tasks.said(messages))
+        files = files_of(self._tasks.results(messages))
         publish_epoch(self._table, files, self._query_id, epoch, self._options, replaces=self._replaces)
 
     def abort(self, epoch: int, messages: Any) -> None:
         """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made."""
-        if self._committing:
-            return
-        discard(self._table.storage, [file.file_path for file in files_of(self._tasks.said(messages))])
+        self._tasks.discard(messages)
 
 
 def publish_epoch(
@@ -224,7 +216,7 @@ def publish_epoch(
             change = FastAppend(files, **own)
         else:
             return True
-    once = OnlyOnce(target.branch, query_id, epoch)
+    once = EpochGuard(target.branch, query_id, epoch)
     try:
         target.commit([once, change], [file.file_path for file in files])
     except EpochExists:

@@ -34,16 +34,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floe.errors import FloeError, InvalidInput, NoSuchSnapshot, UnsupportedFeature
-from floe.plan.scan import plan_appends, plan_scan
+from floe.plan.scan import ScanOptions, plan_appends, plan_scan
 from floe.plan.scan_plan import ScanPlan
-from floe.plan.snapshot_selection import snapshots_in_range
+from floe.plan.snapshot_selection import SnapshotRange, snapshots_in_range
 from floe.plan.tasks import FileTask, SplitSettings, pack_tasks
 from floe.spark.bridge.interfaces.read import MicroBatchStream, SupportsTriggerAvailableNow
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.parquet_readers import partitioned_files
 from floe.spark.bridge.rules import Rewritable
-from floe.spark.bridge.streams import Limits, java_offset, read_limit, read_limits
-from floe.spark.executors import shipped
+from floe.spark.executors import executor_metadata
 from floe.spark.read.native import native_columns, reader_factory, why_not_native
 from floe.spark.read.source import Source, projected, why_not_reachable
 from floe.spark.read.splits import file_parts
@@ -65,7 +64,7 @@ from floe.spec.values.civil_time import millis_to_text
 from floe.storage.protocol import Storage
 from floe.table.table import Table
 
-# How far a stream has come: a snapshot, and how many of its files have been read; written as Java Iceberg does.
+# offsets and limits ---------------------------------------------------------------------------------------------------
 
 _VERSION: Final = 1
 
@@ -97,10 +96,10 @@ BEGINNING: Final = StreamOffset(-1, -1)
 """Before everything that a stream will read."""
 
 
-def offset_of(text: str) -> StreamOffset:
+def parse_offset(text: str) -> StreamOffset:
     """The offset that a checkpoint has.
 
-    >>> offset_of('{"version": 1, "snapshot_id": 17, "position": 2, "scan_all_files": true}')
+    >>> parse_offset('{"version": 1, "snapshot_id": 17, "position": 2, "scan_all_files": true}')
     StreamOffset(snapshot_id=17, position=2, all_files=True)
     """
     try:
@@ -115,7 +114,55 @@ def offset_of(text: str) -> StreamOffset:
         ) from None
 
 
-# What the options of a stream that is read say.
+_LIMIT: Final = "org.apache.spark.sql.connector.read.streaming.ReadLimit"
+_OFFSETS: Final = (
+    "org.apache.spark.sql.execution.streaming.runtime.SerializedOffset",
+    "org.apache.spark.sql.execution.streaming.SerializedOffset",  # before Spark 4.1
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a batch has at most."""
+
+    files: int | None = None
+    rows: int | None = None
+
+
+def java_offset(jvm: Jvm, json: str) -> Any:
+    """An offset of its JSON: offsets are classes, so it is one of Spark's own."""
+    name = jvm.once("class of offsets", lambda: next(name for name in _OFFSETS if jvm.has_class(name)))
+    return jvm.named(name)(json)
+
+
+def read_limit(jvm: Jvm, limits: Limits) -> Any:
+    """Limits as a `ReadLimit`."""
+    kind = jvm.named(_LIMIT)
+    made = [] if limits.files is None else [kind.maxFiles(limits.files)]
+    if limits.rows is not None:
+        made.append(kind.maxRows(limits.rows))
+    if len(made) == 2:
+        return kind.compositeLimit(jvm.array(_LIMIT, made))
+    return made[0] if made else kind.allAvailable()
+
+
+def read_limits(jvm: Jvm, limit: Any) -> Limits:
+    """What a `ReadLimit` says; limits of other kinds are none."""
+    match jvm.simple_name(limit):
+        case "CompositeReadLimit":
+            found = [read_limits(jvm, one) for one in limit.getReadLimits()]
+            files = [one.files for one in found if one.files is not None]
+            rows = [one.rows for one in found if one.rows is not None]
+            return Limits(min(files, default=None), min(rows, default=None))
+        case "ReadMaxFiles":
+            return Limits(files=limit.maxFiles())
+        case "ReadMaxRows":
+            return Limits(rows=limit.maxRows())
+        case _:
+            return Limits()
+
+
+# options --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +191,7 @@ def stream_options(given: Mapping[str, str]) -> StreamOptions:
     )
 
 
-# Which files come next in a stream: snapshot by snapshot along a branch, those that appends added.
+# which files come next ------------------------------------------------------------------------------------------------
 
 _REMEMBERED = 32
 
@@ -175,7 +222,7 @@ class StreamSteps:
     options: StreamOptions
     _plans: dict[StreamOffset, ScanPlan] = field(default_factory=dict)
 
-    def advanced(
+    def next_offset(
         self,
         metadata: TableMetadata,
         start: StreamOffset,
@@ -238,7 +285,7 @@ class StreamSteps:
         if begin is None:
             return
         try:
-            history = snapshots_in_range(metadata, first=begin.snapshot_id, until=head)
+            history = snapshots_in_range(metadata, SnapshotRange(first=begin.snapshot_id, until=head))
         except FloeError:
             raise _lost(metadata, begin.snapshot_id) from None
         for snapshot in history:
@@ -279,11 +326,12 @@ class StreamSteps:
         key = StreamOffset(snapshot.snapshot_id, 0, all_files)
         found = self._plans.get(key)
         if found is None:
+            options = ScanOptions(schema=self.schema)
             if all_files:
-                found = plan_scan(metadata, self.storage, snapshot=snapshot, schema=self.schema)
+                found = plan_scan(metadata, self.storage, snapshot=snapshot, options=options)
             else:
-                one = snapshot.snapshot_id
-                found = plan_appends(metadata, self.storage, first=one, until=one, schema=self.schema)
+                only = SnapshotRange(first=snapshot.snapshot_id, until=snapshot.snapshot_id)
+                found = plan_appends(metadata, self.storage, only, options=options)
             if len(self._plans) >= _REMEMBERED:
                 del self._plans[next(iter(self._plans))]
             self._plans[key] = found
@@ -298,6 +346,8 @@ def _lost(metadata: TableMetadata, snapshot_id: int) -> NoSuchSnapshot:
         "a new checkpoint",
     )
 
+
+# the stream -----------------------------------------------------------------------------------------------------------
 
 _INPUT: Final = "org.apache.spark.sql.connector.read.InputPartition"
 _COLUMNS: Final = ["file_path", "file_format", "file_size_in_bytes", "spec_id", "split_offsets", "key_metadata"]
@@ -339,7 +389,7 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
 
     def deserializeOffset(self, json: str) -> Any:
         """The offset of a checkpoint."""
-        return java_offset(self.jvm, str(offset_of(json)))
+        return java_offset(self.jvm, str(parse_offset(json)))
 
     def getDefaultReadLimit(self) -> Any:
         """How much a batch has at most."""
@@ -348,12 +398,14 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
 
     def latestOffset(self, *how: Any) -> Any:
         """How far the next batch goes."""
-        start = offset_of(how[0].json()) if how else BEGINNING
+        start = parse_offset(how[0].json()) if how else BEGINNING
         limits = read_limits(self.jvm, how[1]) if how else Limits()
         if not self._is_bounded:
             self._table.refresh()
         head = self._last if self._is_bounded else self._head()
-        reached = self._steps.advanced(self._table.metadata, start, head, max_files=limits.files, max_rows=limits.rows)
+        reached = self._steps.next_offset(
+            self._table.metadata, start, head, max_files=limits.files, max_rows=limits.rows
+        )
         return java_offset(self.jvm, str(reached))
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -378,7 +430,7 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
 
     def planInputPartitions(self, start: Any, end: Any) -> Any:
         """The files of a batch in parts, packed into partitions."""
-        begin, stop = offset_of(start.json()), offset_of(end.json())
+        begin, stop = parse_offset(start.json()), parse_offset(end.json())
         if stop != BEGINNING and stop.snapshot_id not in self._table.metadata.snapshots_by_id:
             self._table.refresh()
         parts = list(self._steps.parts(self._table.metadata, begin, stop))
@@ -398,7 +450,7 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
         metadata = self._table.metadata
         if self._native:
             return reader_factory(self.jvm, native_columns(metadata, self._wanted))
-        read = ReadTasks(shipped(metadata), self._source.storage, self._wanted)
+        read = ReadTasks(executor_metadata(metadata), self._source.storage, self._wanted)
         return python_reader_factory(self.jvm, read, spark_schema(self._wanted.fields))
 
     def _reads_natively(self, parts: Sequence[Part], files: pa.Table) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -10,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from floe.commit.change import BLIND, Reads
 from floe.errors import UnsupportedFeature
-from floe.formats.writers.rolling import discard
 from floe.formats.writers.write_target import WriteTarget
 from floe.spark.bridge.exceptions import null_error
 from floe.spark.bridge.interfaces.write import (
@@ -22,15 +20,12 @@ from floe.spark.bridge.interfaces.write import (
     Write,
 )
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.predicates import read_conditions
 from floe.spark.bridge.rules import Rewritable
-from floe.spark.executors import shipped
+from floe.spark.bridge.values import read_conditions
 from floe.spark.read.filter_terms import Translated
 from floe.spark.read.filters import translate
 from floe.spark.streaming.sink import TableStreamingWrite
-from floe.spark.write.base import PythonTasks
 from floe.spark.write.columns import check_columns
-from floe.spark.write.conflict_reads import reads_of_plan
 from floe.spark.write.distribution import brought_together, distribution_mode
 from floe.spark.write.insert import (
     Append,
@@ -39,9 +34,11 @@ from floe.spark.write.insert import (
     ReplaceWhere,
     commit_target,
     publish,
+    reads_of_plan,
     write_data_frame,
 )
 from floe.spark.write.options import WriteOptions
+from floe.spark.write.tasks import WriteTasks
 from floe.spark.write.worker import WriteRows, files_of
 from floe.spec.expressions.nodes import TRUE, and_
 from floe.table.table import Table
@@ -107,7 +104,7 @@ class _AnyWrite(Write):
     ) -> None:
         super().__init__(jvm)
         self._name, self._target, self._intent, self._options, self._schema = name, target, intent, options, schema
-        self._query_id, self._tasks = query_id, PythonTasks(jvm)
+        self._query_id, self._tasks = query_id, WriteTasks(jvm, target.storage)
 
     def title(self) -> str:
         """What plans show."""
@@ -155,7 +152,6 @@ class TableBatchWrite(_AnyWrite, BatchWrite, Rewritable):
     """A write whose tasks Spark runs itself."""
 
     _reads: Reads = BLIND
-    _committing = False
 
     def rewritten(self, node: Any) -> Any:
         """The same with its rows brought together."""
@@ -176,9 +172,7 @@ class TableBatchWrite(_AnyWrite, BatchWrite, Rewritable):
 
     def createBatchWriterFactory(self, info: Any) -> Any:
         """What writes the rows of a task, in an executor."""
-        work = WriteRows(
-            shipped(self._target.metadata), self._target.storage, str(uuid.uuid4()), dict(self._options.overrides)
-        )
+        work = WriteRows.of(self._target.metadata, self._target.storage, self._options.overrides)
         return self._tasks.factory(work, self._schema, self._target.metadata.schema)
 
     def useCommitCoordinator(self) -> bool:
@@ -187,11 +181,9 @@ class TableBatchWrite(_AnyWrite, BatchWrite, Rewritable):
 
     def commit(self, messages: Any, *summary: Any) -> None:
         """Commit the files of all tasks."""
-        self._committing = True
-        publish(self._target, files_of(self._tasks.said(messages)), self._intent, self._options, self._reads)
+        files = files_of(self._tasks.results(messages))
+        publish(self._target, files, self._intent, self._options, self._reads)
 
     def abort(self, messages: Any) -> None:
         """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made."""
-        if self._committing:
-            return
-        discard(self._target.storage, [file.file_path for file in files_of(self._tasks.said(messages))])
+        self._tasks.discard(messages)

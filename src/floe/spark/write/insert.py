@@ -1,17 +1,17 @@
-"""What a write is to do with the table, and doing it: from a data frame to a commit.
+"""From a data frame to a commit: what a write does to the table, what it has read of it, and how it is carried out.
 
-Few rows that the driver has already, as those of INSERT … VALUES: written there, without a job of Spark's.
+A few rows that the driver has already, as those of INSERT … VALUES, are written by the driver, without a Spark job. All
+others are written by tasks. When a task fails, the results of the others are lost with the query, so each task also
+reports its files by an accumulator, which arrives when the task ends: a write that fails deletes these files.
 
-Files of tasks that have finished, known to the driver while others still run.
-
-When a task of a query fails, what the others gave is lost with the query. So each also tells its files by an
-accumulator of Spark's, which arrives with the end of the task, and a write that fails deletes them.
+A write may read the very table that it changes: `INSERT … SELECT` from the same table, a MERGE whose source is made
+from it, a DELETE with a subquery on it. Such reads (`OwnReads`) are part of its conflict checks. Reads of the past and
+of other branches are not, for nobody changes these.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -29,15 +29,17 @@ from floe.commit.target import BranchTarget, CommitTarget, StageTarget
 from floe.formats.writers.rolling import discard, leave_nothing
 from floe.formats.writers.write_target import WriteTarget
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.executors import Carried, shipped
-from floe.spark.write.base import sized_batches
+from floe.spark.bridge.plans import floe_relations
+from floe.spark.executors import ExecutorFunction
+from floe.spark.read.source import Source
 from floe.spark.write.columns import fitted
-from floe.spark.write.conflict_reads import reads_of_frame
 from floe.spark.write.distribution import distributed, distribution_mode
 from floe.spark.write.options import WriteOptions
+from floe.spark.write.tasks import sized_batches
 from floe.spark.write.worker import RESULT_SCHEMA, WriteRows, files_of
-from floe.spec.expressions.nodes import Expression
+from floe.spec.expressions.nodes import TRUE, Expression, or_
 from floe.spec.manifests.entries import DataFile
+from floe.spec.metadata.snapshots import MAIN_BRANCH, Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.protocol import Storage
 from floe.table.table import Table
@@ -114,6 +116,62 @@ class FinishedFiles:
             self.told.value.pop(write_id, None)
 
 
+# What a statement reads of the very table that it changes --------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OwnReads:
+    """The filters of some reads of a table, and the states that they found."""
+
+    filters: tuple[Expression, ...] = ()
+    snapshots: tuple[Snapshot | None, ...] = ()
+
+    def oldest(self, *others: Snapshot | None) -> int | None:
+        """The id of the oldest state; None if the table was empty."""
+        known = [one for one in (*self.snapshots, *others) if one is not None]
+        if len(known) < len(self.snapshots) + len(others):
+            return None
+        return min(known, key=lambda one: one.sequence_number).snapshot_id
+
+
+def own_reads(jvm: Jvm, plan: Any, table: Table, branch: str, besides: Iterable[Source] = ()) -> OwnReads:
+    """The reads of a branch of a table in an optimized plan and its subqueries."""
+    filters, snapshots = [], []
+    known = {id(source) for source in besides}
+    for scan in floe_relations(jvm, plan):
+        source = getattr(scan, "source", None)
+        if isinstance(source, Source) and id(source) not in known and _is_of(source, table, branch):
+            filters.append(getattr(scan, "looked_at", TRUE))
+            snapshots.append(source.snapshot)
+    return OwnReads(tuple(filters), tuple(snapshots))
+
+
+def _is_of(source: Source, table: Table, branch: str) -> bool:
+    if source.table.uuid != table.uuid or source.as_of.snapshot_id is not None or source.as_of.timestamp_ms is not None:
+        return False
+    return (source.as_of.ref or MAIN_BRANCH) == branch
+
+
+def reads_of_plan(jvm: Jvm, plan: Any, table: Table, target: CommitTarget) -> Reads:
+    """What a write of the rows of an optimized plan rests on."""
+    found = own_reads(jvm, plan, table, target.branch)
+    if not found.filters:
+        return BLIND
+    return Reads(found.oldest(), filter=or_(*found.filters), schema_id=table.metadata.current_schema_id)
+
+
+def reads_of_frame(jvm: Jvm, rows: DataFrame, table: Table, target: CommitTarget) -> Reads:
+    """What a write of the rows of a data frame rests on; it is only optimized for that if the table is in it."""
+    execution = rows._jdf.queryExecution()
+    named = [getattr(found, "table", None) for found in floe_relations(jvm, execution.analyzed())]
+    if not any(isinstance(one, Table) and one.uuid == table.uuid for one in named):
+        return BLIND
+    return reads_of_plan(jvm, execution.optimizedPlan(), table, target)
+
+
+# What a write does to the table -----------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Append:
     """Add the rows."""
@@ -157,7 +215,7 @@ def write_data_frame(
 
 def _written(jvm: Jvm, rows: DataFrame, target: Table | Transaction, options: WriteOptions) -> list[DataFile]:
     metadata = target.metadata
-    work = WriteRows(shipped(metadata), target.storage, str(uuid.uuid4()), dict(options.overrides))
+    work = WriteRows.of(metadata, target.storage, options.overrides)
     few = local_rows(jvm, rows)
     if few is not None:
         return work.write(few)
@@ -166,7 +224,7 @@ def _written(jvm: Jvm, rows: DataFrame, target: Table | Transaction, options: Wr
     finished = jvm.once("files of finished tasks", lambda: FinishedFiles(jvm.context))
     work = replace(work, told=finished.told)
     with sized_batches(jvm.context, metadata.schema), finished.deleted_on_error(target.storage, work.write_id):
-        made = together.mapInArrow(Carried(work), RESULT_SCHEMA).collect()
+        made = together.mapInArrow(ExecutorFunction(work), RESULT_SCHEMA).collect()
     return files_of(row[0] for row in made)
 
 

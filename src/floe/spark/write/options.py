@@ -150,7 +150,7 @@ def snapshot_properties(jvm: Jvm) -> dict[str, str]:
 
 def carry_commit_properties(jvm: Jvm) -> None:
     """Have blocks of `floe.commit_properties` reach what SQL commits: that is done in threads of the JVM."""
-    follow_properties("spark", lambda said: jvm.tell_thread(_BLOCKS, json.dumps(dict(said)) if said else None))
+    follow_properties("spark", lambda said: jvm.set_thread_property(_BLOCKS, json.dumps(dict(said)) if said else None))
 
 
 def _of_blocks(jvm: Jvm | None) -> dict[str, str]:

@@ -32,7 +32,7 @@ from floe.errors import InvalidMetadata
 from floe.plan.tasks import FileTask
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.plans import merge_metrics
-from floe.spark.write.conflict_reads import OwnReads
+from floe.spark.write.insert import OwnReads
 from floe.spark.write.row_level import Statement
 from floe.spark.write.worker import COPY, DELETE, INSERT, UPDATE, TaskResult
 from floe.spec.expressions.nodes import or_

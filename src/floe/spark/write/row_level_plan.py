@@ -38,7 +38,6 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
-from floe.formats.writers.rolling import discard
 from floe.plan.scan_plan import ScanPlan
 from floe.spark.bridge.interfaces.write import (
     BatchWrite,
@@ -52,23 +51,24 @@ from floe.spark.bridge.interfaces.write import (
 )
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.plans import Expressions, Plans, append_data, with_table
-from floe.spark.bridge.predicates import read_conditions
 from floe.spark.bridge.proxies import Proxy
 from floe.spark.bridge.rules import Rewritable
-from floe.spark.executors import shipped
+from floe.spark.bridge.values import read_conditions
+from floe.spark.executors import executor_metadata
 from floe.spark.read.builder import TableScanBuilder
 from floe.spark.read.filters import translate
 from floe.spark.read.scan import TableScan
 from floe.spark.read.source import NOTHING_PUSHED, PlannedFiles, Pushed
-from floe.spark.write.base import PythonTasks
-from floe.spark.write.conflict_reads import OwnReads, own_reads
 from floe.spark.write.distribution import distributed, put_above, rebalanced
+from floe.spark.write.insert import OwnReads, own_reads
 from floe.spark.write.retries import noting_conflicts
 from floe.spark.write.row_level import Statement, clauses_of, down_to
 from floe.spark.write.row_level_commit import commit, told_by_spark
+from floe.spark.write.tasks import WriteTasks
 from floe.spark.write.worker import ChangeRows, Layout, TaskResult
 from floe.spec.expressions.binding import bind_predicate
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, Expression, Op, and_, or_
+from floe.spec.manifests.entries import DataFile
 from floe.spec.properties import DISTRIBUTION_MODES
 from floe.spec.schemas.metadata_columns import FILE, LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID
 from floe.spec.schemas.schema import Schema
@@ -147,7 +147,7 @@ def _asked_for_a_match(jvm: Jvm, rows: Any, join: Any) -> Any:
     for one in plans.output(join.right()):
         value = expressions.null(one.dataType())
         if told.contains(one):
-            value = expressions.made("If", exists, expressions.literal("true"), value)
+            value = expressions.create("If", exists, expressions.literal("true"), value)
         columns.append(expressions.alias(value, one))
     condition = join.condition().get() if join.condition().isDefined() else expressions.literal("true")
     asked = plans.existence_join(join.left(), join.right(), condition, exists)
@@ -158,7 +158,7 @@ def _numbered(jvm: Jvm, rows: Any, between: list[Any], join: Any) -> Any:
     """The same with numbers of the table's rows, so that Spark sees one that matches again."""
     plans, expressions = Plans(jvm), Expressions(jvm)
     (number,) = plans.attributes({"type": "struct", "fields": [_NUMBER]})
-    counted = expressions.alias(expressions.made("MonotonicallyIncreasingID"), number)
+    counted = expressions.alias(expressions.create("MonotonicallyIncreasingID"), number)
     plan = plans.join_in_place(join, plans.project([*plans.output(join.left()), counted], join.left()))
     for node in reversed(between):
         plan = plans.project([*jvm.read_seq(node.projectList()), number], plan)
@@ -242,7 +242,7 @@ class ChangedRows(Write, BatchWrite):
     def __init__(self, jvm: Jvm, statement: Statement, schema: Any, others: OwnReads) -> None:
         super().__init__(jvm)
         self._statement, self._schema, self._others = statement, schema, others
-        self._committing, self._tasks = False, PythonTasks(jvm)
+        self._tasks = WriteTasks(jvm, statement.table.storage, _written_files)
 
     def title(self) -> str:
         """What plans show."""
@@ -261,7 +261,7 @@ class ChangedRows(Write, BatchWrite):
         statement = self._statement
         names = [field["name"] for field in self.jvm.read_data_type(self._schema)["fields"]]
         work = ChangeRows(
-            shipped(statement.base.metadata),
+            executor_metadata(statement.base.metadata),
             statement.table.storage,
             str(uuid.uuid4()),
             dict(statement.options.overrides),
@@ -272,21 +272,22 @@ class ChangedRows(Write, BatchWrite):
 
     def commit(self, messages: Any, *summary: Any) -> None:
         """Make one change of what all tasks did."""
-        self._committing = True
         told = told_by_spark(self.jvm, self._statement.kind, summary)
         with noting_conflicts(self.jvm, self._statement.table):
-            results, tells_copies = self._results(messages), self.jvm.version >= (4, 2)
-            commit(self._statement, results, self._others, told, tells_copies=tells_copies)
+            results = _unpickled(self._tasks.results(messages))
+            commit(self._statement, results, self._others, told, tells_copies=self.jvm.version >= (4, 2))
 
     def abort(self, messages: Any) -> None:
         """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made."""
-        if self._committing:
-            return
-        files = [file.file_path for result in self._results(messages) for file in result.files]
-        discard(self._statement.table.storage, files)
+        self._tasks.discard(messages)
 
-    def _results(self, messages: Any) -> list[TaskResult]:
-        return [pickle.loads(message) for message in self._tasks.said(messages)]
+
+def _unpickled(messages: Iterable[bytes]) -> list[TaskResult]:
+    return [pickle.loads(message) for message in messages]
+
+
+def _written_files(messages: Iterable[bytes]) -> list[DataFile]:
+    return [file for result in _unpickled(messages) for file in result.files]
 
 
 def _layout(names: list[str], statement: Statement) -> Layout:

@@ -1,15 +1,16 @@
-"""Tasks that write in Python workers: the classes behind Spark's own Python data sources, with a function of ours.
+"""Writes of Spark whose tasks write files in Python workers, while the driver commits them.
 
-How many rows go to a Python worker at a time.
+`WriteTasks` is the part that all such writes share: what starts the tasks, what they return, and deleting their files
+if the write is aborted before its commit. The tasks are run by the classes of Spark's own Python data sources.
 
-After each row Spark computes how big the batch has become, to end it at a number of bytes; that takes longer than
-putting the row there. So batches of writes end by their number of rows alone, unless rows have columns that are often
-big. These are properties of the thread that starts the tasks, over which Spark puts whatever the session says itself.
+`sized_batches` sets how many rows go to a worker at a time. After each row Spark computes how large the batch has
+become, to end it at a number of bytes, and that takes longer than adding the row. So batches end by their number of
+rows alone, unless the table has columns that are often large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
@@ -18,23 +19,28 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.sql.udf import _wrap_function
 
+from floe.formats.writers.rolling import discard
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.executors import Carried
+from floe.spark.executors import ExecutorFunction
 from floe.spark.settings import ARROW_BATCH_BYTES, ARROW_BATCH_ROWS
+from floe.spark.write.worker import files_of
+from floe.spec.manifests.entries import DataFile
 from floe.spec.schemas.schema import Schema, walk_fields
+from floe.storage.protocol import Storage
 
-# How many rows go to a Python worker at a time.
-
-_OFTEN_BIG: Final = frozenset({"binary", "variant", "geometry", "geography"})
+_OFTEN_LARGE: Final = frozenset({"binary", "variant", "geometry", "geography"})
 _NO_LIMIT: Final = str(2**31 - 1)
-"""With just this number Spark does not compute sizes."""
+"""With exactly this limit Spark does not compute sizes."""
 
 
 @contextmanager
 def sized_batches(context: SparkContext, schema: Schema) -> Iterator[None]:
-    """Tasks that this thread starts meanwhile get rows of a table in batches that suit a writer of files."""
+    """Have tasks that this thread starts inside the block get rows in batches that suit a writer of files.
+
+    These are properties of the thread in the JVM; settings of the session override them.
+    """
     limits = {ARROW_BATCH_ROWS: "16384"}
-    if not any(entry.field.type.kind in _OFTEN_BIG for entry in walk_fields(schema.fields)):
+    if not any(entry.field.type.kind in _OFTEN_LARGE for entry in walk_fields(schema.fields)):
         limits[ARROW_BATCH_BYTES] = _NO_LIMIT
     before = {name: context.getLocalProperty(name) for name in limits}
     try:
@@ -43,35 +49,51 @@ def sized_batches(context: SparkContext, schema: Schema) -> Iterator[None]:
         yield
     finally:
         for name, old in before.items():
-            context.setLocalProperty(name, old)  # type: ignore[arg-type]  # None takes it away
+            context.setLocalProperty(name, old)  # type: ignore[arg-type]  # None removes it
 
 
 _PACKAGE: Final = "org.apache.spark.sql.execution.datasources.v2.python."
 _MESSAGE: Final = StructType([StructField("message", BinaryType())])
 
 
-class PythonTasks:
-    """The tasks of one write: begun with what Spark starts them by, and over when it brings what they said."""
+class WriteTasks:
+    """The tasks of one write, on the driver: their factory, their results, and what becomes of their files.
 
-    def __init__(self, jvm: Jvm) -> None:
-        self._jvm = jvm
-        self._meanwhile = ExitStack()
+    `files_of` reads the data files of the pickled results.
+    """
+
+    def __init__(
+        self, jvm: Jvm, storage: Storage, files_of: Callable[[Iterable[bytes]], list[DataFile]] = files_of
+    ) -> None:
+        self._jvm, self._storage, self._files_of = jvm, storage, files_of
+        self._batch_sizes = ExitStack()
+        self._committing = False
 
     def factory(self, function: Callable[..., Any], rows: Any, table: Schema, *, streaming: bool = False) -> Any:
-        """What has workers call a function with the rows of tasks, and takes the message that it gives."""
+        """The writer factory for Spark: workers call the function with the rows of a task, and return its result."""
         serializer: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
-        pickled = serializer.dumps((Carried(function), _MESSAGE))
-        source = self._jvm.named(_PACKAGE + "UserDefinedPythonDataSource")(_wrap_function(self._jvm.context, _nothing))
+        pickled = serializer.dumps((ExecutorFunction(function), _MESSAGE))
+        source = self._jvm.named(_PACKAGE + "UserDefinedPythonDataSource")(_wrap_function(self._jvm.context, _unused))
         kind = "PythonStreamingWriterFactory" if streaming else "PythonBatchWriterFactory"
-        made = self._jvm.made(_PACKAGE + kind, [source, bytearray(pickled), rows])
-        self._meanwhile.enter_context(sized_batches(self._jvm.context, table))
-        return made
+        factory = self._jvm.create(_PACKAGE + kind, [source, bytearray(pickled), rows])
+        self._batch_sizes.enter_context(sized_batches(self._jvm.context, table))
+        return factory
 
-    def said(self, messages: Any) -> list[bytes]:
-        """What the tasks said; a task that was never begun has said nothing."""
-        self._meanwhile.close()
+    def results(self, messages: Any) -> list[bytes]:
+        """The pickled results of the tasks, for the commit, which from here on deletes the files itself if it fails."""
+        self._committing = True
+        return self._read(messages)
+
+    def discard(self, messages: Any) -> None:
+        """Delete the files of finished tasks, unless a commit has begun: the files may be part of the table by then."""
+        if not self._committing:
+            discard(self._storage, [file.file_path for file in self._files_of(self._read(messages))])
+
+    def _read(self, messages: Any) -> list[bytes]:
+        """The results; Spark has a null for each task that never started."""
+        self._batch_sizes.close()
         return [bytes(message.pickledMessage()) for message in messages if message is not None]
 
 
-def _nothing() -> None:
-    """Spark takes from it how Python is called, and does not call it."""
+def _unused() -> None:
+    """Spark takes from it how Python is run, and never calls it."""

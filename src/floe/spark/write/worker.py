@@ -29,7 +29,7 @@ from floe.arrow.writer import write_rows
 from floe.errors import UnsupportedFeature
 from floe.formats.arrow_types import arrow_schema, arrow_type
 from floe.formats.writers.write_target import WriteTarget
-from floe.spark.executors import settle
+from floe.spark.executors import executor_metadata, reduce_worker_overhead
 from floe.spark.schemas import ONLY_READ
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
@@ -52,12 +52,17 @@ class WriteRows:
     told: Accumulator[dict[str, list[str]]] | None = None
     """Where a task also tells its files, by `write_id` (`FinishedFiles`)."""
 
+    @classmethod
+    def of(cls, metadata: TableMetadata, storage: Storage, overrides: Mapping[str, str]) -> WriteRows:
+        """A new write to a table, with a write id of its own."""
+        return cls(executor_metadata(metadata), storage, str(uuid.uuid4()), dict(overrides))
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows of a task, in a worker."""
         files = self.write(batches)
         if self.told is not None:
             self.told.add({self.write_id: [file.file_path for file in files]})
-        settle()
+        reduce_worker_overhead()
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(files)], pa.binary())], ["files"])
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
@@ -192,7 +197,7 @@ class ChangeRows:
         target = target_of_task(self.metadata, self.storage, self.write_id, self.overrides)
         result = TaskResult()
         result.files = write_rows(target, self._rows(batches, result), row_lineage=self.lineage, workers=1)
-        settle()
+        reduce_worker_overhead()
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], pa.binary())], ["message"])
 
     def _rows(self, batches: Iterable[pa.RecordBatch], result: TaskResult) -> Iterator[pa.RecordBatch]:

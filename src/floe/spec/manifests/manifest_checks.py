@@ -16,6 +16,7 @@ from floe.spec.manifests.entries import (
     ManifestEntry,
     ManifestFile,
 )
+from floe.spec.manifests.file_formats import file_format_code
 from floe.spec.schemas.schema import Schema
 
 MAX_CONTENT_SIZE = 2**31 - 1
@@ -42,7 +43,7 @@ def _problems(file: DataFile) -> Iterator[str]:
     """Yield the problems of a file's description."""
     if not file.file_path:
         yield "a file must have a path"
-    if file.file_format not in FILE_FORMATS:
+    if file_format_code(file.file_format) is None:
         yield f"a file's format must be one of {', '.join(sorted(FILE_FORMATS))}; found {file.file_format!r:.80}"
     if file.record_count < 0 and not (file.record_count == -1 and file.file_format == "avro" and file.is_data):
         yield f"record_count must not be negative, found {file.record_count}"

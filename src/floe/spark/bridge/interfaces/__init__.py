@@ -1,5 +1,11 @@
-"""Spark's interfaces as Python classes, with all of their methods: those that have a default in Java have it here.
+"""Spark's connector interfaces as Python classes, with all of their methods and Java's default implementations.
 
-A Java proxy forwards calls of default methods to Python too. A test compares every class with the interface of the
-Spark that runs. Overloaded methods of Java are one method here, which takes what comes.
+| module | interfaces |
+|---|---|
+| `catalog` | catalogs of tables, views, namespaces, functions and procedures |
+| `read` | tables, scans and statistics, streams |
+| `write` | writes, row-level operations, commands |
+
+A Java proxy forwards calls of default methods to Python too, so they are implemented here. A test compares every class
+with the interface of the running Spark. Overloaded methods of Java are one method here, with variable arguments.
 """

@@ -1,8 +1,6 @@
-"""Catalogs, as Spark asks for them.
+"""Interfaces of catalogs: tables, views, namespaces, functions and procedures.
 
-Functions of a catalog.
-
-Procedures: `CALL lake.system.…`.
+Methods without a default in Java raise an error here (`missing`); the catalog overrides those that it implements.
 """
 
 from __future__ import annotations
@@ -13,281 +11,281 @@ from floe.spark.bridge.proxies import CONNECTOR, Proxy, missing
 
 
 class CatalogPlugin(Proxy):
-    """A catalog of whatever kind."""
+    """The base of all catalogs."""
 
     interface = CONNECTOR + "catalog.CatalogPlugin"
 
     def initialize(self, name: str, options: Any) -> None:
-        """Called by Spark for catalogs that it makes itself; ours are made."""
+        """Do nothing: Spark calls it for catalogs that it creates itself."""
 
     def name(self) -> str:
-        """The catalog's name in the session."""
+        """The name of the catalog in the session."""
         return str(missing(self, "name"))
 
     def defaultNamespace(self) -> Any:
-        """Where `USE catalog` leads."""
+        """The namespace that `USE catalog` selects, as a `String[]`."""
         return self.jvm.strings([])
 
 
 class TableCatalog(CatalogPlugin):
-    """Tables by name."""
+    """A catalog that has tables."""
 
     interface = CONNECTOR + "catalog.TableCatalog"
 
     def capabilities(self) -> Any:
-        """What the catalog takes in CREATE TABLE."""
+        """The features of CREATE TABLE that the catalog supports, as a `Set`."""
         return self.jvm.set([])
 
     def listTables(self, namespace: Any) -> Any:
-        """The tables of a namespace."""
+        """List the tables of a namespace, as an `Identifier[]`."""
         return missing(self, "listTables")
 
     def listTableSummaries(self, namespace: Any) -> Any:
-        """The tables of a namespace, with what they are."""
+        """List the tables of a namespace with their types, as a `TableSummary[]`."""
         kind = self.jvm.sql("connector.catalog.TableSummary")
-        found = [kind.of(identifier, "FOREIGN") for identifier in self.listTables(namespace)]
-        return self.jvm.array(CONNECTOR + "catalog.TableSummary", found)
+        summaries = [kind.of(identifier, "FOREIGN") for identifier in self.listTables(namespace)]
+        return self.jvm.array(CONNECTOR + "catalog.TableSummary", summaries)
 
     def loadTable(self, identifier: Any, *how: Any) -> Any:
-        """A table, perhaps as of a version or a time, perhaps for writing."""
+        """Load a table, perhaps as of a version or a timestamp, perhaps for writing."""
         return missing(self, "loadTable")
 
     def loadChangelog(self, *how: Any) -> Any:
-        """The changes of a table (`SELECT … FROM t CHANGES …`)."""
+        """Load the changes of a table (`SELECT … FROM t CHANGES …`)."""
         return missing(self, "loadChangelog")
 
     def tableStateOptionKeys(self) -> Any:
-        """Options of reads that choose another state of the table."""
-        return self.jvm.nothing
+        """The read options that select another state of the table."""
+        return self.jvm.empty_set
 
     def changelogStateOptionKeys(self) -> Any:
-        """Options of reads that choose another state of the changes."""
-        return self.jvm.nothing
+        """The read options that select another range of changes."""
+        return self.jvm.empty_set
 
     def invalidateTable(self, identifier: Any) -> None:
-        """Nothing is cached."""
+        """Do nothing: nothing is cached."""
 
     def tableExists(self, identifier: Any) -> bool:
-        """Whether there is such a table."""
+        """Whether the table exists."""
         return bool(missing(self, "tableExists"))
 
     def createTable(self, identifier: Any, *definition: Any) -> Any:
-        """Make a table."""
+        """Create a table."""
         return missing(self, "createTable")
 
     def createTableLike(self, identifier: Any, info: Any, source: Any) -> Any:
-        """Make a table like another."""
+        """Create a table with the definition of another."""
         return missing(self, "createTableLike")
 
     def useNullableQuerySchema(self) -> bool:
-        """Whether tables made of queries may have nulls everywhere."""
+        """Whether the columns of tables created by CTAS are all optional."""
         return True
 
     def alterTable(self, identifier: Any, changes: Any) -> Any:
-        """Change a table."""
+        """Alter a table by a `TableChange[]`."""
         return missing(self, "alterTable")
 
     def dropTable(self, identifier: Any) -> bool:
-        """Remove a table; False if there is none."""
+        """Drop a table; False if there is none."""
         return bool(missing(self, "dropTable"))
 
     def purgeTable(self, identifier: Any) -> bool:
-        """Remove a table with its files; False if there is none."""
+        """Drop a table and delete its files; False if there is none."""
         return bool(missing(self, "purgeTable"))
 
     def renameTable(self, old: Any, new: Any) -> None:
-        """Give a table another name."""
+        """Rename a table."""
         missing(self, "renameTable")
 
 
 class StagingTableCatalog(TableCatalog):
-    """Tables that are made, or replaced, together with their rows."""
+    """A catalog that creates or replaces a table together with its rows."""
 
     interface = CONNECTOR + "catalog.StagingTableCatalog"
 
     def stageCreate(self, identifier: Any, *definition: Any) -> Any:
-        """A table that is made when it is committed."""
+        """A table that is created when it is committed."""
         return missing(self, "stageCreate")
 
     def stageReplace(self, identifier: Any, *definition: Any) -> Any:
-        """A table that takes another one's place when it is committed."""
+        """A table that replaces another when it is committed."""
         return missing(self, "stageReplace")
 
     def stageCreateOrReplace(self, identifier: Any, *definition: Any) -> Any:
-        """One or the other."""
+        """A table that is created, or replaces another, when it is committed."""
         return missing(self, "stageCreateOrReplace")
 
     def supportedCustomMetrics(self) -> Any:
-        """None."""
+        """No custom metrics are supported."""
         return self.jvm.array(CONNECTOR + "metric.CustomMetric", [])
 
 
 class ViewCatalog(CatalogPlugin):
-    """Views by name."""
+    """A catalog that has views."""
 
     interface = CONNECTOR + "catalog.ViewCatalog"
-    since = (4, 2)  # older ones have another interface of this name, which Spark never calls
+    since = (4, 2)  # older versions have another interface of this name, which Spark never calls
 
     def listViews(self, namespace: Any) -> Any:
-        """The views of a namespace."""
+        """List the views of a namespace, as an `Identifier[]`."""
         return missing(self, "listViews")
 
     def loadView(self, identifier: Any) -> Any:
-        """A view."""
+        """Load a view."""
         return missing(self, "loadView")
 
     def viewExists(self, identifier: Any) -> bool:
-        """Whether there is such a view."""
+        """Whether the view exists."""
         return bool(missing(self, "viewExists"))
 
     def invalidateView(self, identifier: Any) -> None:
-        """Nothing is cached."""
+        """Do nothing: nothing is cached."""
 
     def createView(self, identifier: Any, view: Any) -> Any:
-        """Make a view."""
+        """Create a view."""
         return missing(self, "createView")
 
     def replaceView(self, identifier: Any, view: Any) -> Any:
-        """Make a view another one."""
+        """Replace an existing view."""
         return missing(self, "replaceView")
 
     def createOrReplaceView(self, identifier: Any, view: Any) -> Any:
-        """One or the other."""
+        """Create a view, or replace an existing one."""
         return missing(self, "createOrReplaceView")
 
     def dropView(self, identifier: Any) -> bool:
-        """Remove a view; False if there is none."""
+        """Drop a view; False if there is none."""
         return bool(missing(self, "dropView"))
 
     def renameView(self, old: Any, new: Any) -> None:
-        """Give a view another name."""
+        """Rename a view."""
         missing(self, "renameView")
 
 
 class RelationCatalog(TableCatalog, ViewCatalog):
-    """Tables and views that share their names."""
+    """A catalog whose tables and views share one set of names."""
 
     interface = CONNECTOR + "catalog.RelationCatalog"
     since = (4, 2)
 
     def loadRelation(self, identifier: Any) -> Any:
-        """A table or a view."""
+        """Load a table or a view."""
         return missing(self, "loadRelation")
 
     def listRelationSummaries(self, namespace: Any) -> Any:
-        """The tables of a namespace, with what they are: SHOW TABLES asks for it, and lists no views of Iceberg."""
+        """List the tables of a namespace with their types: SHOW TABLES uses it, and does not list views of Iceberg."""
         kind = self.jvm.sql("connector.catalog.TableSummary")
-        found = [kind.of(identifier, "FOREIGN") for identifier in self.listTables(namespace)]
-        return self.jvm.array(CONNECTOR + "catalog.TableSummary", found)
+        summaries = [kind.of(identifier, "FOREIGN") for identifier in self.listTables(namespace)]
+        return self.jvm.array(CONNECTOR + "catalog.TableSummary", summaries)
 
 
 class SupportsNamespaces(CatalogPlugin):
-    """Namespaces by name."""
+    """A catalog that has namespaces."""
 
     interface = CONNECTOR + "catalog.SupportsNamespaces"
 
     def listNamespaces(self, *parent: Any) -> Any:
-        """The outermost namespaces, or those below one."""
+        """List the top-level namespaces, or those below a parent, as a `String[][]`."""
         return missing(self, "listNamespaces")
 
     def namespaceExists(self, namespace: Any) -> bool:
-        """Whether there is such a namespace."""
+        """Whether the namespace exists."""
         return bool(missing(self, "namespaceExists"))
 
     def loadNamespaceMetadata(self, namespace: Any) -> Any:
-        """The properties of a namespace."""
+        """Load the properties of a namespace, as a `Map`."""
         return missing(self, "loadNamespaceMetadata")
 
     def createNamespace(self, namespace: Any, properties: Any) -> None:
-        """Make a namespace."""
+        """Create a namespace."""
         missing(self, "createNamespace")
 
     def alterNamespace(self, namespace: Any, changes: Any) -> None:
-        """Change the properties of a namespace."""
+        """Alter the properties of a namespace by a `NamespaceChange[]`."""
         missing(self, "alterNamespace")
 
     def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
-        """Remove a namespace; False if there is none."""
+        """Drop a namespace; False if there is none."""
         return bool(missing(self, "dropNamespace"))
 
 
-# Functions of a catalog.
+# functions ------------------------------------------------------------------------------------------------------------
 
 
 class FunctionCatalog(CatalogPlugin):
-    """Functions by name."""
+    """A catalog that has functions."""
 
     interface = CONNECTOR + "catalog.FunctionCatalog"
 
     def listFunctions(self, namespace: Any) -> Any:
-        """The functions of a namespace."""
+        """List the functions of a namespace, as an `Identifier[]`."""
         return missing(self, "listFunctions")
 
     def loadFunction(self, identifier: Any) -> Any:
-        """A function."""
+        """Load a function, as an `UnboundFunction`."""
         return missing(self, "loadFunction")
 
     def functionExists(self, identifier: Any) -> bool:
-        """Whether there is such a function."""
+        """Whether the function exists."""
         return bool(missing(self, "functionExists"))
 
 
 class UnboundFunction(Proxy):
-    """A function whose arguments are not known yet."""
+    """A function before the types of its arguments are known."""
 
     interface = CONNECTOR + "catalog.functions.UnboundFunction"
 
     def name(self) -> str:
-        """Its name."""
+        """The name of the function."""
         return str(missing(self, "name"))
 
     def bind(self, arguments: Any) -> Any:
-        """The function for arguments of these types."""
+        """The function for arguments of the types in a `StructType`."""
         return missing(self, "bind")
 
     def description(self) -> str:
-        """What it does."""
+        """A description of the function."""
         return str(missing(self, "description"))
 
 
-# Procedures: `CALL lake.system.…`.
+# procedures -----------------------------------------------------------------------------------------------------------
 
 
 class ProcedureCatalog(CatalogPlugin):
-    """Procedures by name."""
+    """A catalog that has procedures."""
 
     interface = CONNECTOR + "catalog.ProcedureCatalog"
 
     def loadProcedure(self, identifier: Any) -> Any:
-        """The procedure of a name."""
+        """Load a procedure, as an `UnboundProcedure`."""
         return missing(self, "loadProcedure")
 
     def listProcedures(self, namespace: Any) -> Any:
-        """The procedures of a namespace."""
+        """List the procedures of a namespace, as an `Identifier[]`."""
         return missing(self, "listProcedures")
 
 
 class Procedure(Proxy):
-    """A procedure of whatever kind."""
+    """The base of bound and unbound procedures."""
 
     interface = CONNECTOR + "catalog.procedures.Procedure"
 
     def name(self) -> str:
-        """Its name."""
+        """The name of the procedure."""
         return str(missing(self, "name"))
 
     def description(self) -> str:
-        """What it does, in words."""
+        """A description of the procedure."""
         return self.title()
 
 
 class UnboundProcedure(Procedure):
-    """A procedure, before the types of its arguments are known."""
+    """A procedure before the types of its arguments are known."""
 
     interface = CONNECTOR + "catalog.procedures.UnboundProcedure"
 
     def bind(self, schema: Any) -> Any:
-        """The procedure for arguments of these types."""
+        """The procedure for arguments of the types in a `StructType`."""
         return missing(self, "bind")
 
 
@@ -297,13 +295,13 @@ class BoundProcedure(Procedure):
     interface = CONNECTOR + "catalog.procedures.BoundProcedure"
 
     def parameters(self) -> Any:
-        """What it takes, as a `ProcedureParameter[]`."""
+        """The parameters, as a `ProcedureParameter[]`."""
         return missing(self, "parameters")
 
     def isDeterministic(self) -> bool:
-        """Whether it always does the same."""
+        """Whether the same arguments always give the same result."""
         return False
 
     def call(self, row: Any) -> Any:
-        """Do it; gives an iterator of scans."""
+        """Call the procedure with the arguments in an `InternalRow`; returns an iterator of scans."""
         return missing(self, "call")

@@ -1,8 +1,8 @@
-"""Scans: how they are built, planned and run.
+"""Interfaces of scans, tables and streams.
 
-Tables, and what can be done with them.
-
-Streams: read in small batches, and written epoch by epoch.
+- scans: builders with push-down, batches, statistics, runtime filters
+- tables: capabilities, metadata columns, partitions, staged tables
+- streams: micro-batch reads, and writes by epochs
 """
 
 from __future__ import annotations
@@ -13,337 +13,337 @@ from floe.spark.bridge.proxies import CONNECTOR, Proxy, missing
 
 
 class ScanBuilder(Proxy):
-    """A read that is being put together."""
+    """Builds a scan."""
 
     interface = CONNECTOR + "read.ScanBuilder"
 
     def build(self) -> Any:
-        """The read."""
+        """The scan."""
         return missing(self, "build")
 
 
 class SupportsPushDownRequiredColumns(ScanBuilder):
-    """A read that takes the columns that a query needs."""
+    """A scan builder that takes the columns that a query needs."""
 
     interface = CONNECTOR + "read.SupportsPushDownRequiredColumns"
 
     def pruneColumns(self, schema: Any) -> None:
-        """These, and of structs these parts."""
+        """Read only these columns and nested fields, given as a `StructType`."""
         missing(self, "pruneColumns")
 
 
 class SupportsPushDownV2Filters(ScanBuilder):
-    """A read that takes filters."""
+    """A scan builder that takes filters."""
 
     interface = CONNECTOR + "read.SupportsPushDownV2Filters"
 
     def supportsIterativePushdown(self) -> bool:
-        """Whether filters may come in several calls."""
+        """Whether filters may be pushed in several calls."""
         return False
 
     def pushPredicates(self, predicates: Any) -> Any:
-        """Take filters; gives those that Spark has to check for each row."""
+        """Take filters; returns those that Spark must evaluate for each row."""
         return missing(self, "pushPredicates")
 
     def pushedPredicates(self) -> Any:
-        """The filters that the read makes use of."""
+        """The filters that the scan uses, as a `Predicate[]`."""
         return self.jvm.array(CONNECTOR + "expressions.filter.Predicate", [])
 
 
 class SupportsPushDownLimit(ScanBuilder):
-    """A read that knows how many rows are wanted."""
+    """A scan builder that takes the LIMIT of a query."""
 
     interface = CONNECTOR + "read.SupportsPushDownLimit"
 
     def pushLimit(self, limit: int) -> bool:
-        """Take the number; True if it is of use."""
+        """Take the limit; True if the scan uses it."""
         return bool(missing(self, "pushLimit"))
 
     def isPartiallyPushed(self) -> bool:
-        """Whether Spark has to cut off the rest."""
+        """Whether Spark must still apply the limit."""
         return True
 
 
 class SupportsPushDownAggregates(ScanBuilder):
-    """A read that may answer counts, minima and maxima."""
+    """A scan builder that may compute counts, minima and maxima."""
 
     interface = CONNECTOR + "read.SupportsPushDownAggregates"
 
     def supportCompletePushDown(self, aggregation: Any) -> bool:
-        """Whether the answer needs no work of Spark's."""
+        """Whether the scan computes the final result, so that Spark need not aggregate."""
         return bool(missing(self, "supportCompletePushDown"))
 
     def pushAggregation(self, aggregation: Any) -> bool:
-        """Take the question; True if the read will answer it."""
+        """Take the aggregates; True if the scan computes them."""
         return bool(missing(self, "pushAggregation"))
 
 
 class Scan(Proxy):
-    """A read."""
+    """A scan of a table."""
 
     interface = CONNECTOR + "read.Scan"
 
     def readSchema(self) -> Any:
-        """The columns that come, in their order."""
+        """The columns of the rows, in order, as a `StructType`."""
         return missing(self, "readSchema")
 
     def description(self) -> str:
-        """What EXPLAIN says about it."""
+        """The text that EXPLAIN shows."""
         return self.toString()
 
     def toBatch(self) -> Any:
-        """The read as a batch."""
+        """The scan as a `Batch`."""
         return missing(self, "batch reads")
 
     def toMicroBatchStream(self, checkpoint: str) -> Any:
-        """The read as a stream of batches."""
+        """The scan as a `MicroBatchStream`."""
         return missing(self, "micro-batch reads")
 
     def toContinuousStream(self, checkpoint: str) -> Any:
-        """The read as a continuous stream."""
+        """The scan as a `ContinuousStream`."""
         return missing(self, "continuous reads")
 
     def supportedCustomMetrics(self) -> Any:
-        """None."""
+        """No custom metrics are supported."""
         return self.jvm.array(CONNECTOR + "metric.CustomMetric", [])
 
     def reportDriverMetrics(self) -> Any:
-        """None."""
+        """No metrics are reported by the driver."""
         return self.jvm.array(CONNECTOR + "metric.CustomTaskMetric", [])
 
     def columnarSupportMode(self) -> Any:
-        """Whether rows come in columns: each partition tells."""
+        """Whether rows come as columnar batches: the reader of each partition decides."""
         return self.jvm.constant(CONNECTOR + "read.Scan$ColumnarSupportMode", "PARTITION_DEFINED")
 
 
 class LocalScan(Scan):
-    """A read whose rows are known already."""
+    """A scan whose rows are known on the driver."""
 
     interface = CONNECTOR + "read.LocalScan"
 
     def rows(self) -> Any:
-        """The rows as an `InternalRow[]`."""
+        """The rows, as an `InternalRow[]`."""
         return missing(self, "rows")
 
 
 class Batch(Proxy):
-    """A read in parts."""
+    """A scan in partitions."""
 
     interface = CONNECTOR + "read.Batch"
 
     def planInputPartitions(self) -> Any:
-        """The parts."""
+        """Plan the partitions, as an `InputPartition[]`."""
         return missing(self, "planInputPartitions")
 
     def createReaderFactory(self) -> Any:
-        """What reads a part, in an executor."""
+        """The `PartitionReaderFactory` for executors."""
         return missing(self, "createReaderFactory")
 
 
 class SupportsReportStatistics(Scan):
-    """A read that knows how much it will bring."""
+    """A scan that estimates its size."""
 
     interface = CONNECTOR + "read.SupportsReportStatistics"
 
     def estimateStatistics(self) -> Any:
-        """About how much."""
+        """Estimate the statistics of the scan, as `Statistics`."""
         return missing(self, "estimateStatistics")
 
     def estimateSizeInBytes(self) -> Any:
-        """About how many bytes."""
+        """Estimate the size in bytes."""
         return self.estimateStatistics().sizeInBytes()
 
     def reflectsFullyPushedDownFilters(self) -> bool:
-        """Whether the estimate is after filters that Spark need not check; else it checks them all the same."""
+        """Whether the estimate takes into account the filters that are pushed down completely."""
         return True
 
 
 class Statistics(Proxy):
-    """How much a read will bring."""
+    """Estimated statistics of a scan."""
 
     interface = CONNECTOR + "read.Statistics"
 
     def sizeInBytes(self) -> Any:
-        """About how many bytes, as an `OptionalLong`."""
+        """The size in bytes, as an `OptionalLong`."""
         return self.jvm.optional_long(None)
 
     def numRows(self) -> Any:
-        """About how many rows, as an `OptionalLong`."""
+        """The number of rows, as an `OptionalLong`."""
         return self.jvm.optional_long(None)
 
     def columnStats(self) -> Any:
-        """What is known about columns."""
+        """The statistics of columns, as a `Map` from references."""
         return self.jvm.map({})
 
 
 class ColumnStatistics(Proxy):
-    """What is known about a column."""
+    """Estimated statistics of a column."""
 
     interface = CONNECTOR + "read.colstats.ColumnStatistics"
 
     def distinctCount(self) -> Any:
-        """How many different values there are, as an `OptionalLong`."""
+        """The number of distinct values, as an `OptionalLong`."""
         return self.jvm.optional_long(None)
 
     def nullCount(self) -> Any:
-        """How many nulls there are, as an `OptionalLong`."""
+        """The number of nulls, as an `OptionalLong`."""
         return self.jvm.optional_long(None)
 
     def avgLen(self) -> Any:
-        """How long values are, as an `OptionalLong`."""
+        """The average length of the values, as an `OptionalLong`."""
         return self.jvm.optional_long(None)
 
     def maxLen(self) -> Any:
-        """How long the longest value is, as an `OptionalLong`."""
+        """The length of the longest value, as an `OptionalLong`."""
         return self.jvm.optional_long(None)
 
     def min(self) -> Any:
-        """The least value, as an `Optional`."""
+        """The minimum, as an `Optional`."""
         return self.jvm.named("java.util.Optional").empty()
 
     def max(self) -> Any:
-        """The greatest value, as an `Optional`."""
+        """The maximum, as an `Optional`."""
         return self.jvm.named("java.util.Optional").empty()
 
     def histogram(self) -> Any:
-        """How values are distributed, as an `Optional`."""
+        """The histogram, as an `Optional`."""
         return self.jvm.named("java.util.Optional").empty()
 
 
 class SupportsRuntimeV2Filtering(Scan):
-    """A read that takes filters which are known only when the query runs."""
+    """A scan that takes runtime filters, which are known only when the query runs."""
 
     interface = CONNECTOR + "read.SupportsRuntimeV2Filtering"
 
     def filterAttributes(self) -> Any:
-        """The columns for which such filters are of use."""
+        """The columns for which the scan uses runtime filters, as a `NamedReference[]`."""
         return self.jvm.array(CONNECTOR + "expressions.NamedReference", [])
 
     def filter(self, predicates: Any) -> None:
-        """Take filters."""
+        """Take runtime filters, as a `Predicate[]`."""
         missing(self, "filter")
 
     def supportsIterativePushdown(self) -> bool:
-        """Whether filters may come in several calls."""
+        """Whether filters may be pushed in several calls."""
         return False
 
     def pushedPredicates(self) -> Any:
-        """The filters that the read makes use of."""
+        """The filters that the scan uses, as a `Predicate[]`."""
         return self.jvm.array(CONNECTOR + "expressions.filter.Predicate", [])
 
 
-# Tables, and what can be done with them.
+# tables ---------------------------------------------------------------------------------------------------------------
 
 
 class Table(Proxy):
-    """A table of whatever kind."""
+    """The base of all tables."""
 
     interface = CONNECTOR + "catalog.Table"
 
     def name(self) -> str:
-        """The table's name, for people."""
+        """The name of the table, for messages and plans."""
         return str(missing(self, "name"))
 
     def id(self) -> str | None:
-        """What stays the same when the table is renamed."""
+        """An identity that stays the same when the table is renamed."""
         return None
 
     def schema(self) -> Any:
-        """The columns as a `StructType`."""
+        """The columns, as a `StructType`."""
         return missing(self, "schema")
 
     def columns(self) -> Any:
-        """The columns as a `Column[]`."""
+        """The columns, as a `Column[]`."""
         return missing(self, "columns")
 
     def partitioning(self) -> Any:
-        """The partitioning as a `Transform[]`."""
+        """The partition spec, as a `Transform[]`."""
         return self.jvm.array(CONNECTOR + "expressions.Transform", [])
 
     def properties(self) -> Any:
-        """The table's properties."""
+        """The properties of the table, as a `Map`."""
         return self.jvm.map({})
 
     def capabilities(self) -> Any:
-        """What can be done with the table."""
+        """The `TableCapability` set of the table."""
         return self.jvm.set([])
 
     def constraints(self) -> Any:
-        """None."""
+        """No constraints are reported."""
         return self.jvm.array(CONNECTOR + "catalog.constraints.Constraint", [])
 
     def version(self) -> str | None:
-        """The state of the table."""
+        """The version of the table's state, such as its snapshot id."""
         return None
 
     def currentVersion(self) -> str | None:
-        """The state of the table, as older versions of Spark ask for it."""
+        """The version of the table's state, for Spark 4.0."""
         return self.version()
 
 
 class SupportsRead(Table):
-    """A table that can be read."""
+    """A table that can be scanned."""
 
     interface = CONNECTOR + "catalog.SupportsRead"
 
     def newScanBuilder(self, options: Any) -> Any:
-        """A read of the table."""
+        """Create a `ScanBuilder` with read options."""
         return missing(self, "newScanBuilder")
 
 
 class SupportsWrite(Table):
-    """A table that can be written."""
+    """A table that can be written to."""
 
     interface = CONNECTOR + "catalog.SupportsWrite"
 
     def newWriteBuilder(self, info: Any) -> Any:
-        """A write to the table."""
+        """Create a `WriteBuilder`."""
         return missing(self, "newWriteBuilder")
 
 
 class SupportsMetadataColumns(Table):
-    """A table with columns that are there for those who name them."""
+    """A table with metadata columns, which only queries that name them read."""
 
     interface = CONNECTOR + "catalog.SupportsMetadataColumns"
 
     def metadataColumns(self) -> Any:
-        """These columns."""
+        """The metadata columns, as a `MetadataColumn[]`."""
         return missing(self, "metadataColumns")
 
     def canRenameConflictingMetadataColumns(self) -> bool:
-        """Whether a metadata column may get another name where a column has its name."""
+        """Whether a metadata column gets another name if a data column has its name."""
         return True
 
 
 class TruncatableTable(Table):
-    """A table that can be emptied."""
+    """A table that can be truncated."""
 
     interface = CONNECTOR + "catalog.TruncatableTable"
 
     def truncateTable(self, *options: Any) -> bool:
-        """Remove all rows."""
+        """Delete all rows."""
         return bool(missing(self, "truncateTable"))
 
     def supportedCustomMetrics(self) -> Any:
-        """None."""
+        """No custom metrics are supported."""
         return self.jvm.array(CONNECTOR + "metric.CustomMetric", [])
 
     def reportDriverMetrics(self) -> Any:
-        """None."""
+        """No metrics are reported by the driver."""
         return self.jvm.array(CONNECTOR + "metric.CustomTaskMetric", [])
 
 
 class SupportsDeleteV2(TruncatableTable):
-    """A table that can remove whole files by a filter."""
+    """A table that can delete by a filter without reading rows."""
 
     interface = CONNECTOR + "catalog.SupportsDeleteV2"
 
     def canDeleteWhere(self, predicates: Any) -> bool:
-        """Whether the filter selects whole files."""
+        """Whether the filters select whole files."""
         return bool(missing(self, "canDeleteWhere"))
 
     def deleteWhere(self, predicates: Any, *options: Any) -> None:
-        """Remove these files."""
+        """Delete the files that the filters select."""
         missing(self, "deleteWhere")
 
 
@@ -353,65 +353,65 @@ class SupportsPartitionManagement(Table):
     interface = CONNECTOR + "catalog.SupportsPartitionManagement"
 
     def partitionSchema(self) -> Any:
-        """The partition fields as a `StructType`."""
+        """The partition fields, as a `StructType`."""
         return missing(self, "partitionSchema")
 
     def listPartitionIdentifiers(self, names: Any, values: Any) -> Any:
-        """The partitions with these values of these fields, as an `InternalRow[]`."""
+        """List the partitions with these values of these fields, as an `InternalRow[]`."""
         return missing(self, "listPartitionIdentifiers")
 
     def partitionExists(self, partition: Any) -> bool:
-        """Whether there is such a partition."""
+        """Whether the partition exists."""
         return bool(missing(self, "partitionExists"))
 
     def createPartition(self, partition: Any, properties: Any) -> None:
-        """Partitions come with their rows."""
+        """Unsupported: writing rows creates partitions."""
         missing(self, "createPartition")
 
     def dropPartition(self, partition: Any) -> bool:
-        """Partitions go with their rows."""
+        """Unsupported: deleting all of its rows removes a partition."""
         return bool(missing(self, "dropPartition"))
 
     def purgePartition(self, partition: Any) -> bool:
-        """Partitions go with their rows."""
+        """Unsupported: deleting all of its rows removes a partition."""
         return bool(missing(self, "purgePartition"))
 
     def renamePartition(self, old: Any, new: Any) -> bool:
-        """Partitions are what their rows say."""
+        """Unsupported: the rows determine the partition."""
         return bool(missing(self, "renamePartition"))
 
     def truncatePartition(self, partition: Any) -> bool:
-        """Partitions go with their rows."""
+        """Unsupported: use DELETE with a filter."""
         return bool(missing(self, "truncatePartition"))
 
     def replacePartitionMetadata(self, partition: Any, properties: Any) -> None:
-        """Partitions have no properties."""
+        """Unsupported: partitions have no properties."""
         missing(self, "replacePartitionMetadata")
 
     def loadPartitionMetadata(self, partition: Any) -> Any:
-        """Partitions have no properties."""
+        """The properties of a partition: none."""
         return self.jvm.map({})
 
 
 class StagedTable(Table):
-    """A table that is made when its rows are."""
+    """A table that is created or replaced when its rows are committed."""
 
     interface = CONNECTOR + "catalog.StagedTable"
 
     def commitStagedChanges(self) -> None:
-        """Publish it."""
+        """Commit the table."""
         missing(self, "commitStagedChanges")
 
     def abortStagedChanges(self) -> None:
-        """Forget it."""
+        """Discard the table."""
         missing(self, "abortStagedChanges")
 
     def reportDriverMetrics(self) -> Any:
-        """None."""
+        """No metrics are reported by the driver."""
         return self.jvm.array(CONNECTOR + "metric.CustomTaskMetric", [])
 
 
-# Streams: read in small batches, and written epoch by epoch.
+# streams --------------------------------------------------------------------------------------------------------------
 
 
 class SparkDataStream(Proxy):
@@ -420,83 +420,83 @@ class SparkDataStream(Proxy):
     interface = CONNECTOR + "read.streaming.SparkDataStream"
 
     def initialOffset(self) -> Any:
-        """Where a new query begins."""
+        """The offset at which a new query begins."""
         return missing(self, "initialOffset")
 
     def deserializeOffset(self, json: str) -> Any:
-        """The offset of a checkpoint."""
+        """The offset of its JSON in a checkpoint."""
         return missing(self, "deserializeOffset")
 
     def commit(self, end: Any) -> None:
-        """All up to this offset has been processed."""
+        """Called when all rows up to this offset have been processed."""
 
     def stop(self) -> None:
-        """The query has ended."""
+        """Called when the query ends."""
 
 
 class MicroBatchStream(SparkDataStream):
-    """A stream that is read in small batches."""
+    """A stream that is read in micro-batches."""
 
     interface = CONNECTOR + "read.streaming.MicroBatchStream"
 
     def latestOffset(self, *how: Any) -> Any:
-        """How far the next batch goes."""
+        """The offset at which the next micro-batch ends."""
         return missing(self, "latestOffset")
 
     def planInputPartitions(self, start: Any, end: Any) -> Any:
-        """The parts of a batch."""
+        """Plan the partitions of a micro-batch, as an `InputPartition[]`."""
         return missing(self, "planInputPartitions")
 
     def createReaderFactory(self) -> Any:
-        """What reads a part, in an executor."""
+        """The `PartitionReaderFactory` for executors."""
         return missing(self, "createReaderFactory")
 
 
 class SupportsAdmissionControl(SparkDataStream):
-    """A stream whose batches can be kept small."""
+    """A stream whose micro-batches have limits."""
 
     interface = CONNECTOR + "read.streaming.SupportsAdmissionControl"
 
     def getDefaultReadLimit(self) -> Any:
-        """How much a batch has at most."""
+        """The default limit of a micro-batch, as a `ReadLimit`."""
         return self.jvm.sql("connector.read.streaming.ReadLimit").allAvailable()
 
     def latestOffset(self, *how: Any) -> Any:
-        """How far the next batch goes: from which offset, and how much at most."""
+        """The offset at which the next micro-batch ends, from its start offset and limit."""
         return missing(self, "latestOffset")
 
     def reportLatestOffset(self) -> Any:
-        """How far the stream goes now; not told."""
+        """The newest offset, for progress reports; not reported."""
         return None
 
 
 class SupportsTriggerAvailableNow(SupportsAdmissionControl):
-    """A stream of which a query can read what is there when it starts, and no more."""
+    """A stream that supports `Trigger.AvailableNow`."""
 
     interface = CONNECTOR + "read.streaming.SupportsTriggerAvailableNow"
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Remember what is there now."""
+        """Fix the end of the stream at its current state."""
         missing(self, "prepareForTriggerAvailableNow")
 
 
 class StreamingWrite(Proxy):
-    """A write of a stream, epoch by epoch."""
+    """A write of a stream, by epochs."""
 
     interface = CONNECTOR + "write.streaming.StreamingWrite"
 
     def createStreamingWriterFactory(self, info: Any) -> Any:
-        """What writes the rows of a task, in an executor."""
+        """The `StreamingDataWriterFactory` for executors."""
         return missing(self, "createStreamingWriterFactory")
 
     def useCommitCoordinator(self) -> bool:
-        """Whether only one attempt of each task may commit."""
+        """Whether Spark lets only one attempt of each task commit."""
         return True
 
     def commit(self, epoch: int, messages: Any) -> None:
-        """All tasks of an epoch have finished."""
+        """Commit an epoch, after all of its tasks have finished."""
         missing(self, "commit")
 
     def abort(self, epoch: int, messages: Any) -> None:
-        """The write of an epoch has failed."""
+        """Abort an epoch that failed."""
         missing(self, "abort")

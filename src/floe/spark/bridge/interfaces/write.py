@@ -1,9 +1,4 @@
-"""Writes: how they are built, and who takes the rows.
-
-Statements that change single rows: DELETE, UPDATE and MERGE.
-
-Commands that others than Spark run.
-"""
+"""Interfaces of writes, of row-level operations (DELETE, UPDATE, MERGE), and of commands that a data source runs."""
 
 from __future__ import annotations
 
@@ -14,34 +9,34 @@ from floe.spark.bridge.proxies import CONNECTOR, Proxy, missing
 
 
 class WriteBuilder(Proxy):
-    """A write that is being put together."""
+    """Builds a write."""
 
     interface = CONNECTOR + "write.WriteBuilder"
 
     def build(self) -> Any:
-        """The write."""
+        """The write, as a `Write`."""
         return missing(self, "build")
 
     def buildForBatch(self) -> Any:
-        """The write, as older versions of Spark ask for it."""
+        """The batch write, for older versions of Spark."""
         return self.build().toBatch()
 
     def buildForStreaming(self) -> Any:
-        """The write of a stream, as older versions of Spark ask for it."""
+        """The streaming write, for older versions of Spark."""
         return self.build().toStreaming()
 
 
 class SupportsOverwriteV2(WriteBuilder):
-    """A write that replaces rows by a filter."""
+    """A write builder that can overwrite by a filter."""
 
     interface = CONNECTOR + "write.SupportsOverwriteV2"
 
     def canOverwrite(self, predicates: Any) -> bool:
-        """Whether these filters can be used."""
+        """Whether the filters can be used to overwrite."""
         return True
 
     def overwrite(self, predicates: Any) -> Any:
-        """Replace the rows that pass."""
+        """Replace the rows that match the filters."""
         return missing(self, "overwrite")
 
     def truncate(self) -> Any:
@@ -50,169 +45,169 @@ class SupportsOverwriteV2(WriteBuilder):
 
 
 class SupportsDynamicOverwrite(WriteBuilder):
-    """A write that replaces the partitions that it has rows for."""
+    """A write builder that can overwrite the partitions that it writes."""
 
     interface = CONNECTOR + "write.SupportsDynamicOverwrite"
 
     def overwriteDynamicPartitions(self) -> Any:
-        """Do so."""
+        """Replace the partitions that the write has rows for."""
         return missing(self, "overwriteDynamicPartitions")
 
 
 class Write(Proxy):
-    """A write."""
+    """A write to a table."""
 
     interface = CONNECTOR + "write.Write"
 
     def description(self) -> str:
-        """What EXPLAIN says about it."""
+        """The text that EXPLAIN shows."""
         return self.toString()
 
     def toBatch(self) -> Any:
-        """The write of a batch."""
+        """The write as a `BatchWrite`."""
         return missing(self, "batch writes")
 
     def toStreaming(self) -> Any:
-        """The write of a stream."""
+        """The write as a `StreamingWrite`."""
         return missing(self, "streaming writes")
 
     def supportedCustomMetrics(self) -> Any:
-        """None."""
+        """No custom metrics are supported."""
         return self.jvm.array(CONNECTOR + "metric.CustomMetric", [])
 
     def reportDriverMetrics(self) -> Any:
-        """None."""
+        """No metrics are reported by the driver."""
         return self.jvm.array(CONNECTOR + "metric.CustomTaskMetric", [])
 
 
 class BatchWrite(Proxy):
-    """A write whose tasks Spark runs."""
+    """A write whose tasks Spark runs and whose commit the driver makes."""
 
     interface = CONNECTOR + "write.BatchWrite"
 
     def createBatchWriterFactory(self, info: Any) -> Any:
-        """What writes the rows of a task, in an executor."""
+        """The `DataWriterFactory` for executors."""
         return missing(self, "createBatchWriterFactory")
 
     def useCommitCoordinator(self) -> bool:
-        """Whether only one attempt of each task may commit."""
+        """Whether Spark lets only one attempt of each task commit."""
         return True
 
     def onDataWriterCommit(self, message: Any) -> None:
-        """A task has finished."""
+        """Called when a task has finished."""
 
     def commit(self, messages: Any, *summary: Any) -> None:
-        """All tasks have finished."""
+        """Commit the write, after all tasks have finished."""
         missing(self, "commit")
 
     def abort(self, messages: Any) -> None:
-        """The write has failed."""
+        """Abort the write after a failure."""
         missing(self, "abort")
 
 
 class V1Write(Write):
-    """A write that gets the rows as a data frame."""
+    """A write that gets the rows as a DataFrame."""
 
     interface = CONNECTOR + "write.V1Write"
 
     def toInsertableRelation(self) -> Any:
-        """What takes the data frame."""
+        """The `InsertableRelation` that takes the DataFrame."""
         return missing(self, "toInsertableRelation")
 
 
 class InsertableRelation(Proxy):
-    """What takes the data frame of a write."""
+    """Takes the DataFrame of a write."""
 
     interface = "org.apache.spark.sql.sources.InsertableRelation"
 
     def insert(self, data: Any, overwrite: bool) -> None:
-        """Write the rows."""
+        """Write the rows of a DataFrame."""
         missing(self, "insert")
 
 
-# Statements that change single rows: DELETE, UPDATE and MERGE.
+# row-level operations -------------------------------------------------------------------------------------------------
 
 
 class SupportsRowLevelOperations(Table):
-    """A table whose rows can be changed one by one."""
+    """A table that supports DELETE, UPDATE and MERGE."""
 
     interface = CONNECTOR + "catalog.SupportsRowLevelOperations"
 
     def newRowLevelOperationBuilder(self, info: Any) -> Any:
-        """A statement that changes rows."""
+        """Create a `RowLevelOperationBuilder` for a statement."""
         return missing(self, "newRowLevelOperationBuilder")
 
 
 class RowLevelOperationBuilder(Proxy):
-    """A statement that is being put together."""
+    """Builds a row-level operation."""
 
     interface = CONNECTOR + "write.RowLevelOperationBuilder"
 
     def build(self) -> Any:
-        """The statement."""
+        """The row-level operation."""
         return missing(self, "build")
 
 
 class RowLevelOperation(Proxy):
-    """A statement that changes rows, by replacing the files that they are in."""
+    """A row-level operation; on its own, one that replaces groups of rows (copy-on-write)."""
 
     interface = CONNECTOR + "write.RowLevelOperation"
 
     def description(self) -> str:
-        """What EXPLAIN says about it."""
+        """The text that EXPLAIN shows."""
         return self.toString()
 
     def command(self) -> Any:
-        """DELETE, UPDATE or MERGE."""
+        """The command: DELETE, UPDATE or MERGE."""
         return missing(self, "command")
 
     def newScanBuilder(self, options: Any) -> Any:
-        """A read of the rows that may change."""
+        """Create a `ScanBuilder` for the rows that may change."""
         return missing(self, "newScanBuilder")
 
     def newWriteBuilder(self, info: Any) -> Any:
-        """A write of what becomes of them."""
+        """Create a `WriteBuilder` for the changed rows."""
         return missing(self, "newWriteBuilder")
 
     def requiredMetadataAttributes(self) -> Any:
-        """The metadata columns that the write needs."""
+        """The metadata columns that the write needs, as a `NamedReference[]`."""
         return self.jvm.array(CONNECTOR + "expressions.NamedReference", [])
 
 
 class SupportsDelta(RowLevelOperation):
-    """A statement that names the rows that change."""
+    """A row-level operation that identifies the rows that change (merge-on-read)."""
 
     interface = CONNECTOR + "write.SupportsDelta"
 
     def rowId(self) -> Any:
-        """The columns that tell one row from all others."""
+        """The columns that identify a row, as a `NamedReference[]`."""
         return missing(self, "rowId")
 
     def representUpdateAsDeleteAndInsert(self) -> bool:
-        """Whether a changed row comes as two."""
+        """Whether an update comes as a delete and an insert."""
         return False
 
 
 class DeltaWriteBuilder(WriteBuilder):
-    """A write of changed rows that is being put together."""
+    """Builds a write of row-level changes."""
 
     interface = CONNECTOR + "write.DeltaWriteBuilder"
 
 
 class DeltaWrite(Write):
-    """A write of changed rows."""
+    """A write of row-level changes."""
 
     interface = CONNECTOR + "write.DeltaWrite"
 
 
-# Commands that others than Spark run.
+# commands -------------------------------------------------------------------------------------------------------------
 
 
 class ExternalCommandRunner(Proxy):
-    """Runs a command."""
+    """Runs a command of a data source."""
 
     interface = CONNECTOR + "ExternalCommandRunner"
 
     def executeCommand(self, command: str, options: Any) -> Any:
-        """Run it; gives texts as a `String[]`."""
+        """Run the command; returns its output as a `String[]`."""
         return missing(self, "executeCommand")
