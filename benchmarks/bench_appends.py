@@ -1,14 +1,14 @@
-"""One append to a table of 100,000 files, beside PyIceberg's; and how it grows with files and snapshots.
+"""Compares an append to a table of 100,000 files with PyIceberg, for several numbers of files and snapshots.
 
     .venv/bin/python benchmarks/bench_appends.py [--files 100000] [--snapshots 5000] [--rounds 5]
 
-The table is the same for both: v2, 10 columns with all metrics, partitioned by a number, in manifests of 8 MB, on local
-disk. Measured is the CPU time of this process from the files' descriptions to the new manifest list and metadata file;
-what others do (the disk) is not in it. Rounds of both are taken in turn, and the best of each counts. Files that are
-given by path are looked for in all manifests; the first append reads them, and later ones know what is in them.
+The table is the same for both: format version 2, 10 columns with all metrics, partitioned by a number, manifests of
+8 MB, on local disk. The CPU time of this process is measured, from the `DataFile` objects to the new manifest list and
+metadata file. Both take turns, and the best round of each counts. Files that are passed by path are searched in all
+manifests; the first append reads the manifests, later ones use a cache.
 
-With many snapshots the append goes through a catalog in SQLite, each side through its own: by a program that loads the
-table for it, and by one that holds the table and appends again and again.
+With many snapshots the append uses an SQLite catalog, one for each side. The table is loaded for each append, or loaded
+once and appended to repeatedly.
 """
 
 import argparse
@@ -30,14 +30,14 @@ from pyiceberg.typedef import Record
 
 import floe
 from floe.commit.change import Attempt
-from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.data_changes import FastAppend, MergeAppend
 from floe.spec.codecs.single_value import encode
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.metadata.creation import new_table_metadata
 from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.table_metadata import SnapshotLogEntry, TableMetadata
 from floe.spec.metadata.table_metadata_json import parse, serialize
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, Field
 from floe.storage.environment import Environment
@@ -75,7 +75,7 @@ def attempt(metadata: TableMetadata, storage: LocalStorage, environment: Environ
 
 
 def build(folder: str, files: int) -> str:
-    """The table, made by Floe itself; 10,000 files in each commit."""
+    """Create the table with Floe, with 10,000 files in each commit."""
     storage, environment = LocalStorage(), Environment()
     metadata = new_table_metadata(
         SCHEMA,
@@ -98,7 +98,7 @@ def build(folder: str, files: int) -> str:
 def floe_append(
     path: str, operation: type, number: int, *, fresh: bool = True, storage: LocalStorage | None = None
 ) -> float:
-    """From the metadata file to the next one."""
+    """Append to the table of a metadata file, and write the next metadata file; returns the CPU seconds."""
     storage, environment = LocalStorage() if storage is None else storage, Environment()
     folder = str(Path(path).parent.parent)
     new = [data_file(folder, number)]
@@ -151,7 +151,7 @@ def pyiceberg_append(path: str, operation: str, number: int) -> float:
 
 
 def with_snapshots(folder: str, count: int) -> tuple[floe.Lake, SqlCatalog]:
-    """A table with so many snapshots, in a catalog of each side; all of them have the files of the first one."""
+    """Create a table with many snapshots, in a catalog of each side; all have the files of the first one."""
     lake = floe.connect(f"sqlite:///{folder}/floe.db", warehouse=f"{folder}/warehouse", durable=False)
     lake.create_namespace("db")
     table = lake.create_table("db.made", SCHEMA, partition_by=["c1"])
@@ -163,13 +163,13 @@ def with_snapshots(folder: str, count: int) -> tuple[floe.Lake, SqlCatalog]:
         msgspec.structs.replace(
             snapshot,
             snapshot_id=snapshot_id,
-            parent_snapshot_id=ids[place - 1] if place else None,
-            sequence_number=place + 1,
-            timestamp_ms=begin + 1000 * place,
+            parent_snapshot_id=ids[index - 1] if index else None,
+            sequence_number=index + 1,
+            timestamp_ms=begin + 1000 * index,
         )
-        for place, snapshot_id in enumerate(ids)
+        for index, snapshot_id in enumerate(ids)
     )
-    log = tuple(SnapshotLogEntry(timestamp_ms=one.timestamp_ms, snapshot_id=one.snapshot_id) for one in history)
+    log = tuple(SnapshotLogEntry(timestamp_ms=entry.timestamp_ms, snapshot_id=entry.snapshot_id) for entry in history)
     many = replace(table.metadata, snapshots=history, snapshot_log=log, last_sequence_number=count)
     location = f"{table.location}/metadata/00002-{uuid.uuid4()}.metadata.json"
     table.storage.write(location, serialize(many))
@@ -210,7 +210,7 @@ def report_snapshots(folder: str, count: int, rounds: int) -> None:
             )
             for _ in range(rounds)
         ]
-        best = [min(some) * 1000 for some in zip(*times, strict=True)]
+        best = [min(column) * 1000 for column in zip(*times, strict=True)]
         print(f"{count:>10,} {name:>20} {best[0]:>9.1f} {best[1]:>13.1f} {best[1] / best[0]:>6.1f}x")
     lake.close()
 
@@ -234,7 +234,7 @@ def main() -> None:
                 for number in range(options.rounds):
                     times["floe"].append(floe_append(path, ours, files + 2 * number))
                     times["py"].append(pyiceberg_append(path, theirs, files + 2 * number + 1))
-                best = {who: min(some) * 1000 for who, some in times.items()}
+                best = {who: min(side_times) * 1000 for who, side_times in times.items()}
                 ratio = best["py"] / best["floe"]
                 print(f"{files:>10,} {name:>20} {best['floe']:>9.1f} {best['py']:>13.1f} {ratio:>6.1f}x")
             storage = LocalStorage()
@@ -242,7 +242,7 @@ def main() -> None:
                 floe_append(path, FastAppend, files + 1_000 + number, fresh=False, storage=storage) * 1000
                 for number in range(options.rounds + 1)
             ]
-            print(f"{files:>10,} {'given by path':>20} {min(named[1:]):>9.1f}   (the first one {named[0]:.1f})")
+            print(f"{files:>10,} {'passed by path':>20} {min(named[1:]):>9.1f}   (the first one {named[0]:.1f})")
         print(f"{'snapshots':>10} {'operation':>20} {'Floe ms':>9} {'PyIceberg ms':>13} {'ratio':>7}")
         for count in sorted({100, 1_000, options.snapshots}):
             report_snapshots(f"{folder}/{count}-snapshots", count, min(options.rounds, 3))

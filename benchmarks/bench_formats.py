@@ -1,4 +1,4 @@
-"""Sizes and speed of data files beside Java Iceberg's, for the same rows and with default properties.
+"""Compares sizes and speed of data files with Java Iceberg, for the same rows and default properties.
 
 Java writes and reads through Spark, with one thread, from and to memory; Floe writes and reads Arrow batches through
 the same builders that its engine uses. Where Java is not installed, Floe alone is measured. Sizes do not depend on the
@@ -21,14 +21,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from data_files.data_sets import DATA_SETS, data_set
 
-from floe.formats.arrow_types import schema_from_arrow
+from floe.formats.columns.arrow_types import schema_from_arrow
 from floe.formats.registry import default_registry
 from floe.spec.schemas.schema import Schema
 from floe.storage.local import LocalStorage
 
 FORMATS = ("parquet", "orc", "avro")
 GOAL = 1.1
-"""Files of at most so many times Java's size."""
+"""The maximum ratio to the sizes of Java's files."""
 
 ROOT = Path(__file__).parent
 INTEROP_PYTHON = ROOT.parent / ".venv-interop" / "bin" / "python"
@@ -69,7 +69,7 @@ def java_figures(folder: Path, rounds: int) -> dict[str, Any]:
 
 
 def column_sizes(path: str) -> dict[str, int]:
-    """The bytes of each column of values of a Parquet file."""
+    """The size of each leaf column of a Parquet file."""
     metadata = pq.read_metadata(path.removeprefix("file:"))
     sizes: dict[str, int] = {}
     for number in range(metadata.num_row_groups):

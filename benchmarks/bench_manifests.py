@@ -1,4 +1,4 @@
-"""Manifests beside PyIceberg, on the same bytes and the same files, in one run.
+"""Compares reading and writing manifests with PyIceberg, on the same bytes and the same files, in one run.
 
 Decoding 20,000 entries with the metrics of 20 columns: as planning needs them (partition values, paths, and the bounds
 and counts of two columns), as columns of everything but the maps, as objects without metrics, and with all metrics.
@@ -105,7 +105,7 @@ def make_entries(count: int) -> list[ManifestEntry]:
 
 def as_pyiceberg(entry: ManifestEntry) -> PyIcebergEntry:
     file = entry.data_file
-    made = PyIcebergFile.from_args(
+    data_file = PyIcebergFile.from_args(
         content=DataFileContent.DATA,
         file_path=file.file_path,
         file_format=FileFormat.PARQUET,
@@ -126,11 +126,11 @@ def as_pyiceberg(entry: ManifestEntry) -> PyIcebergEntry:
         snapshot_id=entry.snapshot_id,
         sequence_number=None,
         file_sequence_number=None,
-        data_file=made,
+        data_file=data_file,
     )
 
 
-def planned(data: bytes, manifest: ManifestFile) -> Any:
+def read_for_plan(data: bytes, manifest: ManifestFile) -> Any:
     columns = read_manifest(data, manifest, metrics=(2, 3))
     bounds = columns.stats((2, 3))
     return columns.live, columns.sequence_number, columns.partitions, bounds, columns.file_path, columns.record_count
@@ -162,10 +162,10 @@ def pyiceberg_write_all(path: Path, entries: list[PyIcebergEntry]) -> Any:
             writer.add_entry(entry)
 
 
-def spliced(columns: ManifestColumns) -> bytes:
+def splice(columns: ManifestColumns) -> bytes:
     rows = np.arange(len(columns))
-    kept = CopiedEntries(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
-    return splice_manifests([kept], SCHEMA, SPEC, format_version=2)
+    copied = CopiedEntries(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
+    return splice_manifests([copied], SCHEMA, SPEC, format_version=2)
 
 
 def best_of(cases: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
@@ -194,7 +194,7 @@ def main() -> None:
         read = best_of(
             {
                 "PyIceberg, entries": lambda: pyiceberg_read(path, len(data)),
-                "Floe, what a filtered plan needs": lambda: planned(path.read_bytes(), manifest),
+                "Floe, what a filtered plan needs": lambda: read_for_plan(path.read_bytes(), manifest),
                 "Floe, all columns without maps": lambda: all_columns(path.read_bytes(), manifest),
                 "Floe, entries without metrics": lambda: read_manifest(path.read_bytes(), manifest).entries(
                     metrics=False
@@ -214,14 +214,14 @@ def main() -> None:
             },
             3,
         )
-        splice = best_of({"Floe, splice": lambda: spliced(columns)}, 3)
+        splice_times = best_of({"Floe, splice": lambda: splice(columns)}, 3)
         mine, other = len(write_manifest(half, SCHEMA, SPEC, format_version=2)), out.stat().st_size
         assert len(pyiceberg_read(path, len(data))) == count == len(columns)
     print(f"reading {count} entries ({len(data) / 1e6:.1f} MB)")
     report(read, "PyIceberg, entries", count)
     print(f"writing {len(half)} entries ({mine / 1e6:.1f} MB; PyIceberg {other / 1e6:.1f} MB)")
     report(write, "PyIceberg, write", len(half))
-    print(f"rewriting {count} entries as existing: {splice['Floe, splice'] * 1e3:.0f} ms")
+    print(f"rewriting {count} entries as existing: {splice_times['Floe, splice'] * 1e3:.0f} ms")
 
 
 def report(best: dict[str, float], base: str, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Parsing and writing metadata of many snapshots, beside PyIceberg in the same run.
+"""Compares parsing and writing of metadata with many snapshots with PyIceberg.
 
 The runs are interleaved and the best of each counts, so that a busy machine slows both sides alike.
 
@@ -48,7 +48,7 @@ SUMMARY = {
 
 
 def document(snapshots: int) -> dict[str, Any]:
-    """A table as Spark leaves it when nobody expires its snapshots."""
+    """A table of Spark whose snapshots were never expired."""
     fields = [{"id": n, "name": name, "required": False, "type": "string"} for n, name in enumerate(COLUMNS, 1)]
     ids = [(7_919_000_000_000_007 * (n + 1)) & (2**63 - 1) for n in range(snapshots)]
     times = [START_MS + 60_000 * n for n in range(snapshots)]
@@ -92,7 +92,7 @@ def document(snapshots: int) -> dict[str, Any]:
 
 
 def best(work: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """The best time of each, in milliseconds; all of them take turns."""
+    """The best time of each in milliseconds; they take turns."""
     times: dict[str, float] = {}
     for _ in range(ROUNDS):
         for name, run in work.items():

@@ -1,10 +1,10 @@
-"""Planning scans of large tables, beside PyIceberg and, where they are installed, beside Java Iceberg's planner.
+"""Compares scan planning of large tables with PyIceberg and, if it is installed, Java Iceberg.
 
-The tables have 20 columns with all metrics, are partitioned by day and bucket, and their manifests have about 8 MB
-(12,500 files), or 60 kB (100 files). Every figure comes from a process of its own, in shuffled order, and the best of
-each counts; imports and the reading of metadata.json are not counted. Floe is timed with the tasks of all files as
-objects (`tasks`), and without (`columns`), which is what an engine that takes columns needs. Java is timed warm: the
-best of several plans in one process. CPU seconds tell more than seconds where other programs run.
+The tables have 20 columns with all metrics, are partitioned by day and bucket, and have manifests of about 8 MB (12,500
+files) or 60 kB (100 files). Every measurement has its own process, in shuffled order, and the best of each case counts;
+imports and the reading of metadata.json are excluded. Floe is measured with an object for the task of each file
+(`tasks`), and without (`columns`), which is what a columnar engine needs. Java is measured warm: the best of several
+plans in one process. CPU seconds are more reliable than wall-clock seconds on a busy machine.
 
     python benchmarks/bench_planning.py [--files 100000] [--rounds 2] [--no-java]
     python benchmarks/bench_planning.py --files 1000000      # some minutes, and 9 GB of memory for PyIceberg
@@ -44,16 +44,16 @@ COMMANDS = {
 }
 
 
-def java_filter(wanted: Any) -> str:
-    if not wanted:
+def java_filter(predicates: Any) -> str:
+    if not predicates:
         return "true"
     words = {">=": "gt-eq", "<": "lt"}
-    tests = [{"type": words[op], "term": name, "value": value} for name, op, value in wanted]
+    tests = [{"type": words[op], "term": name, "value": value} for name, op, value in predicates]
     return json.dumps({"type": "and", "left": tests[0], "right": tests[1]})
 
 
 def java_class_path(target: Path) -> str | None:
-    """The class path of the Java planner, compiled; None where Java or its jars are not installed."""
+    """Compile the Java planner and return its class path; None if Java or its JARs are not installed."""
     if not (shutil.which("javac") and ICEBERG_JAR.exists() and SPARK_JARS):
         return None
     class_path = f"{ICEBERG_JAR}{os.pathsep}{SPARK_JARS[0]}/*"
@@ -62,18 +62,18 @@ def java_class_path(target: Path) -> str | None:
     return f"{target}{os.pathsep}{class_path}"
 
 
-def run(planner: str, path: str, wanted: Any, class_path: str | None) -> dict[str, Any]:
-    """One planner in a process of its own."""
+def run(planner: str, path: str, predicates: Any, class_path: str | None) -> dict[str, Any]:
+    """Run a planner in its own process."""
     if planner in COMMANDS:
         module, *options = COMMANDS[planner]
-        command = [sys.executable, "-m", module, path, json.dumps(wanted), *options]
+        command = [sys.executable, "-m", module, path, json.dumps(predicates), *options]
     else:
         assert class_path is not None
-        arguments = [path, java_filter(wanted), str(JAVA_ROUNDS)]
+        arguments = [path, java_filter(predicates), str(JAVA_ROUNDS)]
         command = ["java", "-Xmx8g", "-cp", class_path, "PlanningBenchmark", *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    measurement: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return measurement
 
 
 # the report -------------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--no-java", action="store_true")
     parser.add_argument("--no-pyiceberg", action="store_true")
-    parser.add_argument("--keep", type=Path, help="a folder for the tables, which are used again if they are there")
+    parser.add_argument("--keep", type=Path, help="a folder for the tables; existing tables are used again")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch)
@@ -104,8 +104,8 @@ def main() -> None:
                 slow = planner == "PyIceberg" and options.files > 100_000
                 if slow and number:
                     continue
-                wanted = filters(options.files)[name]
-                results[planner, table, name].append(run(planner, tables[table], wanted, class_path))
+                predicates = filters(options.files)[name]
+                results[planner, table, name].append(run(planner, tables[table], predicates, class_path))
     report(options.files, tables, planners, results)
 
 
@@ -115,15 +115,18 @@ def report(files: int, tables: Any, planners: list[str], results: dict[Any, list
         print(f"  {'filter':<10}{'files':>9}  {'planner':<14}{'seconds':>9}{'x':>7}{'CPU s':>9}{'x':>7}{'peak MB':>9}")
         for name in filters(files):
             runs = {planner: results[planner, table, name] for planner in planners}
-            counts = {one["files"] for found in runs.values() for one in found}
+            counts = {measurement["files"] for measurements in runs.values() for measurement in measurements}
             assert len(counts) == 1, f"the planners do not agree: {counts}"
             best = {
-                planner: [min(value for one in found for value in one[what]) for what in ("seconds", "cpu")]
-                for planner, found in runs.items()
+                planner: [
+                    min(value for measurement in measurements for value in measurement[metric])
+                    for metric in ("seconds", "cpu")
+                ]
+                for planner, measurements in runs.items()
             }
             for planner in planners:
                 ratios = [mine / ours for mine, ours in zip(best[planner], best[OURS], strict=True)]
-                peak = max(one.get("peak", 0) for one in runs[planner])
+                peak = max(measurement.get("peak", 0) for measurement in runs[planner])
                 cells = "".join(f"{b:>9.3f}{r:>6.1f}x" for b, r in zip(best[planner], ratios, strict=True))
                 print(f"  {name:<10}{max(counts):>9}  {planner:<14}{cells}{f'{peak:.0f}' if peak else '':>9}")
 

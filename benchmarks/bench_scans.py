@@ -1,11 +1,11 @@
-"""A scan of 10 million rows, 1% of them deleted, beside PyIceberg and plain pyarrow; and the memory of a long stream.
+"""Compares scans of 10 million rows, 1% of them deleted, with PyIceberg and plain pyarrow; measures memory of a stream.
 
     .venv/bin/python benchmarks/bench_scans.py [--rows 10000000] [--files 10] [--rounds 5] [--stream-gb 2]
 
-The table is the same for all: v2, seven columns, Parquet with zstd on local disk, a position delete file for each data
-file. pyarrow reads the same data files and no deletes, which is what reading costs at least. Rounds are taken in turn,
-and the best of each counts: wall time, and the CPU time of the process. For the stream a table of so many gigabytes is
-read by `to_batches` in a process of its own, whose highest memory is told.
+The table is the same for all: format version 2, seven columns, Parquet with zstd on local disk, a position delete file
+for each data file. pyarrow reads the same data files without deletes, which is the lower limit. All take turns, and the
+best round of each counts: wall-clock time and CPU time of the process. For the stream, `to_batches` reads a table of
+the given size in its own process, whose peak memory is printed.
 """
 
 import argparse
@@ -35,7 +35,7 @@ WIDE = "id bigint, a double, b double, c bigint, d bigint, note string"
 
 
 def orders(first: int, count: int) -> pa.RecordBatch:
-    """Rows of a usual kind: numbers, moments, a few cities, short texts."""
+    """Typical rows: numbers, timestamps, a few cities, short strings."""
     rng = np.random.default_rng(first)
     cities = pa.array([f"city number {n}" for n in range(200)])
     notes = pa.array([f"note {n} of some length {n * 7919 % 1000}" for n in range(50_000)])
@@ -53,7 +53,7 @@ def orders(first: int, count: int) -> pa.RecordBatch:
 
 
 def wide(first: int, count: int) -> pa.RecordBatch:
-    """Rows that do not compress well, so that many bytes are few rows."""
+    """Rows that do not compress well, for large files with few rows."""
     rng = np.random.default_rng(first)
     texts = pa.array([rng.bytes(24).hex() for _ in range(5000)])
     return pa.record_batch(
@@ -95,17 +95,17 @@ def build(folder: Path, rows: int, files: int) -> Table:
         data.append(
             write_data(table, f"part-{n:03}", [orders(n * each + at, 100_000) for at in range(0, each, 100_000)])
         )
-        gone = np.sort(rng.choice(each, each // 100, replace=False))
-        deletes.append(write_deletes(table, f"part-{n:03}", data[-1], gone))
+        deleted_positions = np.sort(rng.choice(each, each // 100, replace=False))
+        deletes.append(write_deletes(table, f"part-{n:03}", data[-1], deleted_positions))
     table.append_files(data)
     table.row_delta(deletes=deletes)
     return table
 
 
-def measured(read: Callable[[], int], rows: int) -> tuple[float, float]:
+def measure(read: Callable[[], int], rows: int) -> tuple[float, float]:
     began, cpu = time.perf_counter(), time.process_time()
-    found = read()
-    assert found == rows, (found, rows)
+    row_count = read()
+    assert row_count == rows, (row_count, rows)
     return time.perf_counter() - began, time.process_time() - cpu
 
 
@@ -126,7 +126,7 @@ def compare(table: Table, rounds: int) -> None:
 
 
 def readers(metadata: str, files: list[str], columns: list[str] | None, total: int) -> dict[str, Reader]:
-    """What reads the columns, and how many rows it finds."""
+    """The functions that read the columns, each with the expected number of rows."""
     left = total - total // 100
     chosen = ("*",) if columns is None else tuple(columns)
     return {
@@ -144,9 +144,9 @@ def best_of(readers: dict[str, Reader], rounds: int) -> dict[str, tuple[float, f
     best: dict[str, tuple[float, float]] = {}
     for _ in range(rounds):
         for name, (read, rows) in readers.items():
-            wall, cpu = measured(read, rows)
-            known = best.get(name, (wall, cpu))
-            best[name] = (min(wall, known[0]), min(cpu, known[1]))
+            wall, cpu = measure(read, rows)
+            previous = best.get(name, (wall, cpu))
+            best[name] = (min(wall, previous[0]), min(cpu, previous[1]))
     return best
 
 
@@ -154,9 +154,9 @@ def show(title: str, best: dict[str, tuple[float, float]], total: int) -> None:
     print(f"\n{title:<20} {'wall s':>8} {'CPU s':>8}  {'rows/s':>12}")
     for name, (wall, cpu) in best.items():
         print(f"  {name:<18} {wall:>8.2f} {cpu:>8.2f}  {total / wall:>12,.0f}")
-    for kind, place in (("wall", 0), ("CPU", 1)):
-        ours = best["floe"][place]
-        peer, least = best["pyiceberg"][place] / ours, ours / best["pyarrow"][place]
+    for kind, index in (("wall", 0), ("CPU", 1)):
+        ours = best["floe"][index]
+        peer, least = best["pyiceberg"][index] / ours, ours / best["pyarrow"][index]
         print(
             f"  {kind}: {peer:.2f} times as fast as PyIceberg (goal {GOAL_PYICEBERG:g}), "
             f"{least:.2f} of pyarrow's time (goal {GOAL_PYARROW:g})"
@@ -181,13 +181,13 @@ def build_stream(folder: Path, gigabytes: float) -> Table:
 
 
 def highest_memory() -> float:
-    """The most memory that this process has had, in MB; `getrusage` would count what its parent had, too."""
+    """The peak memory of this process in MB; `getrusage` would include that of its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) / 1024
 
 
 def stream(metadata: str) -> None:
-    """Reads all batches, and tells the memory of this process."""
+    """Read all batches and print the peak memory of this process."""
     table = floe.open(metadata)
     before = highest_memory()
     began = time.perf_counter()
@@ -199,7 +199,7 @@ def stream(metadata: str) -> None:
     seconds = time.perf_counter() - began
     size = sum(task.length for task in table.scan().plan().tasks())
     print(f"{rows:,} rows, {size / 2**30:.2f} GB in files, {bytes_ / 2**30:.2f} GB in memory, {seconds:.1f} s")
-    print(f"highest memory {peak:,.0f} MB, of which {before:,.0f} MB before reading (goal {GOAL_MB} MB)")
+    print(f"peak memory {peak:,.0f} MB, of which {before:,.0f} MB before reading (goal {GOAL_MB} MB)")
 
 
 def main() -> None:
@@ -209,7 +209,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--stream-gb", type=float, default=2.0)
     parser.add_argument("--stream", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", help="where the tables are, and stay")
+    parser.add_argument("--folder", help="a folder for the tables, which is kept")
     options = parser.parse_args()
     if options.stream:
         stream(options.stream)
@@ -217,15 +217,16 @@ def main() -> None:
     folder = Path(options.folder or tempfile.mkdtemp(prefix="floe-bench-"))
     try:
         if options.rows:
-            place = folder / "scan"
-            known = (place / "db/orders").exists()
+            warehouse = folder / "scan"
+            exists = (warehouse / "db/orders").exists()
             compare(
-                floe.open(place / "db/orders") if known else build(place, options.rows, options.files), options.rounds
+                floe.open(warehouse / "db/orders") if exists else build(warehouse, options.rows, options.files),
+                options.rounds,
             )
         if options.stream_gb:
-            place = folder / "stream"
-            known = (place / "db/wide").exists()
-            table = floe.open(place / "db/wide") if known else build_stream(place, options.stream_gb)
+            warehouse = folder / "stream"
+            exists = (warehouse / "db/wide").exists()
+            table = floe.open(warehouse / "db/wide") if exists else build_stream(warehouse, options.stream_gb)
             print(flush=True)
             subprocess.run([sys.executable, __file__, "--stream", table.metadata_location], check=True)
     finally:

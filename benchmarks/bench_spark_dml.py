@@ -1,9 +1,8 @@
-"""DELETE, UPDATE and MERGE of 1% of the rows on Spark, by Floe and by Java Iceberg, in every way of writing.
+"""Compares DELETE, UPDATE and MERGE of 1% of the rows on Spark with Java Iceberg, for all format versions and modes.
 
     .venv/bin/python benchmarks/bench_spark_dml.py [--rows 500000] [--rounds 3] [--only MERGE,v3]
 
-Measured as in `bench_spark.py`. The rows that change are spread over all files, so that copy-on-write writes all
-of them anew.
+Measured as in `bench_spark.py`. The changed rows are in all files, so copy-on-write rewrites all of them.
 """
 
 from bench_spark import main

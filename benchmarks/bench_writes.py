@@ -1,11 +1,11 @@
-"""Rows written beside PyIceberg: many rows into many partitions, and many small appends.
+"""Compares appends with PyIceberg: many rows into many partitions, and many small appends.
 
     .venv/bin/python benchmarks/bench_writes.py [--rows 5000000] [--partitions 100] [--appends 200] [--rounds 3]
 
-Both write the same Arrow tables to tables of the same schema, format version 2, with a SQLite catalog and files on the
-local disk. PyIceberg does not flush files to the disk, so Floe is told not to either (`durable=False`); what it does
-by default, with a power failure in mind, is measured beside it. Each is measured in a process of its own, in turn, and
-the best of each counts: by the clock, and by the CPU time of the process, which others on the machine change less.
+Both write the same Arrow tables to tables of the same schema, format version 2, with an SQLite catalog and files on
+local disk. PyIceberg does not flush files to disk, so Floe does not either (`durable=False`); its default, which
+survives a power failure, is measured too. Each round has its own process, and the best of each counts: wall-clock time,
+and the CPU time of the process, which varies less on a shared machine.
 """
 
 import argparse
@@ -30,7 +30,7 @@ TINY_ROWS = 10
 
 
 def rows(count: int, partitions: int) -> pa.Table:
-    """Rows of the usual types, their partitions in no order."""
+    """Rows of common types, not ordered by partition."""
     numbers = np.random.default_rng(7)
     words = pa.array([f"customer {n:06}" for n in range(10_000)])
     return pa.table(
@@ -46,7 +46,7 @@ def rows(count: int, partitions: int) -> pa.Table:
 
 
 class Floe:
-    """A table of Floe, whose files are left to the system to bring to the disk."""
+    """A table of Floe that does not flush files to disk."""
 
     name = "Floe"
     durable = False
@@ -67,7 +67,7 @@ class Floe:
 
 
 class FlushedFloe(Floe):
-    """A table of Floe as it is by default: every file is on the disk before it counts."""
+    """A table of Floe with the default settings: files are flushed to disk before the commit."""
 
     name = "Floe, flushed"
     durable = True
@@ -97,7 +97,7 @@ class PyIceberg:
 
 @dataclass(frozen=True)
 class Job:
-    """What is measured: many rows at once, or few rows many times."""
+    """A benchmark: one append of many rows, or many appends of few rows."""
 
     rows: int
     partitions: int
@@ -105,7 +105,7 @@ class Job:
     partitioned: bool = False
 
     def run(self, make: type[Floe] | type[PyIceberg]) -> tuple[float, float, list[int]]:
-        """Seconds by the clock and of CPU, and what was written: rows, files, bytes."""
+        """Returns wall-clock and CPU seconds, and the numbers of rows, files and bytes written."""
         data = rows(self.rows, self.partitions)
         folder = Path(tempfile.mkdtemp(prefix="bench-writes-"))
         try:
@@ -121,21 +121,21 @@ class Job:
             shutil.rmtree(folder)
 
 
-def compare(what: str, job: Job, rounds: int, goal: float) -> None:
+def compare(title: str, job: Job, rounds: int, goal: float) -> None:
     best: dict[str, tuple[float, float, list[int]]] = {}
     for _ in range(rounds):
         for make in (Floe, FlushedFloe, PyIceberg):
-            with ProcessPoolExecutor(1, get_context("spawn")) as process:  # so that none finds what another left
-                clock, cpu, found = process.submit(job.run, make).result()
-            before = best.get(make.name, (clock, cpu, found))
-            best[make.name] = (min(clock, before[0]), min(cpu, before[1]), found)
+            with ProcessPoolExecutor(1, get_context("spawn")) as process:  # a new process, so that nothing is warm
+                clock, cpu, written = process.submit(job.run, make).result()
+            before = best.get(make.name, (clock, cpu, written))
+            best[make.name] = (min(clock, before[0]), min(cpu, before[1]), written)
     assert best["Floe"][2][0] == best["PyIceberg"][2][0], "not the same rows"
-    print(what)
+    print(title)
     for name, (clock, cpu, (counted, files, size)) in best.items():
         print(f"  {name:<14} {clock:7.2f} s {cpu:7.2f} s CPU {counted:>10,} rows {files:>4} files {size / 1e6:6.1f} MB")
     ours, theirs = best["Floe"], best["PyIceberg"]
     ratio = theirs[0] / ours[0]
-    print(f"  {ratio:.1f} times as fast by the clock, {theirs[1] / ours[1]:.1f} times by CPU; the goal is {goal:.0f}")
+    print(f"  {ratio:.1f} times as fast (wall clock), {theirs[1] / ours[1]:.1f} times (CPU); the goal is {goal:.0f}")
     print(f"  {'reached' if ratio >= goal else 'NOT reached'}", flush=True)
 
 
@@ -145,11 +145,11 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=100)
     parser.add_argument("--appends", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
-    large = Job(given.rows, given.partitions, partitioned=True)
-    compare(f"append of {given.rows:,} rows into {given.partitions} partitions", large, given.rounds, ROWS_GOAL)
-    tiny = Job(TINY_ROWS, given.partitions, given.appends)
-    compare(f"{given.appends} appends of {TINY_ROWS} rows", tiny, given.rounds, APPENDS_GOAL)
+    options = parser.parse_args()
+    large = Job(options.rows, options.partitions, partitioned=True)
+    compare(f"append of {options.rows:,} rows into {options.partitions} partitions", large, options.rounds, ROWS_GOAL)
+    tiny = Job(TINY_ROWS, options.partitions, options.appends)
+    compare(f"{options.appends} appends of {TINY_ROWS} rows", tiny, options.rounds, APPENDS_GOAL)
 
 
 if __name__ == "__main__":

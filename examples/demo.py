@@ -1,6 +1,6 @@
-"""`make demo`: a table in a temporary folder, written, read, evolved, deleted from, branched, and read as it was.
+"""Runs `floe demo`: creates a table in a temporary folder, writes, reads, evolves and branches it, reads old snapshots.
 
-It is what `floe demo` does; `src/floe/cli/demo.py` is the code, to be read from top to bottom.
+The code is in `src/floe/cli/demo.py`.
 """
 
 from __future__ import annotations

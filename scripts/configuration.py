@@ -14,33 +14,33 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 STATES = """| state | meaning |
 |---|---|
-| supported | Floe does what it says |
-| ignored | Floe does something else, and warns when it is set: `floe.errors.IgnoredSetting`, a Python warning |
-| refused | setting it is an error, because doing something else would be wrong |
-| stored | it concerns other engines only; Floe stores it |
+| supported | works as documented by Iceberg |
+| ignored | has no effect; setting it gives the Python warning `floe.errors.IgnoredSetting` |
+| refused | setting it is an error, because ignoring it would be wrong |
+| stored | is for other engines; Floe only stores it |
 """
 MADE_BY = """\
-`warnings.filterwarnings("error", category=floe.errors.IgnoredSetting)` turns the warnings into errors. This page is
-made by `scripts/configuration.py` from {module}, and a test fails when it is out of date.
+`warnings.filterwarnings("error", category=floe.errors.IgnoredSetting)` turns the warnings into errors.
+`scripts/configuration.py` generates this page from {module}; a test fails when it is out of date.
 """
 PROPERTIES = f"""# Table properties
 
-Every property on Iceberg's configuration page, those that Java Iceberg has besides, and Floe's:
+This page lists the properties in Iceberg's documentation, undocumented ones of Java Iceberg, and Floe's own:
 
 {STATES}
-`used by` names the packages of Floe that read the property; `*` stands for the name of a column. Set properties with
-`table.set_properties({{…}})` or `ALTER TABLE … SET TBLPROPERTIES`, and for one write with
-`table.append(rows, options={{…}})`. Values are checked when they are set. A name that begins like Iceberg's
-(`write.`, `read.`, `commit.`, `history.`, …) and is not listed here gets a warning; other names are yours.
+`used by` lists the packages of Floe that read the property; `*` stands for the name of a column. Set properties with
+`table.set_properties({{…}})` or `ALTER TABLE … SET TBLPROPERTIES`, or for one write with
+`table.append(rows, options={{…}})`. Values are checked when they are set. An unknown name with a prefix of Iceberg
+(`write.`, `read.`, `commit.`, `history.`, …) gives a warning; all other names are free for your own properties.
 {MADE_BY.format(module="`floe/spec/properties.py`")}"""
 CONFIGURATION = f"""# Spark configuration
 
-Every setting and option on Iceberg's pages of Spark and catalog configuration, those that Java Iceberg has besides, and
-Floe's. The properties of tables are on [their own page](properties.md).
+This page lists the settings and options in Iceberg's documentation of Spark and catalogs, undocumented ones of Java
+Iceberg, and Floe's own. Properties of tables are on a [separate page](properties.md).
 
 {STATES}
-Values are checked when they are used. A name that is similar to one of these gets a warning, and so does every unknown
-setting that begins with `spark.sql.iceberg.`.
+Values are checked when they are used. A name that is similar to one of these gives a warning, and so does every unknown
+setting that starts with `spark.sql.iceberg.`.
 {MADE_BY.format(module="`floe/spark/settings.py`")}"""
 
 PROPERTY_SECTIONS: Mapping[str, tuple[str, Settings]] = {
@@ -51,14 +51,14 @@ SETTING_SECTIONS: Mapping[str, tuple[str, Settings]] = {
     "Session settings": ("", SESSION_SETTINGS),
     "Read options": ("", READ_OPTIONS),
     "Write options": ("", WRITE_OPTIONS),
-    "Catalog settings": ("What follows `spark.sql.catalog.<name>.`", CATALOG_SETTINGS),
-    "Hadoop settings": ("What follows `spark.hadoop.`", HADOOP_SETTINGS),
+    "Catalog settings": ("Names after the prefix `spark.sql.catalog.<name>.`", CATALOG_SETTINGS),
+    "Hadoop settings": ("Names after the prefix `spark.hadoop.`", HADOOP_SETTINGS),
 }
 
 
 def row(setting: Setting[Any], *, with_use: bool) -> str:
-    """A line of a table."""
-    same = f" ({', '.join(setting.no_effect)}: what Floe does anyway)" if setting.no_effect else ""
+    """The row of a setting in a Markdown table."""
+    same = f" ({', '.join(setting.no_effect)}: Floe's behaviour, no warning)" if setting.no_effect else ""
     use = f" {setting.used_by} |" if with_use else ""
     return (
         f"| `{setting.name}` | {setting.state} | {setting.values.description} | {_default(setting.default)} |"

@@ -17,6 +17,7 @@ from floe.formats.metrics import parse_mode
 from floe.formats.orc.writer import orc_options
 from floe.formats.parquet.writer_options import parquet_options
 from floe.spec import properties
+from floe.spec.manifests.file_formats import add_file_format
 from floe.spec.properties import TABLE_PROPERTIES, VIEW_PROPERTIES, check_properties
 from floe.spec.setting_types import Setting, Settings
 from helpers import iceberg_configuration as iceberg
@@ -239,8 +240,8 @@ def test_unknown_properties_of_iceberg_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_properties({"owner": "me", "team.write.format.default": "csv", "schema.owner": "me"})
-        check_properties({"write.delete.lance.page": "1", "write.lance.x": "y"}, is_format=lambda name: name == "lance")
-        check_properties({"write.format.default": "lance"}, is_format=lambda name: name == "lance")
+        add_file_format("toy")
+        check_properties({"write.delete.toy.page": "1", "write.toy.x": "y", "write.format.default": "TOY"})
 
 
 def test_what_may_be_set_can_be_written() -> None:

@@ -57,7 +57,7 @@ def _decimals(unscaled: np.ndarray, precision: int, scale: int) -> pa.Array:
     return pa.Array.from_buffers(pa.decimal128(precision, scale), len(unscaled), [None, pa.py_buffer(words)])
 
 
-def moments(rows: int, random: np.random.Generator) -> dict[str, pa.Array]:
+def timestamps(rows: int, random: np.random.Generator) -> dict[str, pa.Array]:
     steps = np.cumsum(random.exponential(200_000, rows)).astype(np.int64)
     return {
         "at": pa.array(START + steps, pa.timestamp("us", tz="UTC")),
@@ -93,20 +93,20 @@ def nested(rows: int, random: np.random.Generator) -> dict[str, pa.Array]:
 
 
 def _distinct_keys(counts: np.ndarray) -> pa.Array:
-    """Keys of maps, each once in a map: the first words of the list."""
+    """Keys of maps, distinct within each map: the first words of the list."""
     ends = np.cumsum(counts)
-    places = np.arange(int(ends[-1])) - np.repeat(ends - counts, counts)
-    return pa.array(WORDS).take(pa.array(places))
+    indexes = np.arange(int(ends[-1])) - np.repeat(ends - counts, counts)
+    return pa.array(WORDS).take(pa.array(indexes))
 
 
 def orders(rows: int, random: np.random.Generator) -> dict[str, pa.Array]:
-    """A bit of everything, as most tables are."""
+    """Columns of all kinds, as in most tables."""
     return {
         **{name: integers(rows, random)[name] for name in ("id", "shop", "quantity")},
         **{name: few_strings(rows, random)[name] for name in ("country", "product")},
         **{name: many_strings(rows, random)[name] for name in ("key", "comment")},
         **{name: decimals(rows, random)[name] for name in ("price",)},
-        **{name: moments(rows, random)[name] for name in ("at", "day")},
+        **{name: timestamps(rows, random)[name] for name in ("at", "day")},
         **{name: floats(rows, random)[name] for name in ("weight",)},
     }
 
@@ -116,7 +116,7 @@ DATA_SETS = {
     "few strings": few_strings,
     "many strings": many_strings,
     "decimals": decimals,
-    "moments": moments,
+    "timestamps": timestamps,
     "floats": floats,
     "nested": nested,
     "orders": orders,
@@ -124,5 +124,5 @@ DATA_SETS = {
 
 
 def data_set(name: str, rows: int) -> pa.Table:
-    """One of them, with so many rows."""
+    """A data set with a number of rows."""
     return pa.table(DATA_SETS[name](rows, np.random.default_rng(sum(map(ord, name)))))

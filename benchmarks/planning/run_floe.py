@@ -12,9 +12,9 @@ from floe.spec.expressions.nodes import TRUE, and_
 from floe.spec.metadata.table_metadata_json import parse
 from floe.storage.local import LocalStorage
 
-path, wanted, objects = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3] == "tasks"
+path, predicates, objects = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3] == "tasks"
 metadata = parse(Path(path).read_bytes())
-tests = [col(name) >= value if op == ">=" else col(name) < value for name, op, value in wanted or ()]
+tests = [col(name) >= value if op == ">=" else col(name) < value for name, op, value in predicates or ()]
 where = and_(*tests) if tests else TRUE
 start, cpu = time.perf_counter(), time.process_time()
 plan = plan_scan(metadata, LocalStorage(), snapshot=metadata.current_snapshot, options=ScanOptions(where=where))

@@ -9,9 +9,11 @@ from typing import Any
 from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThan
 from pyiceberg.table import StaticTable
 
-path, wanted = sys.argv[1], json.loads(sys.argv[2])
+path, predicates = sys.argv[1], json.loads(sys.argv[2])
 table = StaticTable.from_metadata(path)
-tests: list[Any] = [(GreaterThanOrEqual if op == ">=" else LessThan)(name, value) for name, op, value in wanted or ()]
+tests: list[Any] = [
+    (GreaterThanOrEqual if op == ">=" else LessThan)(name, value) for name, op, value in predicates or ()
+]
 where: Any = And(*tests) if tests else AlwaysTrue()
 start, cpu = time.perf_counter(), time.process_time()
 files = len(list(table.scan(row_filter=where).plan_files()))

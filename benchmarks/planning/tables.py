@@ -47,7 +47,7 @@ KINDS = [field.type.kind for field in SCHEMA.fields]
 
 
 def filters(files: int) -> dict[str, Any]:
-    """What is asked: everything, 1 % of the partitions, and 1 % of the files by the bounds of a column."""
+    """The filters: none, 1 % of the partitions, and 1 % of the files by the bounds of a column."""
     begin = (FIRST_DAY + 100) * DAY_MICROS + DAY_MICROS // 2
     first = files // 2 * 1000
     return {

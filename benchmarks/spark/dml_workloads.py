@@ -1,6 +1,6 @@
-"""DELETE, UPDATE and MERGE of one row in a hundred, and a scan of what they leave; the same text for Floe and Java.
+"""DELETE, UPDATE and MERGE of one row in a hundred, and scans of the results; the same statements for Floe and Java.
 
-Each way of writing has a table of its own, which is brought back to its first snapshot before each run.
+Each format version and mode has its own table, which is rolled back to its first snapshot before each run.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ STATEMENTS = {
 }
 
 
-def _first(spark: Any, name: str, version: int, mode: str) -> None:
-    """The table with its first snapshot as the current one."""
+def _reset_table(spark: Any, name: str, version: int, mode: str) -> None:
+    """Create the table, or roll it back to its first snapshot."""
     table = f"lake.db.{name}"
     if not spark.catalog.tableExists(table):
-        modes = ", ".join(f"'write.{what}.mode' = '{mode}'" for what in ("delete", "update", "merge"))
+        modes = ", ".join(f"'write.{operation}.mode' = '{mode}'" for operation in ("delete", "update", "merge"))
         spark.sql(
             f"CREATE TABLE {table} USING iceberg TBLPROPERTIES ('format-version' = '{version}', {modes}) "
             "AS SELECT * FROM lines"
@@ -37,21 +37,21 @@ def _first(spark: Any, name: str, version: int, mode: str) -> None:
         spark.sql(f"CALL lake.system.rollback_to_snapshot(table => 'db.{name}', snapshot_id => {first})").collect()
 
 
-def _changed(version: int, mode: str, what: str) -> list[Workload]:
+def _dml_workloads(version: int, mode: str, operation: str) -> list[Workload]:
     name = f"dml_{version}_{mode.replace('-', '_')}"
-    table, text = f"lake.db.{name}", STATEMENTS[what].replace("{t}", f"lake.db.{name}")
+    table, text = f"lake.db.{name}", STATEMENTS[operation].replace("{t}", f"lake.db.{name}")
 
     def before(spark: Any, folder: Path, scale: Scale) -> None:
         spark.sql(CHANGES)
-        _first(spark, name, version, mode)
+        _reset_table(spark, name, version, mode)
 
     def run(spark: Any, folder: Path, scale: Scale) -> None:
         spark.sql(text).collect()
 
-    found = [Workload(f"{what}, v{version}, {mode}", run, before, table=name)]
-    if mode == "merge-on-read" and what == "DELETE":
-        found.append(Workload(f"scan after it, v{version}", _scan(table)))
-    return found
+    workloads = [Workload(f"{operation}, v{version}, {mode}", run, before, table=name)]
+    if mode == "merge-on-read" and operation == "DELETE":
+        workloads.append(Workload(f"scan after it, v{version}", _scan(table)))
+    return workloads
 
 
 def _scan(table: str) -> Callable[[Any, Path, Scale], None]:
@@ -61,11 +61,14 @@ def _scan(table: str) -> Callable[[Any, Path, Scale], None]:
     return run
 
 
-def _whole() -> list[Workload]:
+def _scan_without_deletes() -> list[Workload]:
     def before(spark: Any, folder: Path, scale: Scale) -> None:
-        _first(spark, "whole", 2, "copy-on-write")
+        _reset_table(spark, "whole", 2, "copy-on-write")
 
     return [Workload("scan without deletes", _scan("lake.db.whole"), before)]
 
 
-WORKLOADS = [*_whole(), *(one for way in WAYS for what in STATEMENTS for one in _changed(*way, what))]
+WORKLOADS = [
+    *_scan_without_deletes(),
+    *(workload for way in WAYS for operation in STATEMENTS for workload in _dml_workloads(*way, operation)),
+]

@@ -1,4 +1,4 @@
-"""A new process from its beginning to the first row of a table; prints its CPU seconds when it has it.
+"""Starts a session and reads the first row of a table; prints the CPU seconds.
 
 .venv-interop/bin/python -m spark.first_row SIDE FOLDER
 """

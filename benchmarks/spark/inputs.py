@@ -60,13 +60,13 @@ COLUMNS = {
 
 
 def rows(start: int, end: int, parts: int) -> str:
-    """The query that makes rows."""
-    columns = ", ".join(f"{made} AS {name}" for name, made in COLUMNS.items())
+    """The query that generates rows."""
+    columns = ", ".join(f"{expression} AS {name}" for name, expression in COLUMNS.items())
     return f"SELECT {columns} FROM range({start}, {end}, 1, {parts})"
 
 
 def make(session: Any, folder: Path, count: int) -> None:
-    """The inputs as Parquet files: `lines`, and `more`, an eighth as many."""
+    """Write the inputs as Parquet files: `lines`, and `more`, an eighth as many."""
     session.sql(rows(0, count, 4)).write.parquet(str(folder / "lines"))
     session.sql(rows(count, count + count // 8, 2)).write.parquet(str(folder / "more"))
     session.sql("SELECT id, concat('row ', id) AS text FROM range(10)").coalesce(1).write.parquet(str(folder / "ten"))

@@ -1,4 +1,4 @@
-"""The inputs, and the small table that a new process reads first, for each side.
+"""Writes the inputs, and for each side the small table that `first_row` reads.
 
 .venv-interop/bin/python -m spark.make_inputs FOLDER ROWS
 """

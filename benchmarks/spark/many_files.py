@@ -1,4 +1,4 @@
-"""A table of many files that are not there: enough for planning, which reads none."""
+"""A table whose metadata lists many files that do not exist: planning does not open them."""
 
 from pathlib import Path
 

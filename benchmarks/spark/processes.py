@@ -1,4 +1,4 @@
-"""Processes that are measured in turn, and the tables of what they took."""
+"""Processes that are measured in turn, and the table of the results."""
 
 import json
 import os
@@ -15,7 +15,7 @@ PYTHON = BENCHMARKS.parent / ".venv-interop" / "bin" / "python"
 
 
 class Process:
-    """A process of one side, which answers."""
+    """The process of one side, which receives requests and sends responses as lines of JSON."""
 
     def __init__(self, module: str, *arguments: str) -> None:
         self._process = subprocess.Popen(
@@ -37,63 +37,67 @@ class Process:
         self._process.stdin.close()
         self._process.wait()
 
-    def ask(self, **what: Any) -> dict[str, Any]:
-        """Tell it to do something, and wait for the answer."""
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Send a request and wait for the response."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
-        """The next answer."""
+        """Wait for the next response."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("ANSWER "):
-                found: dict[str, Any] = json.loads(line.removeprefix("ANSWER "))
-                return found
+                response: dict[str, Any] = json.loads(line.removeprefix("ANSWER "))
+                return response
         raise RuntimeError(f"a side ended: {' '.join(map(str, self._process.args))}")  # type: ignore[arg-type]
 
 
 @dataclass
 class Figures:
-    """What one side took for one workload."""
+    """The measurements of one side for one workload."""
 
     clock: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     files: int = 0
     size: int = 0
 
-    def add(self, found: dict[str, Any]) -> None:
-        self.clock.append(found["clock"])
-        self.cpu.append(found["cpu"])
+    def add(self, measurement: dict[str, Any]) -> None:
+        self.clock.append(measurement["clock"])
+        self.cpu.append(measurement["cpu"])
 
 
 def first_row(side: str, folder: Path) -> dict[str, Any]:
-    """What a new process takes to the first row."""
+    """Measure the time from the start of a process to the first row."""
     begin = time.perf_counter()
     with Process("spark.first_row", side, str(folder)) as process:
-        found = process.answer()
-        return {"clock": time.perf_counter() - begin, "cpu": found["cpu"]}
+        response = process.answer()
+        return {"clock": time.perf_counter() - begin, "cpu": response["cpu"]}
 
 
-def line(name: str, found: dict[str, Figures]) -> str:
-    """A line of the table: seconds by the clock and of CPU, ratios of CPU seconds, sizes."""
-    ours, cells = found["floe"], []
+def line(name: str, figures: dict[str, Figures]) -> str:
+    """A row of the table: wall-clock and CPU seconds, their ratios, sizes of files."""
+    ours, cells = figures["floe"], []
     for side in ("floe", "java", "parquet"):
-        one = found.get(side)
-        cells.append("" if one is None or not one.clock else f"{median(one.clock):.2f} ({median(one.cpu):.2f})")
+        theirs = figures.get(side)
+        cells.append(
+            "" if theirs is None or not theirs.clock else f"{median(theirs.clock):.2f} ({median(theirs.cpu):.2f})"
+        )
     for side in ("java", "parquet"):
-        one = found.get(side)
-        if one is None or not one.clock:
+        theirs = figures.get(side)
+        if theirs is None or not theirs.clock:
             cells.append("")
         else:
-            cells.append(f"{median(ours.clock) / median(one.clock):.2f} ({median(ours.cpu) / median(one.cpu):.2f})")
-    sizes = [one for side in ("floe", "java") if (one := found.get(side)) is not None and one.size]
-    cells.append(" / ".join(f"{one.size / 1e6:.1f} MB in {one.files}" for one in sizes))
+            cells.append(
+                f"{median(ours.clock) / median(theirs.clock):.2f} ({median(ours.cpu) / median(theirs.cpu):.2f})"
+            )
+    sizes = [theirs for side in ("floe", "java") if (theirs := figures.get(side)) is not None and theirs.size]
+    cells.append(" / ".join(f"{theirs.size / 1e6:.1f} MB in {theirs.files}" for theirs in sizes))
     return f"| {name} | " + " | ".join(cells) + " |"
 
 
 HEAD = (
-    "| seconds by the clock (of CPU), median | Floe | Java | plain Parquet | Floe / Java | Floe / Parquet | "
+    "| wall-clock seconds (CPU seconds), median | Floe | Java | plain Parquet | Floe / Java | Floe / Parquet | "
     "files, Floe / Java |\n|---|---|---|---|---|---|---|"
 )

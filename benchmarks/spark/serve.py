@@ -1,8 +1,8 @@
-"""One side of a benchmark: a process with a session that runs the workload that it is told, and says what it took.
+"""One side of a benchmark: a process with a Spark session that runs workloads on request, and measures them.
 
     .venv-interop/bin/python -m spark.serve SIDE FOLDER WORKLOADS ROWS APPENDS
 
-WORKLOADS is the module that has them. Each line of its input is JSON: `{"name": …, "do": "run" | "files"}`.
+WORKLOADS is the module of the workloads. Each line of the input is JSON: `{"name": …, "do": "run" | "files"}`.
 """
 
 import gc
@@ -20,10 +20,10 @@ from spark.workloads import Scale
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of this process and all below it: the JVM, and its Python workers."""
+    """CPU seconds of this process and its children: the JVM, and its Python workers."""
     total = 0.0
-    own = psutil.Process()
-    for process in [own, *own.children(recursive=True)]:
+    driver = psutil.Process()
+    for process in [driver, *driver.children(recursive=True)]:
         try:
             times = process.cpu_times()
         except psutil.Error:
@@ -33,7 +33,7 @@ def cpu_seconds() -> float:
 
 
 def serve(side: str, folder: Path, module: str, scale: Scale) -> None:
-    workloads = {one.name: one for one in importlib.import_module(module).WORKLOADS}
+    workloads = {workload.name: workload for workload in importlib.import_module(module).WORKLOADS}
     spark = start(side, folder)
     for name in ("lines", "more"):
         spark.read.parquet(str(folder / "inputs" / name)).createOrReplaceTempView(name)
@@ -41,19 +41,19 @@ def serve(side: str, folder: Path, module: str, scale: Scale) -> None:
         spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
     answer({"ready": True})
     for line in sys.stdin:
-        asked = json.loads(line)
-        if asked["do"] == "files":
-            answer(files(spark, asked["table"]))
-        elif asked["do"] == "view":
-            spark.read.parquet(*asked["files"]).createOrReplaceTempView(asked["name"])
+        request = json.loads(line)
+        if request["do"] == "files":
+            answer(files(spark, request["table"]))
+        elif request["do"] == "view":
+            spark.read.parquet(*request["files"]).createOrReplaceTempView(request["name"])
             answer({})
         else:
-            workload = workloads[asked["name"]]
-            answer(measured(spark, workload, workload.parquet if side == "parquet" else workload.run, folder, scale))
+            workload = workloads[request["name"]]
+            answer(measure(spark, workload, workload.parquet if side == "parquet" else workload.run, folder, scale))
     spark.stop()
 
 
-def measured(spark: Any, workload: Any, run: Any, folder: Path, scale: Scale) -> dict[str, Any]:
+def measure(spark: Any, workload: Any, run: Any, folder: Path, scale: Scale) -> dict[str, Any]:
     if workload.before is not None and run is workload.run:
         workload.before(spark, folder, scale)
     gc.collect()
@@ -65,12 +65,12 @@ def measured(spark: Any, workload: Any, run: Any, folder: Path, scale: Scale) ->
 
 
 def files(spark: Any, table: str) -> dict[str, Any]:
-    found = spark.sql(f"SELECT file_path, file_size_in_bytes FROM lake.db.{table}.files").collect()
-    return {"files": [row[0] for row in found], "bytes": sum(row[1] for row in found)}
+    rows = spark.sql(f"SELECT file_path, file_size_in_bytes FROM lake.db.{table}.files").collect()
+    return {"files": [row[0] for row in rows], "bytes": sum(row[1] for row in rows)}
 
 
-def answer(found: dict[str, Any]) -> None:
-    print("ANSWER " + json.dumps(found), flush=True)
+def answer(response: dict[str, Any]) -> None:
+    print("ANSWER " + json.dumps(response), flush=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ SIDES = ("floe", "java", "parquet")
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """What all sides are told."""
+    """The Spark settings of all sides."""
     return {
         "spark.master": "local[2]",
         "spark.driver.memory": os.environ.get("FLOE_BENCH_MEMORY", "3g"),
@@ -34,7 +34,7 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 def start(side: str, folder: Path) -> Any:
-    """The session of a side; its lake is in `folder/side`. Neither side flushes files to the disk."""
+    """The session of a side; its lake is in `folder/side`. No side flushes files to disk."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if side == "floe":

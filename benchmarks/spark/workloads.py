@@ -1,4 +1,4 @@
-"""What is measured. Each workload is the same text for Floe and for Java; some have one for plain Parquet too."""
+"""The workloads of `bench_spark`: the same statements for Floe and for Java; some also have one for plain Parquet."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ MONTHS = "PARTITIONED BY (months(shipped))"
 
 @dataclass(frozen=True)
 class Scale:
-    """How much there is."""
+    """The sizes of the workloads: rows of the inputs, and number of small appends."""
 
     rows: int
     appends: int
@@ -22,7 +22,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Workload:
-    """Something to measure: `run` is timed, `before` it what has to be there each time is made."""
+    """A workload: `run` is measured, `before` prepares each run."""
 
     name: str
     run: Callable[[Any, Path, Scale], None]
@@ -43,7 +43,7 @@ def _drop(table: str) -> Callable[[Any, Path, Scale], None]:
     return _sql(f"DROP TABLE IF EXISTS lake.db.{table} PURGE")
 
 
-def _made(name: str, clause: str, by: str | None) -> Workload:
+def _ctas(name: str, clause: str, by: str | None) -> Workload:
     table = name.replace(" ", "_")
 
     def plain(spark: Any, folder: Path, scale: Scale) -> None:
@@ -63,7 +63,7 @@ def _made(name: str, clause: str, by: str | None) -> Workload:
     )
 
 
-def _inserted(name: str, clause: str, by: str | None) -> Workload:
+def _insert(name: str, clause: str, by: str | None) -> Workload:
     table = f"insert_{name.replace(' ', '_')}"
 
     def before(spark: Any, folder: Path, scale: Scale) -> None:
@@ -88,7 +88,7 @@ def _scan(name: str, text: str, table: str = "ctas_unpartitioned") -> Workload:
     )
 
 
-def _planned(name: str, where: str) -> Workload:
+def _plan(name: str, where: str) -> Workload:
     def run(spark: Any, folder: Path, scale: Scale) -> None:
         rows = spark.sql(f"SELECT id, text FROM lake.db.many {where}")
         assert rows._jdf.queryExecution().toRdd().getNumPartitions() > 0
@@ -96,7 +96,7 @@ def _planned(name: str, where: str) -> Workload:
     return Workload(f"plan 20,000 files, {name}", run)
 
 
-def _appended() -> Workload:
+def _small_appends() -> Workload:
     def before(spark: Any, folder: Path, scale: Scale) -> None:
         _drop("tiny")(spark, folder, scale)
         spark.sql("CREATE TABLE lake.db.tiny (id BIGINT, text STRING) USING iceberg")
@@ -113,7 +113,7 @@ def _appended() -> Workload:
     return Workload("tiny appends", run, before, plain, "tiny")
 
 
-def _sorted() -> Workload:
+def _ctas_sorted() -> Workload:
     text = "(SELECT /*+ REPARTITION_BY_RANGE(24, id) */ * FROM lines) SORT BY id"
     return Workload(
         "CTAS, 24 sorted files",
@@ -124,19 +124,19 @@ def _sorted() -> Workload:
 
 
 WORKLOADS = [
-    _made("unpartitioned", "", None),
-    _made("by month", MONTHS, "date_trunc('MM', shipped) AS part"),
-    _sorted(),
-    _inserted("unpartitioned", "", None),
-    _inserted("by month", MONTHS, "date_trunc('MM', shipped) AS part"),
+    _ctas("unpartitioned", "", None),
+    _ctas("by month", MONTHS, "date_trunc('MM', shipped) AS part"),
+    _ctas_sorted(),
+    _insert("unpartitioned", "", None),
+    _insert("by month", MONTHS, "date_trunc('MM', shipped) AS part"),
     _scan("six columns", SCAN),
     _scan("filter on partitions", FILTERED, "ctas_by_month"),
     _scan("filter on values", FILTERED),
     _scan("two columns", TWO),
     _scan("count", COUNT),
     _scan("point lookup, sorted", "SELECT * FROM {t} WHERE id = {point}", "ctas_sorted"),
-    _planned("no filter", ""),
-    _planned("three days", "WHERE at >= TIMESTAMP'2020-03-01' AND at < TIMESTAMP'2020-03-04'"),
-    _appended(),
+    _plan("no filter", ""),
+    _plan("three days", "WHERE at >= TIMESTAMP'2020-03-01' AND at < TIMESTAMP'2020-03-04'"),
+    _small_appends(),
 ]
-"""In the order in which they run: later ones read what earlier ones made."""
+"""In execution order: later workloads read tables of earlier ones."""

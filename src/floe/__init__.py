@@ -1,6 +1,6 @@
 """Floe: Apache Iceberg tables in Python, with Spark through PySpark and no JAR.
 
-Everything is reachable from here; what a program does not use is not imported.
+All public names can be imported from here. Modules are imported when one of their names is first used.
 
 >>> import floe
 >>> lake = floe.connect("memory:")

@@ -2,7 +2,7 @@
 
 ```
 FloeError
-├── InvalidInput (ValueError)          what the caller asked for breaks a rule
+├── InvalidInput (ValueError)          an argument breaks a rule
 │   ├── InvalidType                    an unknown type, or one with invalid parameters
 │   ├── InvalidValue                   a value that does not fit its type
 │   ├── InvalidSchema                  a schema that breaks a rule of the format

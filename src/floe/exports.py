@@ -1,7 +1,6 @@
-"""Lazy re-exports: a package offers names of its modules, and imports a module when one of its names is first used.
+"""Lazy re-exports: a package exports names of its modules, and imports a module when one of its names is first used.
 
-`import floe`, and the import of any submodule, stay light that way, and the public names of a package stand in one
-table.
+This keeps `import floe` fast, and lists the public names of a package in one table.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def lazy_exports(
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = import_module(home)
         value = module if home == f"{package}.{name}" else getattr(module, name)
-        setattr(sys.modules[package], name, value)  # so that the next use does not come here
+        setattr(sys.modules[package], name, value)  # the next use does not call `resolve`
         return value
 
     def list_names() -> list[str]:

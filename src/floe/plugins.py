@@ -1,12 +1,12 @@
-"""What Floe finds by name when it runs: implementations from other packages, and libraries that may not be installed.
+"""Plugins of other packages, found by name at run time, and optional libraries.
 
 Catalogs and storages are chosen by the scheme of a URI. Each kind has one `PluginRegistry`, which has three sources:
 
-| source | by | imported |
+| source | defined by | imported |
 |---|---|---|
-| `register` | a program, with one call | it is an object already |
-| built in | a dictionary from a name to `"module:attribute"` | when it is first used |
-| entry points | an installed package, in its `pyproject.toml` | when it is first used |
+| `register` | a call in a program | by the program |
+| built-in | a dictionary from names to `"module:attribute"` | on first use |
+| entry points | the `pyproject.toml` of an installed package | on first use |
 
 ```toml
 [project.entry-points."floe.catalogs"]
@@ -51,7 +51,7 @@ class PluginRegistry(Generic[T]):
         self._loaded[name] = implementation
 
     def find(self, name: str) -> T | None:
-        """The implementation of that name, whatever its case; None if there is none."""
+        """The implementation of a name, which is not case-sensitive; None if there is none."""
         name = name.lower()
         if name not in self._loaded:
             implementation = self._load(name)
@@ -61,7 +61,7 @@ class PluginRegistry(Generic[T]):
         return self._loaded[name]
 
     def names(self) -> list[str]:
-        """All names: registered, built in, or offered by an entry point."""
+        """All names: registered, built-in, or from entry points."""
         return sorted({*self._loaded, *self._built_in, *(point.name.lower() for point in entry_points(self._group))})
 
     def _load(self, name: str) -> T | None:
@@ -73,9 +73,9 @@ class PluginRegistry(Generic[T]):
 
 
 def load_entry_point(group: str, name: str) -> Any:
-    """The object that an installed package offers under a name in a group of entry points, or None.
+    """Load the entry point of a name in a group; None if no installed package has one.
 
-    `InvalidSettings` if several packages offer different ones, or the package cannot be imported.
+    Raises `InvalidSettings` if several packages have different ones, or if the import fails.
 
     >>> load_entry_point("floe.catalogs", "no-such-scheme") is None
     True
@@ -85,7 +85,7 @@ def load_entry_point(group: str, name: str) -> Any:
         return None
     if len(offers) > 1:
         raise InvalidSettings(
-            f"several installed packages offer {name!r} for {group}",
+            f"several installed packages have an entry point {name!r} in {group}",
             hint="uninstall all but one",
             entry_points=", ".join(sorted(offers)),
         )
@@ -94,20 +94,20 @@ def load_entry_point(group: str, name: str) -> Any:
         return point.load()
     except Exception as error:
         raise InvalidSettings(
-            f"{name!r} of {group} cannot be imported: {error}",
-            hint="reinstall or update the package that offers it",
+            f"the entry point {name!r} in {group} cannot be imported: {error}",
+            hint="reinstall or update the package that provides it",
             entry_point=reference,
         ) from error
 
 
 def entry_points(group: str) -> Any:
-    """The entry points of a group that installed packages have."""
+    """The entry points of a group, of all installed packages."""
     # importlib.metadata takes longer to import than all of floe; only names that are not built in need it.
     return import_module("importlib.metadata").entry_points(group=group)
 
 
 def load_library(name: str, *, needed_by: str, install: str) -> Any:
-    """The module of an optional library, or an error that says how to install it.
+    """Import an optional library; raises `UnsupportedFeature` with the command to install it if it is missing.
 
     >>> load_library("no_such_library", needed_by="xy://", install="floe[xy]")
     Traceback (most recent call last):
@@ -118,5 +118,5 @@ def load_library(name: str, *, needed_by: str, install: str) -> Any:
     except ModuleNotFoundError as error:
         library = name.partition(".")[0]
         if error.name != library:
-            raise  # the library is installed, and something that it needs is not
+            raise  # the library is installed, but one of its dependencies is not
     raise UnsupportedFeature(f"{needed_by} needs {library}", hint=f"pip install '{install}'")

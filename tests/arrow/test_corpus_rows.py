@@ -1,7 +1,7 @@
-"""Every recorded read of every table that Java Iceberg wrote: its rows, as Arrow and as plain rows, are Java's.
+"""All recorded reads of the tables that Java Iceberg wrote return Java's rows, as Arrow and as Python rows.
 
-The end of a run prints how many reads there were for each feature, file format and format version; what is not there is
-explained here.
+The end of a run prints the number of reads for each feature, file format and format version; `explained` has the
+reasons for the combinations without any.
 """
 
 from collections import Counter
@@ -45,24 +45,24 @@ def test_plain_rows_of_many_snapshots_are_those_of_java(corpus_dir: Path, reques
 def check_rows(corpus_dir: Path, name: str, request: pytest.FixtureRequest, step: int) -> None:
     """All cases as Arrow, and every so many distinct ones as plain rows."""
     table, facts = opened(corpus_dir, name)
-    known: dict[Any, list[str]] = {}
+    rows_by_read: dict[Any, list[str]] = {}
     cells: Counter[tuple[str, str]] = Counter()
     cases = 0
     for case in cases_of(facts):
         query, schema = case["query"], facts["schemas"][case["schema"]]
         scan = scan_of(table, query)
         key = same_read(scan)
-        if key not in known:
+        if key not in rows_by_read:
             rows = canonical_rows(scan.to_arrow(), schema)
-            if len(known) % step == 0:
+            if len(rows_by_read) % step == 0:
                 assert canonical_values(scan_of(table, query, in_sql=True).to_rows(), schema) == rows, query
             assert scan.count() == len(rows), query
-            known[key] = rows
-            found = set(features_of(table, scan, query))
-            cells.update((feature, f"{file} v{table.format_version}") for feature, file in found)
-        assert digest(known[key]) in answers(case), (query, known[key][:3], case.get("rows", [])[:3])
+            rows_by_read[key] = rows
+            features = set(features_of(table, scan, query))
+            cells.update((feature, f"{file} v{table.format_version}") for feature, file in features)
+        assert digest(rows_by_read[key]) in answers(case), (query, rows_by_read[key][:3], case.get("rows", [])[:3])
         cases += 1
-    report_totals(request, cases_of_the_corpus_read=cases, distinct_reads_of_the_corpus=len(known))
+    report_totals(request, cases_of_the_corpus_read=cases, distinct_reads_of_the_corpus=len(rows_by_read))
     report_cells(request, TITLE, cells)
 
 
@@ -115,9 +115,11 @@ def test_there_is_no_gap_without_a_reason(corpus_dir: Path) -> None:
     for name in VALID:
         table, facts = opened(corpus_dir, name)
         for case in distinct(table, facts):
-            found = features_of(table, scan_of(table, case["query"]), case["query"])
-            there |= {(feature, file_format, table.format_version) for feature, file_format in found}
-    everything = {(f, file_format, version) for f in FEATURES for file_format in FORMATS for version in (1, 2, 3)}
+            features = features_of(table, scan_of(table, case["query"]), case["query"])
+            there |= {(feature, file_format, table.format_version) for feature, file_format in features}
+    everything = {
+        (feature, file_format, version) for feature in FEATURES for file_format in FORMATS for version in (1, 2, 3)
+    }
     assert there <= everything
     gaps = everything - there
     assert {gap for gap in gaps if explained(*gap) is None} == set()
@@ -126,28 +128,28 @@ def test_there_is_no_gap_without_a_reason(corpus_dir: Path) -> None:
 
 def distinct(table: Any, facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The cases of a table without those that read the same."""
-    seen = set()
+    reads = set()
     for case in cases_of(facts):
         key = same_read(scan_of(table, case["query"]))
-        if key not in seen:
-            seen.add(key)
+        if key not in reads:
+            reads.add(key)
             yield case
 
 
-# broken tables --------------------------------------------------------------------------------------------------------
+# Broken tables --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_tables_give_an_error_or_the_right_rows(corpus_dir: Path, name: str) -> None:
     """Never other rows, and never an error that is not one of ours."""
-    told = expected(corpus_dir, name)["invalid"]
-    found = rows_or_error(corpus_dir, name)
-    if isinstance(found, errors.FloeError):
-        assert not name.startswith("odd_"), found
-        assert "root:" not in str(found)  # what /etc/passwd says
+    answer = expected(corpus_dir, name)["invalid"]
+    outcome = rows_or_error(corpus_dir, name)
+    if isinstance(outcome, errors.FloeError):
+        assert not name.startswith("odd_"), outcome
+        assert "root:" not in str(outcome)  # what /etc/passwd says
     else:
-        assert told["readable"], "rows of a table that cannot be read"
-        assert digest(found) == told["sha256"]
+        assert answer["readable"], "rows of a table that cannot be read"
+        assert digest(outcome) == answer["sha256"]
 
 
 def rows_or_error(corpus_dir: Path, name: str) -> list[str] | errors.FloeError:

@@ -1,4 +1,4 @@
-"""Deletes of all kinds carried out: against a plain model of the table, and one by one where they are difficult."""
+"""Reads with deletes of all kinds: random tables against a model, and difficult cases one by one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 import floe
 from floe import Table
-from floe.arrow.reading.deletes import KeySet
-from floe.arrow.reading.task_reader import TaskReader
+from floe.arrow.read.deletes import KeySet
+from floe.arrow.read.task_reader import TaskReader
 from floe.plan.tasks import split_task
 from floe.spec.schemas.column_projection import select
 from helpers.run_totals import report_totals
@@ -43,13 +43,13 @@ def nested(row: dict[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:
     """The part of a row that a delete file of some columns has."""
     part: dict[str, Any] = {}
     for column in columns:
-        first, _, rest = column.partition(".")
-        if not rest:
+        first, _, field = column.partition(".")
+        if not field:
             part[first] = row[first]
         elif row[first] is None:
             part[first] = None
         else:
-            part.setdefault(first, {})[rest] = row[first][rest]
+            part.setdefault(first, {})[field] = row[first][field]
     return part
 
 
@@ -62,14 +62,14 @@ class Model:
     def append(self, file: Any, rows: list[dict[str, Any]]) -> None:
         self.rows += [[file, position, row, True] for position, row in enumerate(rows)]
 
-    def delete_positions(self, places: set[tuple[str, int]]) -> None:
-        for one in self.rows:
-            one[3] &= (one[0].file_path, one[1]) not in places
+    def delete_positions(self, deleted: set[tuple[str, int]]) -> None:
+        for row in self.rows:
+            row[3] &= (row[0].file_path, row[1]) not in deleted
 
     def delete_keys(self, columns: tuple[str, ...], keys: list[dict[str, Any]]) -> None:
-        gone = {tuple(part_of(key, column) for column in columns) for key in keys}
-        for one in self.rows:
-            one[3] &= tuple(part_of(one[2], column) for column in columns) not in gone
+        deleted = {tuple(part_of(key, column) for column in columns) for key in keys}
+        for row in self.rows:
+            row[3] &= tuple(part_of(row[2], column) for column in columns) not in deleted
 
 
 VALUES = st.fixed_dictionaries(
@@ -99,24 +99,24 @@ class Steps:
         self.model.append(file, rows)
 
     def delete_positions(self) -> None:
-        places = self.data.draw(st.sets(st.sampled_from([(one[0].file_path, one[1]) for one in self.model.rows])))
-        if places and self.table.format_version < 3:
+        deleted = self.data.draw(st.sets(st.sampled_from([(row[0].file_path, row[1]) for row in self.model.rows])))
+        if deleted and self.table.format_version < 3:
             self.table.row_delta(
-                deletes=[self.files.positions(sorted(places))], referenced=sorted({path for path, _ in places})
+                deletes=[self.files.positions(sorted(deleted))], referenced=sorted({path for path, _ in deleted})
             )
-        for path in {path for path, _ in places} if self.table.format_version == 3 else ():
-            target = next(one[0] for one in self.model.rows if one[0].file_path == path)
+        for path in {path for path, _ in deleted} if self.table.format_version == 3 else ():
+            target = next(row[0] for row in self.model.rows if row[0].file_path == path)
             before, old = self.vectors.get(path, (set(), None))
-            all_of_them = before | {position for other, position in places if other == path}
+            all_of_them = before | {position for other, position in deleted if other == path}
             new = self.files.vector(target, all_of_them)
             self.table.row_delta(deletes=[new], removed=[old] if old else [])
             self.vectors[path] = (all_of_them, new)
-        self.model.delete_positions(places)
+        self.model.delete_positions(deleted)
 
     def delete_keys(self) -> None:
         columns = self.data.draw(st.sampled_from(KEYS))
-        known = st.sampled_from([one[2] for one in self.model.rows])
-        keys = [nested(row, columns) for row in self.data.draw(st.lists(known | VALUES, min_size=1, max_size=6))]
+        existing = st.sampled_from([row[2] for row in self.model.rows])
+        keys = [nested(key, columns) for key in self.data.draw(st.lists(existing | VALUES, min_size=1, max_size=6))]
         self.table.row_delta(deletes=[self.files.keys(columns, keys)])
         self.model.delete_keys(columns, keys)
 
@@ -131,10 +131,10 @@ def test_rows_are_those_of_the_model(file_format: str, version: int, data: st.Da
     steps.append()
     for _ in range(data.draw(st.integers(1, 5))):
         data.draw(st.sampled_from([steps.append, steps.delete_positions, steps.delete_keys]))()
-    order = {path: place for place, path in enumerate(table.scan().files())}  # newest first
-    rows = sorted(steps.model.rows, key=lambda one: (order[one[0].file_path], one[1]))
+    order = {path: index for index, path in enumerate(table.scan().files())}  # newest first
+    rows = sorted(steps.model.rows, key=lambda row: (order[row[0].file_path], row[1]))
 
-    def found(**options: Any) -> list[Any]:
+    def read(**options: Any) -> list[Any]:
         batch_size = options.pop("batch_size", 1000)
         stream = table.scan(**options).to_batches(batch_size=batch_size, workers=data.draw(st.sampled_from([1, 3])))
         return [row for batch in stream for row in plain(batch)]
@@ -147,13 +147,13 @@ def test_rows_are_those_of_the_model(file_format: str, version: int, data: st.Da
         return [{name: comparable(value) for name, value in row.items()} for row in batch.to_pylist()]
 
     alive = [comparable(row) for _, _, row, is_alive in rows if is_alive]
-    assert found() == alive
-    assert found(batch_size=data.draw(st.integers(1, 5))) == alive
+    assert read() == alive
+    assert read(batch_size=data.draw(st.integers(1, 5))) == alive
     name = data.draw(st.sampled_from(["id", "x", "s"]))
-    assert found(columns=[name]) == [{name: row[name]} for row in alive]
-    assert found(columns=["st.b"]) == [{"st": row["st"] and {"b": row["st"]["b"]}} for row in alive]
-    assert found(where="id < 3", columns=["s"]) == [{"s": row["s"]} for row in alive if row["id"] < 3]
-    assert [(row["_pos"], row["_deleted"]) for row in found(columns=["_pos", "_deleted"])] == [
+    assert read(columns=[name]) == [{name: row[name]} for row in alive]
+    assert read(columns=["st.b"]) == [{"st": row["st"] and {"b": row["st"]["b"]}} for row in alive]
+    assert read(where="id < 3", columns=["s"]) == [{"s": row["s"]} for row in alive if row["id"] < 3]
+    assert [(row["_pos"], row["_deleted"]) for row in read(columns=["_pos", "_deleted"])] == [
         (position, not is_alive) for _, position, _, is_alive in rows
     ]
     assert table.scan().count() == len(alive)
@@ -226,18 +226,18 @@ def test_a_delete_file_for_many_data_files_is_read_once(monkeypatch: pytest.Monk
     paths = [file.file_path for file in data]
     table.row_delta(deletes=[files.positions([(path, m) for path in paths for m in (3, 4)])], referenced=paths)
     table.row_delta(deletes=[files.keys(["id"], [{"id": 10 * n + 5} for n in range(8)])])
-    asked: list[str] = []
+    opened: list[str] = []
     original = type(table.storage).open_read
 
     def open_read(storage: Any, location: str) -> Any:
-        asked.append(location)
+        opened.append(location)
         return original(storage, location)
 
     monkeypatch.setattr(type(table.storage), "open_read", open_read)
     rows = table.scan().to_arrow(workers=4).column("id").to_pylist()
     assert rows == [n for n in range(80) if n % 10 not in (3, 4, 5)]
-    assert len([path for path in asked if "/positions-" in path]) == 1
-    assert len([path for path in asked if "/keys-" in path]) == 1
+    assert len([path for path in opened if "/positions-" in path]) == 1
+    assert len([path for path in opened if "/keys-" in path]) == 1
 
 
 def test_deletes_of_a_partition_leave_others_alone() -> None:
@@ -247,8 +247,8 @@ def test_deletes_of_a_partition_leave_others_alone() -> None:
         [files.data([{"id": n, "part": part} for n in range(3)], partition=(part,)) for part in ("a", "b")]
     )
     table.row_delta(deletes=[files.keys(["id"], [{"id": 1}], partition=("a",))])
-    found = table.scan().to_arrow().to_pylist()
-    assert sorted((one["part"], one["id"]) for one in found) == [("a", 0), ("a", 2), ("b", 0), ("b", 1), ("b", 2)]
+    rows = table.scan().to_arrow().to_pylist()
+    assert sorted((row["part"], row["id"]) for row in rows) == [("a", 0), ("a", 2), ("b", 0), ("b", 1), ("b", 2)]
 
 
 def test_partition_values_stand_for_columns_that_files_lack() -> None:
@@ -258,17 +258,17 @@ def test_partition_values_stand_for_columns_that_files_lack() -> None:
     without = select(table.schema, ["id"])
     table.append_files([files.data([{"id": n} for n in range(3)], partition=("a",), schema=without)])
     table.row_delta(deletes=[files.keys(["id", "part"], [{"id": 1, "part": "a"}], partition=("a",))])
-    found = table.scan(columns=["part", "id", "_partition", "_spec_id"], where="part = 'a' and id < 5").to_arrow()
-    assert found.to_pylist() == [
+    rows = table.scan(columns=["part", "id", "_partition", "_spec_id"], where="part = 'a' and id < 5").to_arrow()
+    assert rows.to_pylist() == [
         {"id": n, "part": "a", "_partition": {"part": "a"}, "_spec_id": table.spec.spec_id} for n in (0, 2)
     ]
 
 
-# keys -----------------------------------------------------------------------------------------------------------------
+# Keys -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("keys", "values", "found"),
+    ("keys", "values", "expected"),
     [
         (pa.array([1, None], pa.int32()), pa.array([1, 2, None], pa.int32()), [True, False, True]),
         (pa.array([1], pa.int64()), pa.array([None, 1, 0]), [False, True, False]),
@@ -280,8 +280,8 @@ def test_partition_values_stand_for_columns_that_files_lack() -> None:
     ],
     ids=["ints", "no null", "floats", "bytes", "booleans", "nothing", "dates"],
 )
-def test_keys_of_one_column(keys: pa.Array, values: pa.Array, found: list[bool]) -> None:
-    assert KeySet([pa.chunked_array([keys])]).contain([values]).tolist() == found
+def test_keys_of_one_column(keys: pa.Array, values: pa.Array, expected: list[bool]) -> None:
+    assert KeySet([pa.chunked_array([keys])]).contains([values]).tolist() == expected
 
 
 CELLS = st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from("ab"), st.none() | st.booleans())
@@ -295,4 +295,4 @@ def test_keys_of_several_columns(keys: list[tuple[Any, ...]], rows: list[tuple[A
         return [pa.array([value[n] for value in values], types[n]) for n in range(3)]
 
     chunked = [pa.chunked_array([array]) for array in columns(keys)]
-    assert KeySet(chunked).contain(columns(rows)).tolist() == [row in keys for row in rows]
+    assert KeySet(chunked).contains(columns(rows)).tolist() == [row in keys for row in rows]

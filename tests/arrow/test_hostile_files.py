@@ -1,4 +1,4 @@
-"""Data and delete files that are not what the table's metadata says: a clear error, quickly, and never other rows."""
+"""Data and delete files that contradict the table's metadata: a clear error, quickly, and never wrong rows."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def test_every_byte_of_a_file_may_be_wrong(file_format: str) -> None:
     table.append_files([file])
     data = table.storage.read(file.file_path)
     failed = 0
-    for place in range(0, len(data), max(1, len(data) // 120)):
+    for offset in range(0, len(data), max(1, len(data) // 120)):
         broken = bytearray(data)
-        broken[place] ^= 0xFF
+        broken[offset] ^= 0xFF
         table.storage.write(file.file_path, bytes(broken), overwrite=True)
         try:
             table.scan().to_arrow()
@@ -68,18 +68,18 @@ def test_every_byte_of_a_file_may_be_wrong(file_format: str) -> None:
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-@pytest.mark.parametrize("told", [1, 99, 101, 2**40])
-def test_lying_row_counts(file_format: str, told: int) -> None:
+@pytest.mark.parametrize("record_count", [1, 99, 101, 2**40])
+def test_lying_row_counts(file_format: str, record_count: int) -> None:
     table = new_table()
-    table.append_files([replace(Files(table, file_format).data(ROWS), record_count=told)])
+    table.append_files([replace(Files(table, file_format).data(ROWS), record_count=record_count)])
     read_fails(table, "rows")
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-@pytest.mark.parametrize("told", [1, 2**50])
-def test_lying_sizes_never_give_other_rows(file_format: str, told: int) -> None:
+@pytest.mark.parametrize("size", [1, 2**50])
+def test_lying_sizes_never_give_other_rows(file_format: str, size: int) -> None:
     table = new_table()
-    table.append_files([replace(Files(table, file_format).data(ROWS), file_size_in_bytes=told)])
+    table.append_files([replace(Files(table, file_format).data(ROWS), file_size_in_bytes=size)])
     try:
         rows = table.scan().to_arrow().to_pylist()
     except errors.FloeError:
@@ -120,7 +120,7 @@ Breaking = Callable[[Files, DataFile, DataFile], DataFile]
 VECTORS: dict[str, tuple[Breaking, str]] = {
     "beyond the file": (lambda files, file, _: files.vector(file, [3, 100]), "deletes row 100 of a file of 100 rows"),
     "far beyond": (lambda files, file, _: files.vector(file, [2**40]), "of a file of 100 rows"),
-    "another count": (lambda files, file, _: files.vector(file, [1, 2], record_count=3), "2 positions, where 3"),
+    "another count": (lambda files, file, _: files.vector(file, [1, 2], record_count=3), "2 positions, expected 3"),
     "wrong length": (lambda files, file, _: files.vector(file, [1, 2], content_size_in_bytes=30), "deletion vector"),
     "wrong place": (lambda files, file, _: files.vector(file, [1, 2], content_offset=5), "deletion vector"),
 }
@@ -173,7 +173,7 @@ def test_keys_without_their_column(file_format: str) -> None:
     table.append_files([files.data(ROWS)])
     delete = files.keys(["id"], [{"id": 1}])
     table.row_delta(deletes=[replace(delete, equality_ids=(2,))])
-    read_fails(table, "field 2, and the file has no such column")
+    read_fails(table, "field 2, but the file has no such column")
 
 
 # other files ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What people bring: every kind of data becomes the same stream of batches."""
+"""Input data: every kind of data becomes the same stream of batches."""
 
 import dataclasses
 import datetime as dt
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from floe.arrow.input_data import is_data, reader_of
+from floe.arrow.input_data import batch_reader, is_data
 from floe.errors import FloeError, InvalidInput, InvalidValue
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import (
@@ -85,7 +85,7 @@ KINDS: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_gives_the_same_rows(kind: str) -> None:
-    assert reader_of(KINDS[kind]()).read_all().to_pylist() == ROWS
+    assert batch_reader(KINDS[kind]()).read_all().to_pylist() == ROWS
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "generator" not in kind])
@@ -93,27 +93,27 @@ def test_data_is_known_as_data(kind: str) -> None:
     assert is_data(KINDS[kind]())
 
 
-@pytest.mark.parametrize("given", ["id bigint", pa.schema({"id": pa.int64()}), Schema(()), 7, None])
-def test_schemas_are_not_data(given: Any) -> None:
-    assert not is_data(given)
+@pytest.mark.parametrize("candidate", ["id bigint", pa.schema({"id": pa.int64()}), Schema(()), 7, None])
+def test_schemas_are_not_data(candidate: Any) -> None:
+    assert not is_data(candidate)
 
 
 def test_a_stream_is_not_loaded_before_it_is_read() -> None:
-    taken = []
+    generated = []
 
     def batches() -> Iterator[pa.RecordBatch]:
         for n in itertools.count():
-            taken.append(n)
+            generated.append(n)
             yield pa.record_batch({"n": [n]})
 
-    reader = reader_of(batches())
+    reader = batch_reader(batches())
     for n in range(5):
         assert reader.read_next_batch().to_pylist() == [{"n": n}]
-    assert len(taken) <= 7
+    assert len(generated) <= 7
 
 
 def test_rows_that_come_for_ever_are_not_waited_for() -> None:
-    reader = reader_of({"n": n} for n in itertools.count())
+    reader = batch_reader({"n": n} for n in itertools.count())
     assert reader.read_next_batch().column("n")[0].as_py() == 0
     assert reader.read_next_batch().num_rows > 0
 
@@ -159,28 +159,28 @@ def test_python_values_mean_values_of_the_columns() -> None:
         "props": [("a", 1)],
     }
     for data in ([row], {name: [value] for name, value in row.items()}, iter([row])):
-        (found,) = reader_of(data, SCHEMA).read_all().to_pylist()
-        assert found == expected
+        (converted,) = batch_reader(data, SCHEMA).read_all().to_pylist()
+        assert converted == expected
 
 
 def test_what_a_row_leaves_out_has_the_write_default() -> None:
     schema = Schema((Field(1, "id", INT), Field(2, "note", STRING, write_default="none")))
-    rows = reader_of([{"id": 1}, {"id": 2, "note": None}, {"id": 3, "note": "x"}], schema).read_all()
+    rows = batch_reader([{"id": 1}, {"id": 2, "note": None}, {"id": 3, "note": "x"}], schema).read_all()
     assert rows["note"].to_pylist() == ["none", None, "x"]
 
 
 @pytest.mark.parametrize(
     ("data", "error", "why"),
     [
-        ("orders.parquet", InvalidInput, "text is no data.*add_files"),
-        (b"PAR1", InvalidInput, "text is no data"),
-        (7, InvalidInput, "int is no data that can be written"),
-        (pd.DataFrame, InvalidInput, "the class DataFrame is no data"),
-        (pa.array([1]), InvalidValue, "cannot be taken as Arrow columns"),
-        ([1, 2], InvalidInput, "list is no data"),
-        ({"id": 1}, InvalidInput, "a column is a list of values or an array, found 1 .*column: id"),
-        ({"id": [1], "note": ["a", "b"]}, InvalidInput, "not equally long"),
-        ([{"id": 1}, 5], InvalidInput, "a row is a dictionary or an instance of a dataclass, found 5"),
+        ("orders.parquet", InvalidInput, "text is not data.*add_files"),
+        (b"PAR1", InvalidInput, "text is not data"),
+        (7, InvalidInput, "int is not data that can be written"),
+        (pd.DataFrame, InvalidInput, "the class DataFrame is not data"),
+        (pa.array([1]), InvalidValue, "cannot be converted to Arrow columns"),
+        ([1, 2], InvalidInput, "list is not data"),
+        ({"id": 1}, InvalidInput, "a column must be a list of values or an array, found 1 .*column: id"),
+        ({"id": [1], "note": ["a", "b"]}, InvalidInput, r"columns have different lengths: .*'id': 1, 'note': 2"),
+        ([{"id": 1}, 5], InvalidInput, "a row must be a dictionary or an instance of a dataclass, found 5"),
         ([{"id": 2**31}], InvalidValue, "2147483648 is not a value of type int.*column: id"),
         ([{"day": "soon"}], InvalidValue, "not a value of type date.*column: day"),
         ([{"at": dt.datetime(2024, 1, 1)}], InvalidValue, "it has no zone.*column: at"),
@@ -191,27 +191,27 @@ def test_what_a_row_leaves_out_has_the_write_default() -> None:
 )
 def test_what_cannot_be_taken(data: Any, error: type[FloeError], why: str) -> None:
     with pytest.raises(error, match=f"(?s){why}"):
-        reader_of(data, SCHEMA).read_all()
+        batch_reader(data, SCHEMA).read_all()
 
 
 def test_batches_of_one_stream_have_the_same_columns() -> None:
-    reader = reader_of([pa.record_batch({"a": [1]}), pa.record_batch({"b": [1]})])
+    reader = batch_reader([pa.record_batch({"a": [1]}), pa.record_batch({"b": [1]})])
     with pytest.raises(InvalidInput, match="batch 2 has other columns than the first: b int64, not a int64"):
         reader.read_all()
 
 
 def test_a_column_that_comes_late_in_a_stream_of_rows() -> None:
     rows = itertools.chain(({"a": n} for n in range(10_000)), [{"a": 1, "b": 2}])
-    with pytest.raises(InvalidInput, match=r"a column that those before it did not have .*column: b"):
-        reader_of(rows).read_all()
+    with pytest.raises(InvalidInput, match=r"a column that the first rows do not have .*column: b"):
+        batch_reader(rows).read_all()
 
 
 def test_an_index_with_a_name_is_a_column() -> None:
     frame = pd.DataFrame({"k": ["x", "y", "x"], "n": [1, 2, 3]})
-    assert reader_of(frame.groupby("k").sum()).schema.names == ["n", "k"]
-    assert reader_of(frame.sort_values("n", ascending=False)).schema.names == ["k", "n"]
+    assert batch_reader(frame.groupby("k").sum()).schema.names == ["n", "k"]
+    assert batch_reader(frame.sort_values("n", ascending=False)).schema.names == ["k", "n"]
 
 
 def test_nothing_at_all() -> None:
-    assert reader_of([]).read_all().num_rows == 0
-    assert reader_of(pl.LazyFrame({"a": []})).schema.names == ["a"]
+    assert batch_reader([]).read_all().num_rows == 0
+    assert batch_reader(pl.LazyFrame({"a": []})).schema.names == ["a"]

@@ -1,4 +1,4 @@
-"""Scans and changes as users take them: every form gives the same rows, streams stop when told, changes are changes."""
+"""Scans and changelogs in every form that users read: the same rows, streams that stop, and changes of rows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 import floe
 from floe import Table, errors
-from floe.arrow.reading.changelog import row_numbers
-from floe.arrow.reading.parallel import Finished, read_in_parallel
+from floe.arrow.read.changelog import row_numbers
+from floe.arrow.read.parallel import Finished, read_in_parallel
 from helpers.written_files import Files
 
 
@@ -37,14 +37,14 @@ def filled() -> Table:
 
 
 def ids(rows: Any) -> list[int]:
-    found: list[int] = pa.table(rows).column("id").to_pylist()
-    return found
+    values: list[int] = pa.table(rows).column("id").to_pylist()
+    return values
 
 
 EXPECTED = [n for n in range(1000) if not 300 <= n < 350]
 
 
-# forms ----------------------------------------------------------------------------------------------------------------
+# Forms ----------------------------------------------------------------------------------------------------------------
 
 
 def test_every_form_has_the_same_rows(filled: Table) -> None:
@@ -101,12 +101,12 @@ def test_a_limit_opens_no_more_files_than_it_needs(filled: Table, monkeypatch: p
 
 
 def test_progress(filled: Table) -> None:
-    seen: list[Any] = []
-    filled.scan().to_arrow(progress=seen.append)
-    assert (seen[-1].files, seen[-1].total_files, seen[-1].rows) == (10, 10, len(EXPECTED))
-    assert seen[-1].bytes == seen[-1].total_bytes == filled.scan().plan().size
-    assert seen[-1].share == 1
-    assert [one.rows for one in seen] == sorted(one.rows for one in seen)
+    reports: list[Any] = []
+    filled.scan().to_arrow(progress=reports.append)
+    assert (reports[-1].files, reports[-1].total_files, reports[-1].rows) == (10, 10, len(EXPECTED))
+    assert reports[-1].bytes == reports[-1].total_bytes == filled.scan().plan().size
+    assert reports[-1].share == 1
+    assert [report.rows for report in reports] == sorted(report.rows for report in reports)
 
 
 def test_unordered_batches_are_the_same_rows(filled: Table) -> None:
@@ -132,7 +132,7 @@ def test_a_missing_file_is_named(filled: Table) -> None:
     assert not any(thread.name.startswith("floe-read") for thread in threading.enumerate())
 
 
-# several at once ------------------------------------------------------------------------------------------------------
+# Parallel reads -------------------------------------------------------------------------------------------------------
 
 
 def batch(number: int, size: int = 1) -> pa.RecordBatch:
@@ -148,15 +148,15 @@ def test_whoever_is_ahead_waits() -> None:
             read_so_far.append(item)
             yield batch(100 * item + n, 100_000)  # 800,000 bytes
 
-    found = read_in_parallel(read, range(6), workers=3, budget=4_000_000)
+    batches = read_in_parallel(read, range(6), workers=3, budget=4_000_000)
     numbers = []
-    given = 0
-    for one in found:
-        if isinstance(one, Finished):
+    consumed = 0
+    for item_batch in batches:
+        if isinstance(item_batch, Finished):
             continue
-        given += 1
-        numbers.append(one.column("n")[0].as_py())
-        assert len(read_so_far) - given <= 5 + 3 + 1  # what the budget has room for, one in each thread's hands
+        consumed += 1
+        numbers.append(item_batch.column("n")[0].as_py())
+        assert len(read_so_far) - consumed <= 5 + 3 + 1  # what the budget has room for, one in each thread's hands
     assert numbers == [100 * item + n for item in range(6) for n in range(20)]
 
 
@@ -166,10 +166,12 @@ def test_an_error_comes_in_its_turn_and_ends_the_rest() -> None:
         if item == 2:
             raise errors.CorruptFile("broken")
 
-    found = read_in_parallel(read, iter(range(1000)), workers=3, budget=10**6)
-    seen = []
+    batches = read_in_parallel(read, iter(range(1000)), workers=3, budget=10**6)
+    numbers = []
     with pytest.raises(errors.CorruptFile, match="broken"):
-        seen.extend(one.column("n")[0].as_py() for one in found if not isinstance(one, Finished))
+        numbers.extend(
+            item_batch.column("n")[0].as_py() for item_batch in batches if not isinstance(item_batch, Finished)
+        )
     assert not any(thread.name.startswith("floe-read") for thread in threading.enumerate())
 
 
@@ -197,17 +199,17 @@ def test_closing_does_not_wait_for_what_nobody_wants() -> None:
         while True:
             yield batch(item, 100_000)
 
-    found = read_in_parallel(read, range(4), workers=4, budget=10**6)
-    next(found)
-    began = time.monotonic()
-    found.close()  # type: ignore[attr-defined]
-    assert time.monotonic() - began < 20
+    batches = read_in_parallel(read, range(4), workers=4, budget=10**6)
+    next(batches)
+    start = time.monotonic()
+    batches.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - start < 20
 
 
-# changes --------------------------------------------------------------------------------------------------------------
+# Changelogs -----------------------------------------------------------------------------------------------------------
 
 
-def told(changes: Any) -> list[tuple[Any, ...]]:
+def change_rows(changes: Any) -> list[tuple[Any, ...]]:
     rows = changes.to_arrow().to_pylist()
     return [(row["_change_ordinal"], row["_change_type"], row["id"], row.get("s")) for row in rows]
 
@@ -227,17 +229,17 @@ def changed() -> Table:
 
 def test_changes_are_rows(changed: Table) -> None:
     inserts = [(0, "INSERT", n, "a") for n in range(5)]
-    assert told(changed.changes()) == [
+    assert change_rows(changed.changes()) == [
         *inserts,
         (1, "DELETE", 2, "a"),
         (1, "INSERT", 2, "b"),
         (2, "DELETE", 4, "a"),
     ]
-    everything = told(changed.changes(carry_over=True))
+    everything = change_rows(changed.changes(carry_over=True))
     assert len(everything) == 5 + 10 + 1
-    assert told(changed.changes(columns=["id"]))[5:7] == [(1, "DELETE", 2, None), (1, "INSERT", 2, None)]
-    assert told(changed.changes(where="s = 'b'")) == [(1, "INSERT", 2, "b")]
-    assert told(changed.changes(columns=["_change_type", "id"]))[5] == (1, "DELETE", 2, None)
+    assert change_rows(changed.changes(columns=["id"]))[5:7] == [(1, "DELETE", 2, None), (1, "INSERT", 2, None)]
+    assert change_rows(changed.changes(where="s = 'b'")) == [(1, "INSERT", 2, "b")]
+    assert change_rows(changed.changes(columns=["_change_type", "id"]))[5] == (1, "DELETE", 2, None)
     with pytest.raises(errors.NoSuchColumn, match=r"'_change_type'.*changes\(\)"):
         changed.scan(columns=["_change_type"])
     snapshots = [snapshot.snapshot_id for snapshot in changed.snapshots]
@@ -247,7 +249,7 @@ def test_changes_are_rows(changed: Table) -> None:
 
 
 def test_updates_are_pairs(changed: Table) -> None:
-    assert told(changed.changes(updates=True, identifiers=["id"]))[5:] == [
+    assert change_rows(changed.changes(updates=True, identifiers=["id"]))[5:] == [
         (1, "UPDATE_BEFORE", 2, "a"),
         (1, "UPDATE_AFTER", 2, "b"),
         (2, "DELETE", 4, "a"),
@@ -275,12 +277,12 @@ def test_replaying_the_changes_gives_the_table(changed: Table) -> None:
 
 def test_rows_are_numbered_by_their_values() -> None:
     def numbers(values: list[Any], type_: pa.DataType) -> list[int]:
-        found: list[int] = row_numbers([pa.array(values, type_)], len(values)).tolist()
-        return found
+        numbered: list[int] = row_numbers([pa.array(values, type_)], len(values)).tolist()
+        return numbered
 
     nested = pa.struct([("a", pa.list_(pa.struct([("b", pa.int32())]))), ("c", pa.map_(pa.string(), pa.float64()))])
-    one, other = {"a": [{"b": 1}, None], "c": [("x", float("nan"))]}, {"a": [{"b": 1}], "c": [("x", float("nan"))]}
-    found = numbers([one, other, None, one, {"a": None, "c": None}, None, {"a": [], "c": None}], nested)
-    assert [found.index(number) for number in found] == [0, 1, 2, 0, 4, 2, 6]
+    first, second = {"a": [{"b": 1}, None], "c": [("x", float("nan"))]}, {"a": [{"b": 1}], "c": [("x", float("nan"))]}
+    numbered = numbers([first, second, None, first, {"a": None, "c": None}, None, {"a": [], "c": None}], nested)
+    assert [numbered.index(number) for number in numbered] == [0, 1, 2, 0, 4, 2, 6]
     assert numbers([None, None], pa.null()) == [0, 0]
     assert row_numbers([], 3).tolist() == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""Data that fits a table, and data that does not: what is taken, what is refused, and what people are told."""
+"""Alignment of input data with a table's schema: what is converted, what is an error, and the error messages."""
 
 import datetime as dt
 from decimal import Decimal
@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from floe.arrow.schema_alignment import Fitting, merged_schema, schema_for
+from floe.arrow.schema_alignment import SchemaAlignment, add_input_columns, infer_schema
 from floe.errors import IncompatibleChange, InvalidSchema, InvalidValue
-from floe.formats.arrow_types import arrow_schema
-from floe.spec.schemas.evolution import SchemaUpdate
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_evolution import SchemaUpdate
 from floe.spec.types import (
     BINARY,
     BOOLEAN,
@@ -38,10 +38,10 @@ from floe.spec.types import (
 )
 
 
-def fitted(array: pa.Array, type_: Type, *, required: bool = False) -> Any:
+def align(array: pa.Array, type_: Type, *, required: bool = False) -> Any:
     schema = Schema((Field(1, "x", type_, required=required),))
     batch = pa.RecordBatch.from_arrays([array], ["x"])
-    return Fitting(batch.schema, schema)(batch)
+    return SchemaAlignment(batch.schema, schema)(batch)
 
 
 DAY = dt.date(2024, 2, 29)
@@ -118,9 +118,9 @@ NOON = dt.datetime(2024, 2, 29, 12)
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else str(value) if isinstance(value, Type) else "",
 )
 def test_types_that_differ_where_nothing_is_lost(array: pa.Array, type_: Type, expected: list[Any]) -> None:
-    found = fitted(array, type_)
-    assert found.schema.equals(arrow_schema(Schema((Field(1, "x", type_),))))
-    assert found.column("x").to_pylist() == expected
+    aligned = align(array, type_)
+    assert aligned.schema.equals(arrow_schema(Schema((Field(1, "x", type_),))))
+    assert aligned.column("x").to_pylist() == expected
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ def test_types_that_differ_where_nothing_is_lost(array: pa.Array, type_: Type, e
     ],
     ids=str,
 )
-def test_values_that_do_not_fit_are_told_with_their_column(array: pa.Array, type_: Type) -> None:
+def test_values_that_do_not_fit_are_errors_with_their_column(array: pa.Array, type_: Type) -> None:
     with pytest.raises(InvalidValue, match=r"does not fit the table's column.*column: x"):
-        fitted(array, type_)
+        align(array, type_)
 
 
 @pytest.mark.parametrize(
-    ("given", "type_", "told"),
+    ("input_type", "type_", "message"),
     [
         (pa.string(), LONG, "column x has string, where the table has long; cast x"),
         (pa.int64(), STRING, "column x has long, where the table has string; cast x"),
@@ -174,9 +174,11 @@ def test_values_that_do_not_fit_are_told_with_their_column(array: pa.Array, type
     ],
     ids=str,
 )
-def test_types_that_do_not_fit_are_told_before_a_row_is_read(given: pa.DataType, type_: Type, told: str) -> None:
-    with pytest.raises(InvalidSchema, match=told):
-        Fitting(pa.schema([("x", given)]), Schema((Field(1, "x", type_),)))
+def test_types_that_do_not_fit_are_errors_before_a_row_is_read(
+    input_type: pa.DataType, type_: Type, message: str
+) -> None:
+    with pytest.raises(InvalidSchema, match=message):
+        SchemaAlignment(pa.schema([("x", input_type)]), Schema((Field(1, "x", type_),)))
 
 
 TABLE = Schema(
@@ -190,11 +192,11 @@ TABLE = Schema(
 
 def test_columns_in_any_order_and_defaults_for_those_left_out() -> None:
     batch = pa.record_batch({"note": ["a"], "id": [1]})
-    assert Fitting(batch.schema, TABLE)(batch).to_pylist() == [{"id": 1, "note": "a", "kind": "new"}]
+    assert SchemaAlignment(batch.schema, TABLE)(batch).to_pylist() == [{"id": 1, "note": "a", "kind": "new"}]
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "message"),
     [
         (["note"], "column id is missing, and required .long.; give values for id, or make it optional"),
         (["id", "extra"], "column extra is not in the table; leave extra out, or pass merge_schema=True to add it"),
@@ -202,69 +204,73 @@ def test_columns_in_any_order_and_defaults_for_those_left_out() -> None:
         (["id", "id"], "column id comes twice"),
     ],
 )
-def test_names_that_do_not_fit(names: list[str], told: str) -> None:
-    with pytest.raises(InvalidSchema, match=told):
-        Fitting(pa.schema([(name, pa.int64() if name.lower() == "id" else pa.string()) for name in names]), TABLE)
+def test_names_that_do_not_fit(names: list[str], message: str) -> None:
+    with pytest.raises(InvalidSchema, match=message):
+        SchemaAlignment(
+            pa.schema([(name, pa.int64() if name.lower() == "id" else pa.string()) for name in names]), TABLE
+        )
 
 
 def test_names_without_regard_to_case() -> None:
     batch = pa.record_batch({"Note": ["a"], "ID": [1]})
-    fitting = Fitting(batch.schema, TABLE, case_sensitive=False)
-    assert fitting(batch).to_pylist() == [{"id": 1, "note": "a", "kind": "new"}]
+    alignment = SchemaAlignment(batch.schema, TABLE, case_sensitive=False)
+    assert alignment(batch).to_pylist() == [{"id": 1, "note": "a", "kind": "new"}]
     with pytest.raises(InvalidSchema, match=r"column ID comes twice \(as id too\)"):
-        Fitting(pa.schema({"id": pa.int64(), "ID": pa.int64()}), TABLE, case_sensitive=False)
+        SchemaAlignment(pa.schema({"id": pa.int64(), "ID": pa.int64()}), TABLE, case_sensitive=False)
     twins = Schema((Field(1, "ab", LONG), Field(2, "AB", LONG)))
     with pytest.raises(InvalidSchema, match="column Ab may mean ab or AB"):
-        Fitting(pa.schema({"Ab": pa.int64()}), twins, case_sensitive=False)
-    assert Fitting(pa.schema({"AB": pa.int64()}), twins, case_sensitive=False)
+        SchemaAlignment(pa.schema({"Ab": pa.int64()}), twins, case_sensitive=False)
+    assert SchemaAlignment(pa.schema({"AB": pa.int64()}), twins, case_sensitive=False)
 
 
 def test_nulls_in_a_required_column_are_found_when_they_come() -> None:
     batches = [pa.record_batch({"id": [1, 2]}), pa.record_batch({"id": [3, None]})]
-    fitting = Fitting(batches[0].schema, TABLE).all(batches)
-    assert next(fitting).num_rows == 2
+    aligned = SchemaAlignment(batches[0].schema, TABLE).align_all(batches)
+    assert next(aligned).num_rows == 2
     with pytest.raises(InvalidValue, match=r"null in a required column \(column: id, rows: 2 to 3\)"):
-        next(fitting)
+        next(aligned)
 
 
 def test_a_required_column_of_nothing_but_nulls() -> None:
     with pytest.raises(InvalidSchema, match="column id has only nulls, and is required"):
-        Fitting(pa.schema({"id": pa.null()}), TABLE)
+        SchemaAlignment(pa.schema({"id": pa.null()}), TABLE)
 
 
-def test_many_problems_are_told_at_once_but_not_all() -> None:
+def test_many_problems_are_reported_at_once_but_not_all() -> None:
     wrong = pa.schema([(f"c{n}", pa.int8()) for n in range(30)])
     with pytest.raises(InvalidSchema, match=r"column c0 is not in the table.*column c19.*\(and 11 more\)"):
-        Fitting(wrong, TABLE)
+        SchemaAlignment(wrong, TABLE)
 
 
 @given(values=st.lists(st.none() | st.floats(width=64), max_size=20))
 def test_doubles_are_floats_only_if_they_are_the_same_number(values: list[float | None]) -> None:
     array = pa.array(values, pa.float64())
     with np.errstate(over="ignore"):
-        exact = all(one is None or one != one or float(np.float32(one)) == one for one in values)
+        exact = all(value is None or value != value or float(np.float32(value)) == value for value in values)
     if exact:
-        assert [repr(one) for one in fitted(array, FLOAT).column("x").to_pylist()] == [repr(one) for one in values]
+        assert [repr(value) for value in align(array, FLOAT).column("x").to_pylist()] == [
+            repr(value) for value in values
+        ]
     else:
         with pytest.raises(InvalidValue, match="is not exactly a float"):
-            fitted(array, FLOAT)
+            align(array, FLOAT)
 
 
-# merging --------------------------------------------------------------------------------------------------------------
+# Merging of schemas ---------------------------------------------------------------------------------------------------
 
 
 def merged(existing: Schema, incoming: dict[str, pa.DataType], version: int = 2) -> Schema:
     update = SchemaUpdate(existing, format_version=version, last_column_id=existing.highest_field_id)
-    merged_schema(update, pa.schema(incoming), existing, format_version=version)
+    add_input_columns(update, pa.schema(incoming), existing, format_version=version)
     return update.apply()
 
 
 def test_new_columns_are_added_and_narrow_ones_widened() -> None:
-    found = merged(
+    schema = merged(
         Schema((Field(1, "id", INT, required=True), Field(2, "x", FLOAT))),
         {"id": pa.int64(), "x": pa.float64(), "tags": pa.list_(pa.string()), "in": pa.struct([("a", pa.int8())])},
     )
-    assert [(field.name, str(field.type.kind), field.required) for field in found] == [
+    assert [(field.name, str(field.type.kind), field.required) for field in schema] == [
         ("id", "long", True),
         ("x", "double", False),
         ("tags", "list", False),
@@ -274,28 +280,28 @@ def test_new_columns_are_added_and_narrow_ones_widened() -> None:
 
 def test_columns_that_can_hold_the_values_stay_as_they_are() -> None:
     table = Schema((Field(1, "at", TIMESTAMP), Field(2, "n", LONG), Field(3, "d", DecimalType(9, 2))))
-    found = merged(table, {"at": pa.timestamp("ns"), "n": pa.int8(), "d": pa.decimal128(5, 3), "n2": pa.uint32()})
-    assert found.fields[:3] == table.fields
-    assert found.field("n2").type == LONG
+    schema = merged(table, {"at": pa.timestamp("ns"), "n": pa.int8(), "d": pa.decimal128(5, 3), "n2": pa.uint32()})
+    assert schema.fields[:3] == table.fields
+    assert schema.field("n2").type == LONG
 
 
 def test_new_fields_inside_structs_lists_and_maps() -> None:
     inside = StructType((Field(2, "a", LONG),))
     table = Schema((Field(1, "s", inside), Field(3, "l", ListType(4, StructType((Field(5, "a", LONG),))))))
     struct = pa.struct([("a", pa.int64()), ("b", pa.string())])
-    found = merged(table, {"s": struct, "l": pa.list_(struct)})
-    assert found.has("s.b")
-    assert found.has("l.element.b")
+    schema = merged(table, {"s": struct, "l": pa.list_(struct)})
+    assert schema.has("s.b")
+    assert schema.has("l.element.b")
 
 
 def test_columns_are_found_without_regard_to_case() -> None:
     table = Schema((Field(1, "Id", INT, required=True), Field(2, "In", StructType((Field(3, "A", LONG),)))))
     update = SchemaUpdate(table, format_version=2, last_column_id=3, case_sensitive=False)
     incoming = pa.schema({"ID": pa.int64(), "in": pa.struct([("a", pa.int64()), ("b", pa.int64())])})
-    merged_schema(update, incoming, table, format_version=2, case_sensitive=False)
-    found = update.apply()
-    assert (found.field("Id").type, found.field("Id").required) == (LONG, True)
-    assert [field.name for field in found.field("In").type.fields] == ["A", "b"]
+    add_input_columns(update, incoming, table, format_version=2, case_sensitive=False)
+    schema = update.apply()
+    assert (schema.field("Id").type, schema.field("Id").required) == (LONG, True)
+    assert [field.name for field in schema.field("In").type.fields] == ["A", "b"]
 
 
 def test_types_that_cannot_merge() -> None:
@@ -309,21 +315,21 @@ def test_types_that_cannot_merge() -> None:
 def test_ids_of_another_table_mean_nothing() -> None:
     field = pa.field("other", pa.int64(), metadata={"PARQUET:field_id": "1"})
     update = SchemaUpdate(Schema((Field(1, "id", LONG),)), format_version=2, last_column_id=7)
-    merged_schema(update, pa.schema([field]), Schema((Field(1, "id", LONG),)), format_version=2)
+    add_input_columns(update, pa.schema([field]), Schema((Field(1, "id", LONG),)), format_version=2)
     assert update.apply().field("other").id == 8
 
 
 def test_times_in_nanoseconds_which_polars_has() -> None:
     nested = pa.struct([("l", pa.list_(pa.time64("ns")))])
-    found = schema_for(pa.schema({"t": pa.time64("ns"), "s": nested}), format_version=2)
-    assert found.field("t").type == found.field("s.l.element").type == TIME
+    schema = infer_schema(pa.schema({"t": pa.time64("ns"), "s": nested}), format_version=2)
+    assert schema.field("t").type == schema.field("s.l.element").type == TIME
     assert merged(Schema(()), {"t": pa.time64("ns")}).field("t").type == TIME
 
 
 def test_columns_for_a_new_table() -> None:
     arrow = pa.schema([pa.field("at", pa.timestamp("ns")), pa.field("id", pa.int64(), nullable=False)])
-    assert [(field.type.kind, field.required) for field in schema_for(arrow, format_version=2)] == [
+    assert [(field.type.kind, field.required) for field in infer_schema(arrow, format_version=2)] == [
         ("timestamp", False),
         ("long", True),
     ]
-    assert schema_for(arrow, format_version=3).field("at").type == TIMESTAMP_NS
+    assert infer_schema(arrow, format_version=3).field("at").type == TIMESTAMP_NS

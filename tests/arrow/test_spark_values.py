@@ -1,7 +1,7 @@
 """SQL values have the types and results that Spark gives them.
 
-`spark_values.jsonl` holds what Spark 4.3 answered (ANSI mode, session time zone UTC) to `SELECT value FROM t`, each
-row cast to text, and the class of its error where it refused.
+`spark_values.jsonl` has the results of Spark 4.3 (ANSI mode, session time zone UTC) for `SELECT value FROM t`: each
+row cast to text, or the class of the error.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from floe.arrow.values.casts import cast_array
 from floe.arrow.values.compiled import Rows
 from floe.arrow.values.compiler import Scope
 from floe.errors import InvalidExpression
-from floe.formats.arrow_arrays import to_array
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrays import to_array
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import (
     BOOLEAN,
@@ -104,6 +104,6 @@ def test_a_part_of_the_rows_gives_a_part_of_the_results() -> None:
     for answer in (a for a in ANSWERS if "rows" in a):
         value = Scope({"t": SCHEMA}).compile(answer["value"])
         pieces = [Rows.of(t=ROWS.relations["t"].slice(n, 1)) for n in range(ROWS.count)]
-        found = [cast_array(value.array(piece), value.type, STRING).to_pylist()[0] for piece in pieces]
-        assert found == answer["rows"], answer["value"]
+        results = [cast_array(value.array(piece), value.type, STRING).to_pylist()[0] for piece in pieces]
+        assert results == answer["rows"], answer["value"]
         assert len(value.array(Rows.of(t=ROWS.relations["t"].slice(0, 0)))) == 0, answer["value"]

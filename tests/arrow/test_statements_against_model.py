@@ -1,5 +1,7 @@
-"""Random tables, random schemas and changes of them, and random statements, after each of which the table has the rows
-of a model that knows nothing but SQL; and in format version 3 every row keeps its id."""
+"""Random statements and schema changes on random tables: after each, the table has the rows of a model of SQL.
+
+In format version 3, every row keeps its id.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +59,8 @@ class World:
 
     def row(self) -> Row:
         self.next_uid += 1
-        made: Row = {"uid": self.next_uid, "k": self.draw(KEYS), "p": self.draw(st.integers(0, 2))}
-        return made | {name: self.draw(st.none() | kind) for name, kind in self.kinds.items()}
+        row: Row = {"uid": self.next_uid, "k": self.draw(KEYS), "p": self.draw(st.integers(0, 2))}
+        return row | {name: self.draw(st.none() | kind) for name, kind in self.kinds.items()}
 
     def rows(self, most: int) -> list[Row]:
         return [self.row() for _ in range(self.draw(st.integers(1, most)))]
@@ -100,17 +102,17 @@ class World:
         return Sql(f"{column} {shape} {number}", lambda t, s: _compared(value(t, s), tests[shape]))
 
     def condition(self, sides: str = "t") -> Sql:
-        one = self.atom(sides)
+        first = self.atom(sides)
         shape = self.draw(st.sampled_from(["one", "one", "and", "or", "not", "all"]))
         if shape == "all" and sides == "t":
             return Sql("true", lambda t, s: True)
         if shape == "not":
-            return Sql(f"not ({one.text})", lambda t, s: opposite(one.of(t, s)))
+            return Sql(f"not ({first.text})", lambda t, s: opposite(first.of(t, s)))
         if shape in ("and", "or"):
-            other = self.atom(sides)
+            second = self.atom(sides)
             join = both if shape == "and" else either
-            return Sql(f"({one.text}) {shape} ({other.text})", lambda t, s: join(one.of(t, s), other.of(t, s)))
-        return one
+            return Sql(f"({first.text}) {shape} ({second.text})", lambda t, s: join(first.of(t, s), second.of(t, s)))
+        return first
 
     def value(self, name: str, sides: str) -> Sql:
         """Something that a column can be set to."""
@@ -158,14 +160,14 @@ class World:
 
     def delete(self) -> None:
         where = self.condition()
-        found = self.table.delete(where.text)
-        assert found.deleted == self.model.delete(where), where
+        result = self.table.delete(where.text)
+        assert result.deleted == self.model.delete(where), where
 
     def update(self) -> None:
         where = self.condition() if self.draw(st.booleans()) else None
         values = self.values("t")
-        found = self.table.update({k: v.text for k, v in values.items()}, where=None if where is None else where.text)
-        assert found.updated == self.model.update(values, where), (values, where)
+        result = self.table.update({k: v.text for k, v in values.items()}, where=None if where is None else where.text)
+        assert result.updated == self.model.update(values, where), (values, where)
 
     def upsert(self) -> None:
         """By a key that is unique in the data; a row that is there comes with its own uid."""
@@ -180,10 +182,10 @@ class World:
         if not rows:
             self.model.changed = set()
             return
-        found = self.table.upsert([dict(row) for row in rows], on=["k", "p"])
+        result = self.table.upsert([dict(row) for row in rows], on=["k", "p"])
         updated, inserted = self.model.upsert(rows, ["k", "p"])
-        assert (found.updated, found.inserted) == (updated, inserted)
-        assert found.unchanged == len(rows) - updated - inserted
+        assert (result.updated, result.inserted) == (updated, inserted)
+        assert result.unchanged == len(rows) - updated - inserted
 
     def clause(self, kind: str, then: str) -> When:
         sides = {"matched": "ts", "new": "s", "lonely": "t"}[kind]
@@ -207,11 +209,11 @@ class World:
                 ("lonely", "delete"),
             ]
         )
-        clauses = [self.clause(*one) for one in self.draw(st.lists(kinds, min_size=1, max_size=4))]
+        clauses = [self.clause(*kind) for kind in self.draw(st.lists(kinds, min_size=1, max_size=4))]
         clauses = [
-            one
-            for place, one in enumerate(clauses)
-            if not any(before.kind == one.kind and before.condition is None for before in clauses[:place])
+            clause
+            for index, clause in enumerate(clauses)
+            if not any(before.kind == clause.kind and before.condition is None for before in clauses[:index])
         ]
         source = self.rows(5)
         on = Sql("t.k = s.k", lambda t, s: _compared(t["k"], lambda v: None if s["k"] is None else v == s["k"]))
@@ -242,8 +244,8 @@ class World:
             self.model.changed = set()
             self.done["matched twice"] += 1
             return
-        found = merge.execute()
-        assert (found.deleted, found.updated, found.inserted) == expected, (on, clauses, source)
+        result = merge.execute()
+        assert (result.deleted, result.updated, result.inserted) == expected, (on, clauses, source)
 
     def _add(self, merge: Any, clause: When) -> None:
         condition = None if clause.condition is None else clause.condition.text
@@ -312,10 +314,10 @@ class World:
 
     def check_lineage(self) -> None:
         """Rows have ids of their own, for life; the number of a row is that of the commit that last changed it."""
-        found = self.table.scan(columns=["uid", "_row_id", "_last_updated_sequence_number"]).to_arrow().to_pylist()
-        assert len({row["_row_id"] for row in found}) == len(found)
+        rows = self.table.scan(columns=["uid", "_row_id", "_last_updated_sequence_number"]).to_arrow().to_pylist()
+        assert len({row["_row_id"] for row in rows}) == len(rows)
         snapshot = self.table.current_snapshot
-        for row in found:
+        for row in rows:
             uid, row_id, number = row["uid"], row["_row_id"], row["_last_updated_sequence_number"]
             assert self.row_ids.setdefault(uid, row_id) == row_id
             if uid in self.model.changed:

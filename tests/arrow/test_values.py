@@ -1,4 +1,4 @@
-"""SQL values beyond what Spark was asked: names, errors that point at their place, laziness, storing, filters."""
+"""SQL values apart from Spark's results: names, positions of errors, lazy evaluation, assignment, implied filters."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 from floe.arrow.values.compiled import Rows
 from floe.arrow.values.compiler import Scope
-from floe.arrow.values.filters import filter_of
+from floe.arrow.values.filters import implied_filter
 from floe.arrow.values.user_values import lit
 from floe.errors import FloeError, InvalidExpression, InvalidValue
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import (
@@ -72,7 +72,7 @@ def test_names_are_found_with_and_without_their_relation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says", "place"),
+    ("text", "message", "offset"),
     [
         ("id + 1", "may mean t.id or s.id", 0),
         ("n + nn", "no column is named 'nn'", 4),
@@ -82,22 +82,22 @@ def test_names_are_found_with_and_without_their_relation() -> None:
         ("1 + upper(n, 2)", "UPPER takes 1 arguments, found 2", 4),
         ("n + st", "+ takes numbers, found struct", 2),
         ("n and 1", "AND takes conditions, found int", 0),
-        ("case when n then 1 end", "a condition is true or false, found int", 10),
-        ("n = d", "values of type int and date cannot be used together", 2),
+        ("case when n then 1 end", "CASE takes conditions, found int", 10),
+        ("n = d", "= cannot combine values of type int and date", 2),
         ("st = st", "cannot be compared", 3),
         ("cast(st as int)", "cannot be used as int", 5),
-        ("substring('a', n, 'b')", "'b' is no int", 18),
+        ("substring('a', n, 'b')", "'b' is not a valid int", 18),
         ("d - d", "datediff", 2),
         ("interval 3 fortnights", "an interval cannot be 3 fortnights", 0),
         ("n in ()", "IN takes at least one value", 2),
     ],
 )
-def test_errors_point_at_their_place(text: str, says: str, place: int) -> None:
+def test_errors_point_at_their_place(text: str, message: str, offset: int) -> None:
     with pytest.raises(InvalidExpression) as refused:
         SCOPE.compile(text).array(rows([1]))
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert refused.value.text == text
-    assert refused.value.position == place
+    assert refused.value.position == offset
 
 
 def test_deep_values_are_refused() -> None:
@@ -135,7 +135,7 @@ def test_what_is_not_needed_is_not_computed(text: str, expected: list[Any] | Non
 
 
 @pytest.mark.parametrize(
-    ("given", "type_", "expected"),
+    ("python_value", "type_", "expected"),
     [
         (7, INT, 7),
         (2**40, LONG, 2**40),
@@ -150,16 +150,16 @@ def test_what_is_not_needed_is_not_computed(text: str, expected: list[Any] | Non
         ({"x": 1}, None, {"x": 1}),
     ],
 )
-def test_python_values(given: Any, type_: Any, expected: Any) -> None:
-    value = SCOPE.compile(given)
+def test_python_values(python_value: Any, type_: Any, expected: Any) -> None:
+    value = SCOPE.compile(python_value)
     assert type_ is None or value.type == type_
     assert value.array(rows([1])).to_pylist() == [expected]
 
 
 def test_what_is_no_value_is_refused() -> None:
-    for given in (object(), {1, 2}, "", "   "):
+    for python_value in (object(), {1, 2}, "", "   "):
         with pytest.raises(InvalidExpression):
-            SCOPE.compile(given)
+            SCOPE.compile(python_value)
 
 
 def test_the_time_is_that_of_the_statement() -> None:
@@ -170,8 +170,8 @@ def test_the_time_is_that_of_the_statement() -> None:
 # storing ----------------------------------------------------------------------------------------------------------
 
 
-def stored(given: Any, field: Field, n: list[int | None] | None = None) -> list[Any]:
-    return list(SCOPE.stored(given, field).array(rows(n or [1])).to_pylist())
+def stored(text: Any, field: Field, n: list[int | None] | None = None) -> list[Any]:
+    return list(SCOPE.stored(text, field).array(rows(n or [1])).to_pylist())
 
 
 def test_columns_take_what_fits() -> None:
@@ -187,24 +187,24 @@ def test_columns_take_what_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "says"),
+    ("text", "field", "message"),
     [
-        ("'7'", Field(1, "a", INT), "a string is not stored in a column of type int"),
-        ("true", Field(1, "a", INT), "a boolean is not stored"),
-        ("d", Field(1, "a", INT), "a date is not stored"),
+        ("'7'", Field(1, "a", INT), "type string cannot be assigned to a column of type int"),
+        ("true", Field(1, "a", INT), "type boolean cannot be assigned"),
+        ("d", Field(1, "a", INT), "type date cannot be assigned"),
         ("n", Field(1, "a", DATE), "write CAST"),
         ("3000000000", Field(1, "a", INT), "does not fit int"),
         ("1234.5", Field(1, "a", DecimalType(4, 2)), "does not fit decimal"),
-        ("X'01'", Field(1, "a", FixedType(2)), "another length than 2"),
+        ("X'01'", Field(1, "a", FixedType(2)), "fixed[2] takes 2 bytes"),
         ("null", Field(1, "a", INT, required=True), "cannot be set to null"),
         ("nullif(n, 1)", Field(1, "a", INT, required=True), "null for a required column"),
-        ("st", Field(1, "a", StructType((Field(2, "x", INT),))), "is not stored"),
+        ("st", Field(1, "a", StructType((Field(2, "x", INT),))), "cannot be assigned"),
     ],
 )
-def test_columns_refuse_what_does_not_fit(given: str, field: Field, says: str) -> None:
+def test_columns_refuse_what_does_not_fit(text: str, field: Field, message: str) -> None:
     with pytest.raises(FloeError) as refused:
-        stored(given, field)
-    assert says in str(refused.value)
+        stored(text, field)
+    assert message in str(refused.value)
     assert isinstance(refused.value, InvalidExpression | InvalidValue)
 
 
@@ -237,6 +237,6 @@ def test_columns_refuse_what_does_not_fit(given: str, field: Field, says: str) -
     ],
 )
 def test_conditions_as_filters(condition: str, expected: str, exact: bool) -> None:
-    found = filter_of(SCOPE.condition(condition), "t")
-    assert str(bind(found.filter, TARGET)).upper() == expected.upper()
-    assert found.exact == exact
+    implied = implied_filter(SCOPE.condition(condition), "t")
+    assert str(bind(implied.filter, TARGET)).upper() == expected.upper()
+    assert implied.exact == exact

@@ -1,4 +1,4 @@
-"""Rows written to files: random schemas and rows into random partitions, each row where it belongs, metrics true."""
+"""Writes of rows: with random schemas and partitions, each row is in a file of its partition, with exact metrics."""
 
 import math
 import re
@@ -15,14 +15,14 @@ from floe.errors import InvalidInput, InvalidPartitionSpec, InvalidSortOrder, In
 from floe.formats.registry import default_registry
 from floe.formats.rows import rows_to_batch
 from floe.formats.writers.write_target import WriteTarget
-from floe.spec.codecs import ordering
 from floe.spec.codecs.single_value import decode
 from floe.spec.manifests.entries import DataFile
 from floe.spec.partitioning.partition_spec import column_reader, partition_value_fn
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.schemas.schema import Schema
 from floe.spec.sort_order import build_order, sort_key
 from floe.spec.types import LONG, STRING, Field
+from floe.spec.values import value_order
 from helpers.file_strategies import all_leaves, complete, files, orc_holds, text
 from helpers.schema_strategies import LEAVES
 from helpers.written_rows import file_names, target_of
@@ -43,14 +43,14 @@ def rows_in(target: WriteTarget, file: DataFile) -> list[dict[str, Any]]:
 
 def usable(schema: Schema, terms: list[str], build: Any) -> list[str]:
     """Those of the terms that the schema allows, all at once."""
-    kept: list[str] = []
+    accepted: list[str] = []
     for term in terms:
         try:
-            build(schema, [*kept, term])
+            build(schema, [*accepted, term])
         except (InvalidPartitionSpec, InvalidSortOrder, InvalidInput, ValueError):
             continue
-        kept.append(term)
-    return kept
+        accepted.append(term)
+    return accepted
 
 
 def check_metrics(schema: Schema, file: DataFile, rows: list[dict[str, Any]]) -> None:
@@ -59,20 +59,20 @@ def check_metrics(schema: Schema, file: DataFile, rows: list[dict[str, Any]]) ->
     for field_id, counted in (file.value_counts or {}).items():
         entry = schema.entry(field_id)
         values = [column_reader(entry)(row) for row in rows]
-        known = [value for value in values if value is not None]
-        nans = [value for value in known if isinstance(value, float) and math.isnan(value)]
+        not_null = [value for value in values if value is not None]
+        nans = [value for value in not_null if isinstance(value, float) and math.isnan(value)]
         assert counted == len(values)
-        assert (file.null_value_counts or {})[field_id] == len(values) - len(known)
+        assert (file.null_value_counts or {})[field_id] == len(values) - len(not_null)
         if entry.field.type.kind in ("float", "double"):
             assert (file.nan_value_counts or {})[field_id] == len(nans)
-        rest = [value for value in known if not (isinstance(value, float) and math.isnan(value))]
+        numbers = [value for value in not_null if not (isinstance(value, float) and math.isnan(value))]
         lower, upper = (file.lower_bounds or {}).get(field_id), (file.upper_bounds or {}).get(field_id)
-        if rest and lower is not None:
-            key = ordering.sort_key(entry.field.type)
-            assert key(decode(entry.field.type, lower)) <= min(map(key, rest))
-        if rest and upper is not None:
-            key = ordering.sort_key(entry.field.type)
-            assert key(decode(entry.field.type, upper)) >= max(map(key, rest))
+        if numbers and lower is not None:
+            key = value_order.sort_key(entry.field.type)
+            assert key(decode(entry.field.type, lower)) <= min(map(key, numbers))
+        if numbers and upper is not None:
+            key = value_order.sort_key(entry.field.type)
+            assert key(decode(entry.field.type, upper)) >= max(map(key, numbers))
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
@@ -83,7 +83,7 @@ def test_each_row_is_in_a_file_of_its_partition(
 ) -> None:
     schema, rows = file
     plain = re.compile(r"\w+(\.\w+)*", re.ASCII)
-    names = [one.name for one in schema.by_id.values() if not one.in_collection and plain.fullmatch(one.name)]
+    names = [entry.name for entry in schema.by_id.values() if not entry.in_collection and plain.fullmatch(entry.name)]
     drawn = st.lists(st.tuples(st.sampled_from(TERMS), st.sampled_from(names)), max_size=3) if names else st.just([])
     terms = [term.format(name) for term, name in data.draw(drawn)]
     partition_by = usable(schema, terms, build_spec)
@@ -111,18 +111,20 @@ def test_each_row_is_in_a_file_of_its_partition(
             write_rows(target, [batch])
         assert file_names(target.storage) == []
         return
-    found = write_rows(target, [batch.slice(0, 3), batch.slice(3)])
-    assert len({tuple(map(key_of, one.partition)) for one in found}) == len(found) == len(set(expected))
-    seen: Counter[tuple[Any, ...]] = Counter()
-    for one in found:
-        stored = rows_in(target, one)
-        check_metrics(schema, one, stored)
+    data_files = write_rows(target, [batch.slice(0, 3), batch.slice(3)])
+    assert (
+        len({tuple(map(key_of, written.partition)) for written in data_files}) == len(data_files) == len(set(expected))
+    )
+    stored_rows: Counter[tuple[Any, ...]] = Counter()
+    for written in data_files:
+        stored = rows_in(target, written)
+        check_metrics(schema, written, stored)
         for row in stored:
-            assert tuple(map(key_of, tuple_of(row))) == tuple(map(key_of, one.partition))
-            seen[text(row)] += 1
+            assert tuple(map(key_of, tuple_of(row))) == tuple(map(key_of, written.partition))
+            stored_rows[text(row)] += 1
         if sort_by:
             assert [order(row) for row in stored] == sorted(map(order, stored))
-    assert seen == Counter(text(row) for row in rows)
+    assert stored_rows == Counter(text(row) for row in rows)
 
 
 SCHEMA = Schema((Field(1, "id", LONG), Field(2, "note", STRING)))

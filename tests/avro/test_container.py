@@ -80,9 +80,9 @@ def test_fastavro_reads_ours_and_we_read_theirs(codec: str) -> None:
 def test_every_cut_is_noticed_but_one_between_blocks() -> None:
     header = len(container())
     data = container(block(2, 2, b"\2\4"), block(1, 1, b"\6"))
-    whole = {header, header + len(block(2, 2, b"\2\4")), len(data)}
+    valid_ends = {header, header + len(block(2, 2, b"\2\4")), len(data)}
     for end in range(len(data) + 1):
-        if end in whole:
+        if end in valid_ends:
             open_container(data[:end])
         else:
             with pytest.raises(CorruptFile):
@@ -109,7 +109,7 @@ def test_hostile_blocks_are_refused(broken: bytes, message: str) -> None:
 @pytest.mark.parametrize("count", [3, 2**40, 2**62])
 @pytest.mark.usefixtures("little_memory")
 def test_counts_that_the_bytes_have_no_room_for_are_refused(count: int) -> None:
-    with pytest.raises(CorruptFile, match="said to hold"):
+    with pytest.raises(CorruptFile, match=f"for its {count} records"):
         open_container(container(block(count, 2, b"\2\4"))).decompressed()
 
 
@@ -141,7 +141,7 @@ def test_a_header_in_blocks_of_negative_counts_is_read() -> None:
 
 def test_an_unknown_codec_is_named() -> None:
     data = container().replace(b"\x08null", b"\x08lzma")
-    with pytest.raises(UnsupportedFeature, match="'lzma' is not known; known are null, deflate"):
+    with pytest.raises(UnsupportedFeature, match=r"'lzma' is not supported; .*null, deflate"):
         open_container(data)
 
 
@@ -169,7 +169,7 @@ def test_a_block_that_swells_is_stopped_at_the_limit(codec: str) -> None:
 @pytest.mark.parametrize("codec", ["deflate", "snappy", "zstandard"])
 @pytest.mark.parametrize("content", [b"", b"\0", b"not compressed at all", b"\xff" * 30])
 def test_blocks_that_cannot_be_decompressed_are_refused(codec: str, content: bytes) -> None:
-    with pytest.raises(CorruptFile, match=r"cannot be decompressed|said to hold"):
+    with pytest.raises(CorruptFile, match=r"cannot be decompressed|too short for its \d+ records"):
         open_container(container(block(1, len(content), content), codec=codec)).decompressed()
 
 
@@ -249,7 +249,7 @@ def test_schemas_that_are_none_are_refused(schema: bytes) -> None:
 
 def test_schemas_that_would_grow_without_end_are_refused() -> None:
     itself = {"type": "record", "name": "r", "fields": [{"name": "x", "type": ["null", "r"]}]}
-    with pytest.raises(UnsupportedFeature, match="holds itself"):
+    with pytest.raises(UnsupportedFeature, match="'r' contains itself"):
         build_layout(itself)
     with pytest.raises(UnsupportedFeature, match="no bytes"):
         build_layout({"type": "array", "items": "null"})

@@ -53,23 +53,23 @@ def test_manifests_equal_fastavro(corpus_dir: Path, name: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_all_at_once_equals_in_turn(corpus_dir: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [path.read_bytes() for path in manifests_of(corpus_dir / name)]
-    monkeypatch.setattr(entry_scanner, "_FEW_ENTRIES", 10**9)
+    monkeypatch.setattr(entry_scanner, "_MIN_TOGETHER", 10**9)
     in_turn = [repr(read_manifest(data).entries()) for data in files]
-    monkeypatch.setattr(entry_scanner, "_FEW_ENTRIES", 1)
+    monkeypatch.setattr(entry_scanner, "_MIN_TOGETHER", 1)
     if name != "scale_wide":  # three files with 300 columns are not worth it
-        monkeypatch.setattr(entry_scanner, "_in_turn", None)  # must not be needed for what Java writes
+        monkeypatch.setattr(entry_scanner, "_scan_one_by_one", None)  # must not be needed for what Java writes
     assert [repr(read_manifest(data).entries()) for data in files] == in_turn
     assert [repr(columns.entries()) for columns in read_manifests(files)] == in_turn
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_inheritance_equals_the_rules_for_single_entries(corpus_dir: Path, name: str) -> None:
-    seen = set()
+    checked = set()
     for path in lists_of(corpus_dir / name):
         for manifest in read_manifest_list(path.read_bytes()):
-            if manifest in seen:
+            if manifest in checked:
                 continue
-            seen.add(manifest)
+            checked.add(manifest)
             where = avro_files.local(corpus_dir, manifest.manifest_path)
             if not where.exists():  # expired
                 continue
@@ -92,7 +92,7 @@ def stats_of(entry: ManifestEntry, column: int) -> list[Any]:
 def test_metrics_as_columns_equal_those_of_the_entries(
     corpus_dir: Path, name: str, few: int, beforehand: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entry_scanner, "_FEW_ENTRIES", few)
+    monkeypatch.setattr(entry_scanner, "_MIN_TOGETHER", few)
     ids = [1, 2, 3, 5, 8, 13, 200]
     for path in manifests_of(corpus_dir / name):
         columns = read_manifest(path.read_bytes(), metrics=ids if beforehand else ())
@@ -137,7 +137,7 @@ def test_partitions_and_formats_as_columns(corpus_dir: Path) -> None:
     for path in manifests_of(corpus_dir / "plan_day_bucket"):
         columns = read_manifest(path.read_bytes())
         entries = columns.entries()
-        for place, field in enumerate(columns.partition_type):
+        for index, field in enumerate(columns.partition_type):
             found = column_values(field.type, columns.partition(field.id), np.arange(len(columns)))
-            assert found == [entry.data_file.partition[place] for entry in entries]
+            assert found == [entry.data_file.partition[index] for entry in entries]
         assert columns.file_path.to_list() == [entry.data_file.file_path.encode() for entry in entries]

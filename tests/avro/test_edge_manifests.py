@@ -123,20 +123,20 @@ def unknown_simple(schema: Any, file: Any) -> None:
 
 
 def reversed_unions(schema: Any, file: Any) -> None:
-    for one in (*schema["fields"], *file["fields"]):
-        if isinstance(one["type"], list):
-            one["type"].reverse()
-            one.pop("default", None)
+    for field in (*schema["fields"], *file["fields"]):
+        if isinstance(field["type"], list):
+            field["type"].reverse()
+            field.pop("default", None)
 
 
 def without_ids(schema: Any, file: Any) -> None:
-    for one in (*schema["fields"], *file["fields"]):
-        one.pop("field-id", None)
+    for field in (*schema["fields"], *file["fields"]):
+        field.pop("field-id", None)
 
 
 def text_ids(schema: Any, file: Any) -> None:
-    for one in (*schema["fields"], *file["fields"]):
-        one["field-id"] = str(one["field-id"])
+    for field in (*schema["fields"], *file["fields"]):
+        field["field-id"] = str(field["field-id"])
 
 
 def without_optional(schema: Any, file: Any) -> None:
@@ -267,13 +267,13 @@ def expected(data: bytes) -> list[str]:
 def test_unusual_manifests(name: str, interval: int, monkeypatch: pytest.MonkeyPatch) -> None:
     schema, rows = EDGES[name]()
     data = written(schema, rows, sync_interval=interval)
-    found = read_manifest(data).entries()
+    entries = read_manifest(data).entries()
     if "nanoseconds" in name:
-        assert [e.data_file.partition for e in found] == [tuple(r["data_file"]["partition"].values()) for r in rows]
+        assert [e.data_file.partition for e in entries] == [tuple(r["data_file"]["partition"].values()) for r in rows]
     else:
-        assert list(map(repr, found)) == expected(data)
-    monkeypatch.setattr(entry_scanner, "_FEW_ENTRIES", 10**9)
-    assert repr(read_manifest(data).entries()) == repr(found)
+        assert list(map(repr, entries)) == expected(data)
+    monkeypatch.setattr(entry_scanner, "_MIN_TOGETHER", 10**9)
+    assert repr(read_manifest(data).entries()) == repr(entries)
 
 
 # written by hand: what no library writes, and Avro allows ---------------------------------------------------------
@@ -319,7 +319,7 @@ def test_blocks_of_arrays_in_every_form(form: str) -> None:
     assert stats[2].null_count is not None
     assert stats[2].null_count.tolist() == [row["data_file"]["null_value_counts"][1]["value"] for row in rows]
     assert stats[77].lower is not None
-    assert not stats[77].lower.known.any()
+    assert not stats[77].lower.is_valid.any()
 
 
 # broken and hostile -----------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def test_flipped_bytes_give_an_error_or_the_same_in_both_ways(name: str, monkeyp
         file = rebuilt(data, bytes(broken))
         answers = []
         for few in (1, 10**9):
-            monkeypatch.setattr(entry_scanner, "_FEW_ENTRIES", few)
+            monkeypatch.setattr(entry_scanner, "_MIN_TOGETHER", few)
             try:
                 answers.append(repr(read_manifest(file, metrics=(1, 2)).entries()))
             except CorruptFile:

@@ -34,7 +34,7 @@ def described(number, data, first_row_id=None):
 @settings(max_examples=60)
 @given(MANIFESTS, st.randoms(use_true_random=False))
 def test_joined_manifests_have_the_entries_of_each(manifests, chance):
-    files = [write_manifest(one, SCHEMA, SPEC, format_version=2) for one in manifests]
+    files = [write_manifest(manifest, SCHEMA, SPEC, format_version=2) for manifest in manifests]
     listed = [described(n, data) for n, data in enumerate(files)]
     types = {0: SPEC.partition_type(SCHEMA)}
     apart = [
@@ -46,11 +46,11 @@ def test_joined_manifests_have_the_entries_of_each(manifests, chance):
     assert [str(entry) for columns in joined for entry in columns.entries()] == [str(entry) for entry in apart]
     for columns in joined:
         rows = np.array(sorted(chance.sample(range(len(columns)), chance.randint(0, len(columns)))), np.int64)
-        whole = columns.entries(rows)
-        assert list(map(str, columns.take(rows).entries())) == list(map(str, whole))
+        expected = columns.entries(rows)
+        assert list(map(str, columns.take(rows).entries())) == list(map(str, expected))
         bare = columns.take(rows, metrics=False)
         assert list(map(str, bare.entries())) == [
-            str(replace(entry, data_file=without_metrics(entry.data_file))) for entry in whole
+            str(replace(entry, data_file=without_metrics(entry.data_file))) for entry in expected
         ]
         again = np.arange(0, len(rows), 2)
         assert list(map(str, bare.take(again).entries())) == [str(bare.entries()[n]) for n in again]
@@ -72,8 +72,8 @@ def test_row_ids_are_counted_in_each_manifest_for_itself(shapes):
         listed.append(described(n, files[-1], first))
     apart = [
         entry.data_file.first_row_id
-        for data, one in zip(files, listed, strict=True)
-        for entry in read_manifest(data, one).entries()
+        for data, manifest in zip(files, listed, strict=True)
+        for entry in read_manifest(data, manifest).entries()
     ]
     (joined,) = read_joined_manifests(files, listed)
     assert [entry.data_file.first_row_id for entry in joined.entries()] == apart
@@ -96,7 +96,7 @@ def test_errors_name_the_manifest_that_is_wrong():
     with pytest.raises(CorruptFile, match="m1"):
         list(read_joined_manifests([good, broken, good], listed))
     negative = written(existing(data_file("b", record_count=-1, file_format="avro"), 1, 1))
-    (columns,) = read_joined_manifests([good, negative], [replace(one, first_row_id=0) for one in listed[:2]])
+    (columns,) = read_joined_manifests([good, negative], [replace(manifest, first_row_id=0) for manifest in listed[:2]])
     with pytest.raises(CorruptFile, match=r"unknown row count.*manifest: m1"):
         _ = columns.first_row_id
 
@@ -111,9 +111,9 @@ def test_large_manifests_come_in_pieces(monkeypatch, first_row_id):
     assert len(pieces) > 3
     assert [e for columns in pieces for e in columns.entries()] == read_manifest(data, manifest).entries()
     small = written(added(data_file("a")))
-    around = [described(n, one) for n, one in enumerate([small, data, small, small])]
-    found = list(read_joined_manifests([small, data, small, small], around))
-    assert [len(columns) for columns in found] == [1, *map(len, pieces), 2]
+    around = [described(n, manifest) for n, manifest in enumerate([small, data, small, small])]
+    pieces_read = list(read_joined_manifests([small, data, small, small], around))
+    assert [len(columns) for columns in pieces_read] == [1, *map(len, pieces), 2]
 
 
 def test_pieces_together_are_limited(monkeypatch):

@@ -63,9 +63,9 @@ def test_entries_come_back_from_us_and_fastavro(given_entries: list[ManifestEntr
 def test_all_at_once_equals_in_turn(given_entries: list[ManifestEntry], block_bytes: int) -> None:
     data = write_manifest(given_entries * 3, SCHEMA, UNPARTITIONED, format_version=2, block_bytes=block_bytes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entry_scanner, "_FEW_ENTRIES", 1)
+        patch.setattr(entry_scanner, "_MIN_TOGETHER", 1)
         assert repr(read_manifest(data).entries()) == repr(given_entries * 3)
-        patch.setattr(entry_scanner, "_FEW_ENTRIES", 10**9)
+        patch.setattr(entry_scanner, "_MIN_TOGETHER", 10**9)
         assert repr(read_manifest(data).entries()) == repr(given_entries * 3)
 
 

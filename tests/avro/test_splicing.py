@@ -34,8 +34,8 @@ def test_spliced_entries_keep_their_values(given_entries: list[ManifestEntry], s
     manifest = ManifestFile("m.avro", len(data), 0, sequence_number=9, added_snapshot_id=77)
     columns = read_manifest(data, manifest)
     rows = np.flatnonzero(columns.live)
-    kept = CopiedEntries(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
-    out = splice_manifests([kept, kept], SCHEMA, UNPARTITIONED, format_version=target)
+    copied = CopiedEntries(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
+    out = splice_manifests([copied, copied], SCHEMA, UNPARTITIONED, format_version=target)
     assert read_manifest(out).entries() == [existing(entry) for entry in columns.entries(rows)] * 2
 
 
@@ -43,11 +43,11 @@ def test_deleting_some_files_marks_them_with_the_snapshot() -> None:
     added = [ManifestEntry(EntryStatus.ADDED, 7, None, None, data_file(n)) for n in range(100)]
     data = write_manifest(added, SCHEMA, UNPARTITIONED, format_version=2)
     columns = read_manifest(data, ManifestFile("m.avro", len(data), 0, sequence_number=5, added_snapshot_id=7))
-    gone = np.arange(100) % 10 == 0
-    status = np.where(gone, EntryStatus.DELETED, EntryStatus.EXISTING)
-    kept = CopiedEntries(columns, np.arange(100), status, snapshot_id=np.where(gone, 8, 7))
-    found = read_manifest(splice_manifests([kept], SCHEMA, UNPARTITIONED, format_version=2)).entries()
-    assert found == [
+    is_deleted = np.arange(100) % 10 == 0
+    status = np.where(is_deleted, EntryStatus.DELETED, EntryStatus.EXISTING)
+    copied = CopiedEntries(columns, np.arange(100), status, snapshot_id=np.where(is_deleted, 8, 7))
+    spliced = read_manifest(splice_manifests([copied], SCHEMA, UNPARTITIONED, format_version=2)).entries()
+    assert spliced == [
         ManifestEntry(
             EntryStatus.DELETED if n % 10 == 0 else EntryStatus.EXISTING, 8 if n % 10 == 0 else 7, 5, 5, e.data_file
         )
@@ -58,8 +58,8 @@ def test_deleting_some_files_marks_them_with_the_snapshot() -> None:
 def test_new_entries_of_an_uncommitted_manifest_go_on_to_inherit() -> None:
     added = [ManifestEntry(EntryStatus.ADDED, 7, None, None, data_file(1))]
     columns = read_manifest(write_manifest(added, SCHEMA, UNPARTITIONED, format_version=3))
-    kept = CopiedEntries(columns, np.array([0]), np.array([EntryStatus.ADDED]))
-    assert read_manifest(splice_manifests([kept], SCHEMA, UNPARTITIONED, format_version=3)).entries() == added
+    copied = CopiedEntries(columns, np.array([0]), np.array([EntryStatus.ADDED]))
+    assert read_manifest(splice_manifests([copied], SCHEMA, UNPARTITIONED, format_version=3)).entries() == added
 
 
 @pytest.mark.parametrize("source", [2, 3])
@@ -68,19 +68,19 @@ def test_first_row_ids_are_written_into_files_that_inherited_them(source: int) -
     data = write_manifest(added, SCHEMA, UNPARTITIONED, format_version=source)
     manifest = ManifestFile("m.avro", 1, 0, sequence_number=5, added_snapshot_id=7, first_row_id=1000)
     columns = read_manifest(data, manifest)
-    kept = CopiedEntries(columns, np.array([0, 2]), np.full(2, EntryStatus.EXISTING))
-    found = read_manifest(splice_manifests([kept], SCHEMA, UNPARTITIONED, format_version=3)).entries()
-    assert [entry.data_file.first_row_id for entry in found] == [1000, 1021]
+    copied = CopiedEntries(columns, np.array([0, 2]), np.full(2, EntryStatus.EXISTING))
+    spliced = read_manifest(splice_manifests([copied], SCHEMA, UNPARTITIONED, format_version=3)).entries()
+    assert [entry.data_file.first_row_id for entry in spliced] == [1000, 1021]
 
 
 def test_entries_that_cannot_inherit_any_more_need_their_numbers() -> None:
     added = [ManifestEntry(EntryStatus.ADDED, 7, None, None, data_file(1))]
     columns = read_manifest(write_manifest(added, SCHEMA, UNPARTITIONED, format_version=2))
-    kept = CopiedEntries(columns, np.array([0]), np.array([EntryStatus.EXISTING]))
-    with pytest.raises(InvalidUpdate, match=r"must carry its sequence_number .*f1\.parquet"):
-        splice_manifests([kept], SCHEMA, UNPARTITIONED, format_version=2)
-    with pytest.raises(InvalidUpdate, match="other kind"):
-        splice_manifests([kept], SCHEMA, UNPARTITIONED, format_version=2, content=ManifestContent.DELETES)
+    copied = CopiedEntries(columns, np.array([0]), np.array([EntryStatus.EXISTING]))
+    with pytest.raises(InvalidUpdate, match=r"must have a sequence_number .*f1\.parquet"):
+        splice_manifests([copied], SCHEMA, UNPARTITIONED, format_version=2)
+    with pytest.raises(InvalidUpdate, match="a manifest of deletes cannot list"):
+        splice_manifests([copied], SCHEMA, UNPARTITIONED, format_version=2, content=ManifestContent.DELETES)
 
 
 @pytest.mark.parametrize("name", ["plan_day_bucket", "v2_basic", "v3_basic", "del_dv_part", "part_identity_types"])
@@ -95,9 +95,9 @@ def test_manifests_of_java_are_copied_without_decoding(
             columns = read_manifest(avro_files.local(corpus_dir, manifest.manifest_path).read_bytes(), manifest)
             rows = np.flatnonzero(columns.live)
             spec = metadata.spec_by_id(manifest.partition_spec_id)
-            kept = CopiedEntries(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
+            copied = CopiedEntries(columns, rows, np.full(len(rows), EntryStatus.EXISTING))
             out = splice_manifests(
-                [kept], metadata.schema, spec, format_version=metadata.format_version, content=manifest.content
+                [copied], metadata.schema, spec, format_version=metadata.format_version, content=manifest.content
             )
-            found = read_manifest(out).entries()
-            assert repr(found) == repr([existing(entry) for entry in columns.entries(rows)])
+            spliced = read_manifest(out).entries()
+            assert repr(spliced) == repr([existing(entry) for entry in columns.entries(rows)])

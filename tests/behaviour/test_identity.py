@@ -10,10 +10,10 @@ import pytest
 from floe import Lake, Table, errors
 from floe.catalog.protocol import Capability
 from floe.spec.metadata.table_metadata import StatisticsFile
-from floe.table.branch import Stage
 from floe.table.table import TableBranch
 from floe.table.transaction import Transaction
 from floe.table.view import View
+from floe.table.writer import Stage
 from helpers.synthetic_files import data_file
 
 COLUMNS = "id bigint not null, day date, note string"

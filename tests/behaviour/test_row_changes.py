@@ -13,10 +13,10 @@ import pytest
 
 import floe
 from floe import Lake, Table, col, errors
-from floe.arrow.reading.task_reader import TaskReader
+from floe.arrow.read.task_reader import TaskReader
 from floe.arrow.values.user_values import lit
 from floe.formats.writers import WriteTarget, write_equality_deletes
-from floe.table.row_level import RowsChanged
+from floe.table.row_writes import RowsChanged
 
 COW, MOR = "copy-on-write", "merge-on-read"
 MODES = [(1, COW), (2, COW), (2, MOR), (3, COW), (3, MOR)]
@@ -213,14 +213,14 @@ def test_without_a_condition_all_rows_are_updated(orders: Table) -> None:
     ("given", "says"),
     [
         ({"amout": 1}, "did you mean 'amount'"),
-        ({"amount": "'1'"}, "a string is not stored in a column of type decimal"),
+        ({"amount": "'1'"}, "type string cannot be assigned to a column of type decimal"),
         ({"amount": "id / 0"}, "division by zero"),
         ({"amount": "100000000"}, "does not fit decimal"),
         ({"id": None}, "cannot be set to null"),
         ({"id": "nullif(id, 4)"}, "null for a required column"),
         ({"amount": "nope + 1"}, "no column is named 'nope'"),
         ({"amount": "s.id"}, "no column is named 's.id'"),
-        ({"st": "named_struct('a', 1, 'c', 2)"}, "is not stored"),
+        ({"st": "named_struct('a', 1, 'c', 2)"}, "cannot be assigned"),
         ({"st.a": 1, "st": None}, "is set twice"),
         ({}, "expected the columns to set"),
         ({"_row_id": 1}, "no column is named '_row_id'"),
@@ -269,7 +269,7 @@ def test_upsert_by_identifier_fields(orders: Table) -> None:
     ("data", "on", "says"),
     [
         ([{"id": 1, "part": "b"}, {"id": 1, "part": "a"}], ["id"], "two rows of the data have the same key: id = 1"),
-        ([{"id": 1, "parts": "b"}], ["id"], "a column that the table has not"),
+        ([{"id": 1, "parts": "b"}], ["id"], "a column that the table does not have"),
         ([{"part": "b"}], ["id"], "no such key column"),
         ([{"id": 1}], ["nope"], "no column is named 'nope'"),
         ([{"id": 1, "st": None}], ["st"], "cannot be keys"),
@@ -316,11 +316,11 @@ RAGGED = [{"id": 1, "amount": 5}, {"id": 2, "part": "z"}]
 
 def test_rows_that_leave_out_what_others_have_may_mean_null_or_no_change(orders: Table) -> None:
     before = orders.scan().to_arrow()
-    with pytest.raises(errors.InvalidInput, match=r"a row leaves out a column that other rows have.*column: amount"):
+    with pytest.raises(errors.InvalidInput, match=r"a row does not have a column that other rows have.*column: amount"):
         orders.upsert(RAGGED, on="id")
-    with pytest.raises(errors.InvalidInput, match="a row leaves out a column that other rows have"):
+    with pytest.raises(errors.InvalidInput, match="a row does not have a column that other rows have"):
         orders.upsert(iter(RAGGED), on="id")
-    with pytest.raises(errors.InvalidInput, match="a row leaves out a column that other rows have"):
+    with pytest.raises(errors.InvalidInput, match="a row does not have a column that other rows have"):
         orders.merge(RAGGED, on=["id"])
     assert orders.scan().to_arrow() == before
 
@@ -444,8 +444,8 @@ def test_a_condition_without_equal_keys(orders: Table) -> None:
 
 
 def test_too_many_pairs_to_compare(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("floe.arrow.dml.merge_matching.MOST_PAIRS", 19)
-    with pytest.raises(errors.UnsupportedFeature, match="20 pairs of rows would have to be looked at"):
+    monkeypatch.setattr("floe.arrow.dml.merge_join.MAX_PAIRS", 19)
+    with pytest.raises(errors.UnsupportedFeature, match="20 pairs of rows would have to be compared"):
         orders.merge([{"x": 1}, {"x": 2}], on="t.id > s.x").when_matched_delete().execute()
 
 
@@ -473,7 +473,7 @@ def test_defaults_fill_what_new_rows_leave_out(lake: Lake) -> None:
         (lambda m: m.when_not_matched_insert({"id": "t.id"}).execute(), "no column is named 't.id'"),
         (lambda m: m.when_not_matched_by_source_delete("s.id = 1").execute(), "no column is named 's.id'"),
         (lambda m: m.when_not_matched_insert({"amount": 1}).execute(), "a required column has no value"),
-        (lambda m: m.when_matched_update({"amount": "s.op"}).execute(), "a string is not stored"),
+        (lambda m: m.when_matched_update({"amount": "s.op"}).execute(), "type string cannot be assigned"),
         (lambda m: m.when_not_matched_insert_all().execute(), "null for a required column"),
     ],
 )

@@ -111,7 +111,7 @@ def test_nothing_to_append(orders: Table) -> None:
         ({"id": [None]}, errors.InvalidValue, "null in a required column"),
         (pd.DataFrame({"id": [1], "day": [DAY], "amount": [0.5]}), errors.InvalidSchema, "column amount has double"),
         ({"id": [1], "amount": [Decimal("1.005")]}, errors.InvalidValue, "column: amount"),
-        (7, errors.InvalidInput, "int is no data"),
+        (7, errors.InvalidInput, "int is not data"),
     ],
 )
 def test_data_that_does_not_fit_leaves_nothing(lake: Lake, data: Any, error: type[errors.FloeError], why: str) -> None:

@@ -16,10 +16,9 @@ import psycopg
 import pytest
 
 from floe.catalog.sql.catalog import SqlCatalog
-from floe.catalog.sql.database import Database
+from floe.catalog.sql.database import Database, PostgresUri, parse_sql_uri
 from floe.catalog.sql.postgres import PostgresDatabase
 from floe.catalog.sql.sqlite import SqliteDatabase
-from floe.catalog.sql.uri import PostgresUri, parse_sql_uri
 from floe.commit.pointer import Outcome, Proposal
 from floe.errors import CatalogUnavailable, CommitStateUnknown, FloeError, OutcomeUnknown
 from floe.storage.local import LocalStorage

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from floe.catalog.sql.catalog import connect_sql, creates_tables, database_of, schema_version
-from floe.catalog.sql.schema import SchemaVersion
-from floe.catalog.sql.uri import PostgresUri, SqliteUri, is_sql_uri, parse_sql_uri
+from floe.catalog.sql.database import PostgresUri, SqliteUri, is_sql_uri, parse_sql_uri
+from floe.catalog.sql.records import SchemaVersion
 from floe.errors import CatalogError, CatalogUnavailable, InvalidSettings, UnsupportedFeature
 
 

@@ -22,7 +22,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Floe:
         monkeypatch.delenv(name, raising=False)
 
     def run(*arguments: object, stdin: bytes | None = None) -> Result:
-        done = CliRunner().invoke(app, [str(one) for one in arguments], input=stdin, prog_name="floe")
+        done = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, prog_name="floe")
         return Result(done.exit_code, done.stdout, done.stderr)
 
     return run

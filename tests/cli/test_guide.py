@@ -1,4 +1,4 @@
-"""What the pages tell people to type runs: the sessions of docs/guide-cli.md, which print what they say, and others."""
+"""The commands in the documentation run: those of docs/guide-cli.md with their output, and those of other pages."""
 
 import doctest
 import glob
@@ -33,19 +33,19 @@ FILES = {
 
 
 def steps() -> list[tuple[str, str]]:
-    """The commands of all sessions, with what each prints."""
-    found: list[tuple[str, str]] = []
+    """The commands of all sessions, with the output of each."""
+    commands: list[tuple[str, str]] = []
     for session in SESSIONS:
-        for command, printed in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", session, re.MULTILINE):
-            found.append((command, printed))
-    return found
+        for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", session, re.MULTILINE):
+            commands.append((command, output))
+    return commands
 
 
-def normal(text: str) -> str:
+def normalize(text: str) -> str:
     return re.sub(r"[ \t]+", " ", text).replace("…", "...")
 
 
-def test_sessions_print_what_they_say(run: Floe) -> None:
+def test_sessions_print_their_output(run: Floe) -> None:
     for name, text in FILES.items():
         Path(name).write_text(text)
     checker = doctest.OutputChecker()
@@ -53,50 +53,50 @@ def test_sessions_print_what_they_say(run: Floe) -> None:
         words, _, filter_ = command.partition(" | jq -c .")
         tool, *arguments = shlex.split(words)
         if tool == "cat":
-            found = Path(arguments[0]).read_text()
+            output = Path(arguments[0]).read_text()
         else:
             done = run(*arguments)
-            found = done.out + done.err
-            assert "defect" not in found, found
+            output = done.out + done.err
+            assert "defect" not in output, output
             if filter_:
-                found = json.dumps(done.json[filter_], separators=(",", ":")) + "\n"
+                output = json.dumps(done.json[filter_], separators=(",", ":")) + "\n"
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-        assert checker.check_output(normal(expected), normal(found), flags), f"$ {command}\n{found}"
+        assert checker.check_output(normalize(expected), normalize(output), flags), f"$ {command}\n{output}"
 
 
-def typed(page: Path) -> list[str]:
-    """The lines with `floe` in the blocks of a page, whatever shell they are marked as, and whatever stands before."""
+def command_lines(page: Path) -> list[str]:
+    """The lines that call `floe` in the code blocks of a page, with any prompt or variables before it."""
     blocks = re.findall(r"^ *```[^\n`]*\n(.*?)^ *```$", page.read_text(), re.DOTALL | re.MULTILINE)
     lines = [line.strip() for block in blocks for line in block.splitlines()]
     return [line for line in lines if re.match(r"(?:[$%>] *)?(?:\w+=\S+ +)*floe +[\w-]", line)]
 
 
 def test_the_sessions_of_the_guide_have_all_its_lines() -> None:
-    run = [f"$ {command}" for command, _ in steps() if command.startswith("floe ")]
-    assert run == [line for line in typed(ROOT / "docs" / "guide-cli.md") if line.startswith("$")]
+    lines = [f"$ {command}" for command, _ in steps() if command.startswith("floe ")]
+    assert lines == [line for line in command_lines(ROOT / "docs" / "guide-cli.md") if line.startswith("$")]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "guide-cli.md"], ids=lambda page: page.name)
 def test_lines_of_other_pages_run(run: Floe, page: Path) -> None:
-    lines = typed(page)
+    lines = command_lines(page)
     assert lines or page.name != "README.md"
     orders = pa.table({"order_id": [1, 2], "customer": ["ada", "bob"], "ts": pa.array([0, 1], pa.timestamp("us"))})
     for name in ("orders-1.parquet", "orders-2.parquet"):
         pq.write_table(orders, name)
     for line in lines:
         words = shlex.split(line.removeprefix("$").strip(), comments=True)[1:]
-        expanded = [one for word in words for one in (sorted(glob.glob(word)) if "*" in word else [word])]
+        expanded = [argument for word in words for argument in (sorted(glob.glob(word)) if "*" in word else [word])]
         done = run(*expanded)
         assert done.code == 0, f"{page.name}: {line}\n{done.out}{done.err}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_within_sentences_are_there(page: Path) -> None:
+def test_commands_within_sentences_exist(page: Path) -> None:
     for name in re.findall(r"`floe ([a-z][\w-]*)[^`]*`", page.read_text()):
         assert name in COMMANDS, f"{page.name}: floe {name}"
 
 
-def test_every_command_is_told_of() -> None:
+def test_every_command_is_documented() -> None:
     for command in COMMANDS:
         assert f"floe {command}" in GUIDE, command
 
@@ -115,10 +115,10 @@ def test_every_command_is_told_of() -> None:
     ],
     ids=lambda command: " ".join(command[:1]),
 )
-def test_the_tables_tell_every_key(run: Floe, command: tuple[str, ...]) -> None:
+def test_the_tables_document_every_key(run: Floe, command: tuple[str, ...]) -> None:
     Path("orders.csv").write_text(FILES["orders.csv"])
     run("load", "orders.csv", "warehouse/db/orders", "--create", "--yes")
     document = run(*command, "--json").json
-    told = set(re.findall(r"`(\w+)`", GUIDE))
-    keys = {key for one in (document if isinstance(document, list) else [document]) for key in one}
-    assert keys <= told
+    documented = set(re.findall(r"`(\w+)`", GUIDE))
+    keys = {key for item in (document if isinstance(document, list) else [document]) for key in item}
+    assert keys <= documented

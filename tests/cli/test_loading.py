@@ -61,7 +61,7 @@ def rows_of(table: Table) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("kind", ["parquet", "orc", "avro", "csv", "csv.gz", "tsv", "jsonl"])
 def test_every_format_is_appended(run: Floe, warehouse: Warehouse, orders: Table, kind: str) -> None:
     file = write(Path(f"new.{kind}"), NEW)
-    done = run("load", file, *warehouse.named("db.orders"))
+    done = run("load", file, *warehouse.arguments("db.orders"))
     assert done.code == 0, done.err
     assert rows_of(orders) == FIRST + SECOND + NEW
     assert len(orders.snapshots) == 3
@@ -74,15 +74,15 @@ def test_many_files_are_one_commit(run: Floe, warehouse: Warehouse, orders: Tabl
     for row, kind in zip(NEW, ("parquet", "csv", "jsonl", "orc"), strict=True):
         write(Path(f"in/{row['id']}.{kind}"), [row])
     Path("in/_SUCCESS").touch()
-    found = run("load", "in", *warehouse.named("db.orders"), "--json").json
-    assert (found["sources"], found["rows"], found["mode"], found["created"]) == (4, 4, "append", False)
+    summary = run("load", "in", *warehouse.arguments("db.orders"), "--json").json
+    assert (summary["sources"], summary["rows"], summary["mode"], summary["created"]) == (4, 4, "append", False)
     assert rows_of(orders) == FIRST + SECOND + NEW
-    assert found["snapshot_id"] == orders.snapshots[2].snapshot_id
-    assert run("load", "in/*.csv", "in/8.parquet", *warehouse.named("db.orders"), "--json").json["rows"] == 2
+    assert summary["snapshot_id"] == orders.snapshots[2].snapshot_id
+    assert run("load", "in/*.csv", "in/8.parquet", *warehouse.arguments("db.orders"), "--json").json["rows"] == 2
 
 
 def test_standard_input(run: Floe, warehouse: Warehouse, orders: Table) -> None:
-    name = warehouse.named("db.orders")
+    name = warehouse.arguments("db.orders")
     assert run("load", "-", *name, stdin=b"id,customer\n20,x\n").code == 1
     assert "--format" in run("load", "-", *name, stdin=b"id\n20\n").err
     assert run("load", "-", *name, "-f", "csv", stdin=b"id,customer\n20,x\n").code == 0
@@ -94,7 +94,7 @@ def test_standard_input(run: Floe, warehouse: Warehouse, orders: Table) -> None:
 
 
 def test_the_modes(run: Floe, warehouse: Warehouse, orders: Table) -> None:
-    name = warehouse.named("db.orders")
+    name = warehouse.arguments("db.orders")
     changed = write(Path("c.parquet"), [order(1, 17, customer="new"), order(30, 17)])
     assert run("load", changed, *name, "--mode", "upsert", "--on", "id").code == 0
     assert rows_of(orders)[0]["customer"] == "new"
@@ -109,57 +109,57 @@ def test_the_modes(run: Floe, warehouse: Warehouse, orders: Table) -> None:
     assert run("load", changed, *name, "--where", "id = 1").code == 2
 
 
-def test_create_makes_the_table_from_the_data(run: Floe, warehouse: Warehouse) -> None:
+def test_create_takes_the_columns_of_the_files(run: Floe, warehouse: Warehouse) -> None:
     warehouse.lake.create_namespace("db")
     file = write(Path("new.parquet"), NEW)
-    missing = run("load", file, *warehouse.named("db.new"))
+    missing = run("load", file, *warehouse.arguments("db.new"))
     assert missing.code == 1
     assert "--create" in missing.err
     layout = ("--partition-by", "month(day)", "--sort-by", "id desc", "--format-version", "3", "-p", "owner=me")
-    done = run("load", file, *warehouse.named("db.new"), "--create", *layout)
+    done = run("load", file, *warehouse.arguments("db.new"), "--create", *layout)
     assert done.code == 0, done.err
     table = warehouse.lake.table("db.new")
     assert rows_of(table) == NEW
     assert (table.format_version, table.properties["owner"], len(table.snapshots)) == (3, "me", 1)
-    shown = run("show", *warehouse.named("db.new"), "--json").json
-    assert (shown["partition_by"], shown["sort_by"]) == (["month(day)"], ["id desc"])
-    assert [(c["name"], c["type"]) for c in shown["columns"]] == [
+    document = run("show", *warehouse.arguments("db.new"), "--json").json
+    assert (document["partition_by"], document["sort_by"]) == (["month(day)"], ["id desc"])
+    assert [(c["name"], c["type"]) for c in document["columns"]] == [
         ("id", "long"), ("customer", "string"), ("amount", "decimal(9, 2)"), ("day", "date"),
     ]  # fmt: skip
-    again = run("load", file, *warehouse.named("db.new"), "--create", *layout)
+    again = run("load", file, *warehouse.arguments("db.new"), "--create", *layout)
     assert again.code == 1
     assert "exists already" in again.err
-    assert run("load", file, *warehouse.named("db.new"), "--create").code == 0
+    assert run("load", file, *warehouse.arguments("db.new"), "--create").code == 0
     assert len(rows_of(table)) == 8
 
 
-def test_create_infers_the_types_of_text_or_is_told_them(run: Floe, warehouse: Warehouse) -> None:
+def test_create_infers_the_types_of_text_or_takes_a_schema(run: Floe, warehouse: Warehouse) -> None:
     warehouse.lake.create_namespace("db")
     Path("a.csv").write_text('id,name,at,ok,none\n1,"",2024-05-17 10:00:00,true,\n2,,2024-05-18 10:00:00,false,\n')
-    assert run("load", "a.csv", *warehouse.named("db.a"), "--create").code == 0
+    assert run("load", "a.csv", *warehouse.arguments("db.a"), "--create").code == 0
     table = warehouse.lake.table("db.a")
     assert [str(field.type) for field in table.schema] == ["long", "string", "timestamp", "boolean", "string"]
     assert [row["name"] for row in rows_of(table)] == ["", None]
     declared = "id int not null, name string, at timestamp, ok boolean, none double"
-    assert run("load", "a.csv", *warehouse.named("db.b"), "--create", "--schema", declared).code == 0
+    assert run("load", "a.csv", *warehouse.arguments("db.b"), "--create", "--schema", declared).code == 0
     types = [str(field.type) for field in warehouse.lake.table("db.b").schema]
     assert types == ["int", "string", "timestamp", "boolean", "double"]
     Path("b.csv").write_text("1;x\n2;-\n")
     options = ("--no-header", "--delimiter", ";", "--null", "-", "--schema", "id int, name string")
-    assert run("load", "b.csv", *warehouse.named("db.c"), "--create", *options).code == 0
+    assert run("load", "b.csv", *warehouse.arguments("db.c"), "--create", *options).code == 0
     assert [row["name"] for row in rows_of(warehouse.lake.table("db.c"))] == ["x", None]
-    assert run("load", "b.csv", *warehouse.named("db.d"), "--create", "--no-header").code == 1
+    assert run("load", "b.csv", *warehouse.arguments("db.d"), "--create", "--no-header").code == 1
 
 
-def test_a_namespace_is_made_with_consent_and_gone_if_the_table_is_not_made(run: Floe, warehouse: Warehouse) -> None:
+def test_a_namespace_needs_consent_and_is_dropped_if_the_load_fails(run: Floe, warehouse: Warehouse) -> None:
     file = write(Path("new.csv"), NEW)
-    refused = run("load", file, *warehouse.named("raw.new"), "--create")
+    refused = run("load", file, *warehouse.arguments("raw.new"), "--create")
     assert (refused.code, refused.err.splitlines()[1]) == (1, "hint: --yes creates it, with the table")
     assert not warehouse.lake.namespace_exists("raw")
-    broken = run("load", file, *warehouse.named("raw.new"), "--create", "--yes", "--partition-by", "day(nothing)")
+    broken = run("load", file, *warehouse.arguments("raw.new"), "--create", "--yes", "--partition-by", "day(nothing)")
     assert broken.code == 1
     assert not warehouse.lake.namespace_exists("raw")
-    assert run("load", file, *warehouse.named("raw.new"), "--create", "--yes").code == 0
+    assert run("load", file, *warehouse.arguments("raw.new"), "--create", "--yes").code == 0
     assert ids(warehouse.lake.table("raw.new")) == [8, 9, 10, 11]
 
 
@@ -187,29 +187,29 @@ def test_what_does_not_fit_leaves_the_table_as_it_was(
     good, bad = write(Path("good.parquet"), NEW), Path("bad.csv")
     bad.write_text(text)
     before = {*Path(orders.location.removeprefix("file://")).rglob("*.parquet")}
-    done = run("load", bad, *warehouse.named("db.orders"))
+    done = run("load", bad, *warehouse.arguments("db.orders"))
     assert done.code == 1
     assert message.lower() in done.err.lower()
     assert "Traceback" not in done.err
     assert "defect" not in done.err
-    assert run("load", good, bad, *warehouse.named("db.orders")).code == 1
+    assert run("load", good, bad, *warehouse.arguments("db.orders")).code == 1
     assert rows_of(orders) == FIRST + SECOND
     assert {*Path(orders.location.removeprefix("file://")).rglob("*.parquet")} == before
 
 
 def test_merge_schema_adds_columns(run: Floe, warehouse: Warehouse, orders: Table) -> None:
     Path("a.csv").write_text("id,extra\n20,x\n")
-    assert "use --merge-schema" in run("load", "a.csv", *warehouse.named("db.orders")).err
-    assert run("load", "a.csv", *warehouse.named("db.orders"), "--merge-schema").code == 0
+    assert "use --merge-schema" in run("load", "a.csv", *warehouse.arguments("db.orders")).err
+    assert run("load", "a.csv", *warehouse.arguments("db.orders"), "--merge-schema").code == 0
     assert rows_of(orders)[-1]["extra"] == "x"
     Path("b.jsonl").write_text('{"id": 21, "other": 1.5}\n')
-    assert run("load", "b.jsonl", *warehouse.named("db.orders"), "--merge-schema").code == 0
+    assert run("load", "b.jsonl", *warehouse.arguments("db.orders"), "--merge-schema").code == 0
     assert rows_of(orders)[-1]["other"] == 1.5
 
 
 def test_an_upsert_may_add_columns(run: Floe, warehouse: Warehouse, orders: Table) -> None:
     Path("a.csv").write_text("id,seen\n1,5\n")
-    upsert = ("load", "a.csv", *warehouse.named("db.orders"), "--mode", "upsert", "--on", "id")
+    upsert = ("load", "a.csv", *warehouse.arguments("db.orders"), "--mode", "upsert", "--on", "id")
     assert "use --merge-schema" in run(*upsert).err
     assert run(*upsert, "--merge-schema").code == 0
     assert orders.refresh().scan(where="seen = 5", columns=["id"]).to_arrow().to_pylist() == [{"id": 1}]
@@ -219,12 +219,12 @@ def test_timestamps_of_pandas_become_microseconds_unless_that_loses_something(ru
     warehouse.lake.create_namespace("db")
     pq.write_table(pa.table({"at": pa.array([1_000, 2_000], pa.timestamp("ns"))}), "exact.parquet")
     pq.write_table(pa.table({"at": pa.array([1_001], pa.timestamp("ns"))}), "fine.parquet")
-    assert run("load", "exact.parquet", *warehouse.named("db.a"), "--create").code == 0
+    assert run("load", "exact.parquet", *warehouse.arguments("db.a"), "--create").code == 0
     assert str(warehouse.lake.table("db.a").schema.fields[0].type) == "timestamp"
-    lost = run("load", "fine.parquet", *warehouse.named("db.b"), "--create")
+    lost = run("load", "fine.parquet", *warehouse.arguments("db.b"), "--create")
     assert lost.code == 1
     assert "--format-version 3" in lost.err
-    assert run("load", "fine.parquet", *warehouse.named("db.b"), "--create", "--format-version", "3").code == 0
+    assert run("load", "fine.parquet", *warehouse.arguments("db.b"), "--create", "--format-version", "3").code == 0
     assert str(warehouse.lake.table("db.b").schema.fields[0].type) == "timestamp_ns"
 
 
@@ -245,9 +245,9 @@ def test_what_scan_writes_load_reads(run: Floe, warehouse: Warehouse) -> None:
         ]
     )  # fmt: skip
     for kind in ("csv", "jsonl", "parquet"):
-        assert run("scan", *warehouse.named("db.t"), "-o", f"all.{kind}").code == 0
+        assert run("scan", *warehouse.arguments("db.t"), "-o", f"all.{kind}").code == 0
         copy = warehouse.lake.create_table(f"db.{kind}", columns)
-        done = run("load", f"all.{kind}", *warehouse.named(f"db.{kind}"))
+        done = run("load", f"all.{kind}", *warehouse.arguments(f"db.{kind}"))
         assert done.code == 0, done.err
         assert rows_of(copy) == rows_of(table), kind
 
@@ -256,7 +256,7 @@ def test_json_lines_into_timestamps(run: Floe, warehouse: Warehouse) -> None:
     """Texts become timestamps exactly; a zone is needed where the column has one, and refused where it has none."""
     warehouse.lake.create_namespace("db")
     table = warehouse.lake.create_table("db.t", "id int, at timestamptz, local timestamp, day date, clock time")
-    name = warehouse.named("db.t")
+    name = warehouse.arguments("db.t")
     good = b'{"id": 1, "at": "2024-05-17T12:00:00+02:00", "local": "2024-05-17 10:00:00.5", "day": "2024-05-17"}\n'
     assert run("load", "-", *name, "-f", "jsonl", stdin=good + b'{"id": 2, "clock": "10:30:00"}\n').code == 0
     assert rows_of(table) == [
@@ -298,14 +298,14 @@ def test_json_lines_into_timestamps(run: Floe, warehouse: Warehouse) -> None:
     ],
     ids=repr,
 )
-def test_what_stands_between_fields_is_found(run: Floe, text: str, arguments: tuple[str, ...], rows: list[Any]) -> None:
+def test_the_delimiter_is_detected(run: Floe, text: str, arguments: tuple[str, ...], rows: list[Any]) -> None:
     Path("a.csv").write_text(text)
     done = run("load", "a.csv", "warehouse/db/t", "--create", "--yes", *arguments)
     assert done.code == 0, done.err
     assert [tuple(row.values()) for row in floe.open("warehouse/db/t").scan().to_arrow().to_pylist()] == rows
 
 
-def test_lines_that_do_not_fit_are_told_with_the_delimiter(run: Floe) -> None:
+def test_errors_of_lines_name_the_delimiter(run: Floe) -> None:
     Path("a.csv").write_text("id,note\n1,a\n2,b,c\n")
     done = run("load", "a.csv", "warehouse/db/t", "--create", "--yes")
     assert done.code == 1

@@ -1,11 +1,11 @@
-"""How tables are named: by path, by catalog and name, and by the default catalog; and what mistakes are told with."""
+"""Names of tables on the command line: by path, by catalog and name, by the default catalog; hints for unknown ones."""
 
 from pathlib import Path
 
 import pytest
 
 import floe
-from floe.cli.names import complete_table
+from floe.cli.arguments import complete_table
 from helpers.cli_lakes import Floe
 
 
@@ -45,7 +45,7 @@ def test_a_folder_in_the_working_folder_is_a_path_too(run: Floe, here: Path, mon
 def test_a_catalog_of_the_settings_names_a_table(run: Floe, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("floe.toml").write_text('[catalog.lake]\nuri = "warehouse"\n[catalog.other]\nuri = "elsewhere"\n')
     assert ids(run, "lake.db.orders") == [1]
-    assert [one["name"] for one in run("ls", "lake.db", "--json").json] == ["db.items", "db.orders"]
+    assert [entry["name"] for entry in run("ls", "lake.db", "--json").json] == ["db.items", "db.orders"]
     wrong = run("show", "laek.db.orders")
     assert wrong.code == 1
     assert "hint: did you mean lake?" in wrong.err
@@ -63,7 +63,7 @@ def test_the_default_catalog_needs_no_name(run: Floe, here: Path) -> None:
 
 
 def test_ls_of_a_folder_that_is_a_namespace_or_a_table(run: Floe, here: Path) -> None:
-    assert [one["name"] for one in run("ls", "warehouse/db", "--json").json] == ["db.items", "db.orders"]
+    assert [entry["name"] for entry in run("ls", "warehouse/db", "--json").json] == ["db.items", "db.orders"]
     assert run("ls", "warehouse/db/orders").err.splitlines() == [
         "error: warehouse/db/orders is a table, not a catalog or namespace",
         "hint: floe show warehouse/db/orders describes it",
@@ -72,7 +72,7 @@ def test_ls_of_a_folder_that_is_a_namespace_or_a_table(run: Floe, here: Path) ->
     assert run("ls", "nothing").out == "nothing is empty\n"
 
 
-def test_a_path_that_leads_nowhere_is_told_with_what_is_near(run: Floe, here: Path) -> None:
+def test_an_unknown_path_is_reported_with_tables_beside_it(run: Floe, here: Path) -> None:
     assert "hint: did you mean warehouse/db/orders?" in run("show", "warehouse/db/ordres").err
     assert "hint: the folder contains items, orders" in run("show", "warehouse/db").err
     assert "tables beside it are items, orders" in run("show", "warehouse/db/x").err
@@ -102,7 +102,7 @@ def test_options_are_pairs(run: Floe, here: Path) -> None:
     assert "did you mean" in run("ls", "-c", "sqlite:///x.db", "-O", "warehuose=wh").err
 
 
-def test_what_is_not_understood_ends_with_2(run: Floe) -> None:
+def test_an_invalid_command_line_exits_with_2(run: Floe) -> None:
     assert run("lss").code == 2
     assert run("scan").code == 2
     assert run("scan", "a/b/c", "--format", "xml").code == 2
@@ -118,7 +118,7 @@ def test_a_shell_completes_folders_catalogs_and_tables(run: Floe, here: Path) ->
     assert complete_table("nothing/here") == []
 
 
-def test_a_word_that_is_no_catalog_is_not_an_empty_one(run: Floe, here: Path) -> None:
+def test_an_unknown_name_is_not_an_empty_catalog(run: Floe, here: Path) -> None:
     for arguments in (["ls", "prdo"], ["ls", "--catalog", "prdo"], ["show", "prdo.db.orders"]):
         done = run(*arguments)
         assert done.code == 1

@@ -32,25 +32,25 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [*FLOE, *(str(one) for one in arguments)]
+    command = [*FLOE, *(str(argument) for argument in arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=120, check=False
     )
 
 
 def on_terminal(*arguments: object, columns: int = 80, **environment: str) -> str:
-    """What a person at a terminal of that width sees, colours and all."""
+    """The output of a command on a terminal of that width, with its escape sequences."""
     ours, theirs = pty.openpty()
     plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "LINES")}
     with subprocess.Popen(
-        [*FLOE, *(str(one) for one in arguments)],
+        [*FLOE, *(str(argument) for argument in arguments)],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         env={**plain, "TERM": "xterm", "COLUMNS": str(columns), **environment},
     ) as process:
         os.close(theirs)
-        seen = b""
+        output = b""
         while True:
             try:
                 block = os.read(ours, 65_536)
@@ -58,10 +58,10 @@ def on_terminal(*arguments: object, columns: int = 80, **environment: str) -> st
                 break
             if not block:
                 break
-            seen += block
+            output += block
         os.close(ours)
         process.wait(60)
-    return seen.decode().replace("\r\n", "\n")
+    return output.decode().replace("\r\n", "\n")
 
 
 def loaded_by(*arguments: str) -> set[str]:
@@ -99,7 +99,7 @@ def test_reading_does_not_load_pandas(table: Path) -> None:
     assert "pandas" not in loaded_by("head", str(table))
 
 
-def test_what_arrow_still_reads_ahead_does_not_bring_the_end_down() -> None:
+def test_arrow_reading_ahead_does_not_crash_the_exit() -> None:
     """A load that fails leaves Arrow's threads waiting for a block of a Python stream."""
     code = """
 import sys, time
@@ -131,11 +131,11 @@ main()
 
 
 def test_help_has_the_first_line_of_each_command() -> None:
-    shown = run("--help").stdout
+    help_text = run("--help").stdout
     for command, line in COMMANDS.items():
         module = import_module(f"floe.cli.{command}")
         assert getattr(module, command).__doc__.splitlines()[0] == line
-        assert re.search(rf"^  {command} +{re.escape(line)}$", shown, re.MULTILINE)
+        assert re.search(rf"^  {command} +{re.escape(line)}$", help_text, re.MULTILINE)
 
 
 def test_help_starts_at_once() -> None:
@@ -150,7 +150,7 @@ def test_help_starts_at_once() -> None:
     assert min(cpu() for _ in range(3)) < 0.33
 
 
-def test_piped_output_is_plain_and_whole(table: Path) -> None:
+def test_piped_output_is_plain_and_complete(table: Path) -> None:
     done = run("head", table, "-n", 3, COLUMNS="10")
     assert done.stdout.splitlines() == ["id  word", " 0  some text", " 1  some text", " 2  some text"]
     assert "\x1b" not in run("show", table).stdout
@@ -169,17 +169,17 @@ def test_lines_fit_the_terminal(table: Path, tmp_path: Path) -> None:
     t = lake.create_table("db.t", "id int, a string, b string, at timestamptz")
     t.append([{"id": 1, "a": "x" * 100, "b": "y" * 30, "at": "2024-05-17T10:00:00Z"}])
     for columns in (80, 140):
-        seen = on_terminal("head", tmp_path / "wh/db/t", columns=columns, NO_COLOR="1").splitlines()
-        assert max(map(len, seen)) <= columns
-        assert "2024-05-17 10:00:00Z" in seen[1]
-        assert seen[-1] == "1 row"
+        lines = on_terminal("head", tmp_path / "wh/db/t", columns=columns, NO_COLOR="1").splitlines()
+        assert max(map(len, lines)) <= columns
+        assert "2024-05-17 10:00:00Z" in lines[1]
+        assert lines[-1] == "1 row"
     narrow = on_terminal("head", tmp_path / "wh/db/t", columns=40, NO_COLOR="1")
     assert narrow.startswith("── 1 ─"), "a record, for columns would be too narrow"
     assert re.sub(r"\s", "", narrow).count("x") == 100
     assert "x" * 100 in on_terminal("head", tmp_path / "wh/db/t", "--wide", columns=40, NO_COLOR="1")
 
 
-def test_whoever_reads_may_go_away(table: Path) -> None:
+def test_the_reader_of_the_output_may_close_it(table: Path) -> None:
     for options in ((), ("--format", "csv"), ("--format", "jsonl")):
         with subprocess.Popen(
             [*FLOE, "scan", str(table), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -6,11 +6,9 @@ from dataclasses import replace
 import pytest
 
 from floe.commit.change import BLIND, Change, Reads
-from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.commit.operations.cherry_pick import CherryPick
-from floe.commit.operations.overwrite import Overwrite, ReplacePartitions
+from floe.commit.operations.data_changes import FastAppend, MergeAppend, Overwrite, ReplacePartitions, RowDelta
 from floe.commit.operations.rewrite import RewriteFiles
-from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.manifests.entries import DataFile
 from floe.sql.filters import parse_filter
@@ -128,7 +126,7 @@ def test_a_file_of_a_staged_snapshot_is_published_once() -> None:
     first, second = (box.commit(FastAppend([data_file(C, 1)], staged=True)) for _ in range(2))
     box.commit(FastAppend([data_file(D, 1)]))
     box.commit(CherryPick(first.snapshot_id))
-    with pytest.raises(InvalidUpdate, match="the branch holds a file that it added"):
+    with pytest.raises(InvalidUpdate, match="the branch has a file that it added"):
         box.commit(CherryPick(second.snapshot_id))
 
 

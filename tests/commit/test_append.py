@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.data_changes import FastAppend, MergeAppend
 from floe.commit.operations.metadata_changes import UpdateProperties
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate, NoSuchRef, UnsupportedFeature
 from floe.formats.writers.write_target import WriteTarget
@@ -267,7 +267,7 @@ def test_the_spec_of_a_file_must_exist(operation) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_required_columns_must_have_values(operation) -> None:
     box = Box(new_table(2))
-    with pytest.raises(InvalidUpdate, match=r"3 nulls in a column that is required.*column: id"):
+    with pytest.raises(InvalidUpdate, match=r"3 nulls in a required column.*column: id"):
         box.commit(operation([data_file("memory:wh/t/a", null_value_counts={1: 3})]))
     box.commit(operation([data_file("memory:wh/t/a", null_value_counts={2: 3})]))
 
@@ -301,7 +301,7 @@ def test_encrypted_tables_are_not_written() -> None:
     box.apply(SetProperties({"encryption.key-id": "k"}))
     with pytest.raises(UnsupportedFeature, match="cannot be removed from an encrypted table"):
         box.commit(UpdateProperties(remove=["encryption.key-id"]))
-    with pytest.raises(UnsupportedFeature, match="nobody was given who encrypts"):
+    with pytest.raises(UnsupportedFeature, match="cannot be encrypted without"):
         WriteTarget.of(box.metadata, box.storage)
 
 

@@ -3,10 +3,8 @@
 import pytest
 
 from floe.commit.change import BLIND
-from floe.commit.operations.append import FastAppend
 from floe.commit.operations.cherry_pick import CherryPick, PublishWap
-from floe.commit.operations.overwrite import DeleteFiles, ReplacePartitions
-from floe.commit.operations.row_delta import RowDelta
+from floe.commit.operations.data_changes import DeleteFiles, FastAppend, ReplacePartitions, RowDelta
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot
 from floe.spec.metadata.snapshots import SnapshotRef
 from floe.spec.metadata.updates import SetSnapshotRef
@@ -136,7 +134,7 @@ def test_other_operations_can_only_be_moved_to(staged) -> None:
     box = filled()
     picked = box.commit(staged())
     box.commit(FastAppend([data_file(C)]))
-    with pytest.raises(ConflictingChange, match="right upon its parent"):
+    with pytest.raises(ConflictingChange, match=r"\(delete\) can only be picked if its parent is the head"):
         box.commit(CherryPick(picked.snapshot_id))
 
 

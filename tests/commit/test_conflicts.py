@@ -11,10 +11,8 @@ from pyroaring import BitMap64
 from floe.commit.change import BLIND, Footprint, Isolation, Reads, Writes
 from floe.commit.conflicts.position_overlaps import PositionRange, VectorReader, overlap
 from floe.commit.conflicts.rules import RULES, Rule, check
-from floe.commit.operations.append import FastAppend
-from floe.commit.operations.overwrite import DeleteFiles, Overwrite
+from floe.commit.operations.data_changes import DeleteFiles, FastAppend, Overwrite, RowDelta
 from floe.commit.operations.rewrite import RewriteFiles
-from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, CorruptFile, InvalidInput, InvalidUpdate
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.dsl import col
@@ -432,7 +430,7 @@ def test_the_message_names_who_and_what() -> None:
     assert str(caught.value) == (
         f"file is gone: this change copied the rows of data files into others, and snapshot {other.snapshot_id} "
         f"removed data files, and added no rows (snapshot: {other.snapshot_id}, operation: delete, rule: file is gone, "
-        f"files: {A}, table: t, branch: main); read the table again and make the change anew"
+        f"files: {A}, table: t, branch: main); read the table again and repeat the change"
     )
 
 
@@ -463,7 +461,7 @@ def test_the_snapshot_read_is_one_that_others_can_have_built_upon() -> None:
     inside = Box(box.metadata, box.storage, box.environment)
     inside.apply(*append.updates(attempt))
     second = replace(attempt, metadata=inside.metadata)
-    with pytest.raises(InvalidInput, match="one of the transaction's own"):
+    with pytest.raises(InvalidInput, match="transaction's own"):
         check(second, Footprint(Reads(append.snapshot_id)), "main")
     assert check(second, Footprint(reads(box, TRUE)), "main") == ()
 

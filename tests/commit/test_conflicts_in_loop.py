@@ -14,10 +14,8 @@ from floe.avro.manifest_reader import read_manifest, read_snapshot_manifests
 from floe.catalog.memory import MemoryCatalog
 from floe.commit.change import Isolation
 from floe.commit.loop import commit
-from floe.commit.operations.append import FastAppend
-from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.data_changes import DeleteFiles, FastAppend, Overwrite, ReplacePartitions, RowDelta
 from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
-from floe.commit.operations.row_delta import RowDelta
 from floe.commit.operations.snapshot_change import SnapshotChange
 from floe.commit.pointer import Pointer, Proposal
 from floe.errors import ConflictingChange

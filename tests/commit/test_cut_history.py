@@ -3,12 +3,10 @@
 import pytest
 
 from floe.commit.change import Reads
-from floe.commit.operations.append import FastAppend
 from floe.commit.operations.cherry_pick import CherryPick, PublishWap
-from floe.commit.operations.overwrite import ReplacePartitions
-from floe.commit.operations.refs import FastForward
+from floe.commit.operations.data_changes import FastAppend, ReplacePartitions
+from floe.commit.operations.refs import FastForward, RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
 from floe.commit.operations.rewrite import RewriteFiles
-from floe.commit.operations.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
 from floe.commit.outcomes import CommitStatus, find_commit
 from floe.errors import ConflictingChange, InvalidUpdate, NoSuchSnapshot
 from floe.plan.changelog import plan_changelog

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from floe.commit.operations.append import FastAppend
-from floe.commit.operations.overwrite import DeleteFiles
+from floe.commit.operations.data_changes import DeleteFiles, FastAppend
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.expressions.dsl import col
 from floe.spec.manifests.entries import EntryStatus

@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from floe.avro.manifest_reader import read_manifest
 from floe.commit.loop import commit
-from floe.commit.operations.append import FastAppend
 from floe.commit.operations.create import TableDefinition
+from floe.commit.operations.data_changes import FastAppend
 from floe.commit.operations.evolution import UpdateSchema, UpdateSpec, schema_update_of, spec_update_of
 from floe.commit.operations.expire import ExpireSnapshots, apply_expire, plan_expire
 from floe.commit.operations.metadata_changes import UpdateProperties, UpdateStatistics
@@ -23,7 +23,7 @@ from floe.commit.roots import owned_folders
 from floe.errors import InvalidUpdate, NoSuchSnapshot, NoSuchTable
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import PartitionStatisticsFile, StatisticsFile
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.types import STRING, Field, StructType
 from floe.storage.protocol import Storage
 from floe.testing.faults import Fault, FaultyStorage
@@ -380,7 +380,7 @@ def test_n5_nothing_is_deleted_when_anything_cannot_be_read() -> None:
             continue
         tried += 1
         assert expired.deleted == {}
-        assert "no file was deleted, for not all could be read" in expired.removal.notes[0]
+        assert "no file was deleted, because not all metadata could be read" in expired.removal.notes[0]
         assert before <= names(files.storage)
         assert len(expired.snapshots) == 3, "the expiry itself is done"
     print(f"\nreads that failed: {tried}")  # noqa: T201 (the number tried)

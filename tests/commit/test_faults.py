@@ -254,7 +254,7 @@ def test_a_commit_that_was_rolled_back_by_others_is_not_done_again() -> None:
     pointer = FaultyPointer(inner, Fault.TWICE, at=1, only={"swap"})
 
     def roll_back() -> None:
-        from floe.commit.operations.rollback import RollbackToSnapshot
+        from floe.commit.operations.refs import RollbackToSnapshot
 
         commit(inner, [RollbackToSnapshot(ids[2])])
 

@@ -5,10 +5,15 @@ from pathlib import Path
 import pytest
 
 from floe.commit.change import BLIND, Reads
-from floe.commit.operations.append import FastAppend, MergeAppend
-from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.data_changes import (
+    DeleteFiles,
+    FastAppend,
+    MergeAppend,
+    Overwrite,
+    ReplacePartitions,
+    RowDelta,
+)
 from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
-from floe.commit.operations.row_delta import RowDelta
 from floe.commit.operations.snapshot_change import SnapshotChange
 from floe.errors import InvalidUpdate
 from floe.spec.manifests.entries import EntryStatus

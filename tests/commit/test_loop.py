@@ -9,11 +9,10 @@ import pytest
 
 from floe.commit.change import Attempt
 from floe.commit.loop import TableChanges, commit, commit_all
-from floe.commit.operations.append import FastAppend
 from floe.commit.operations.create import CreateOrReplaceTable, CreateTable, TableDefinition
+from floe.commit.operations.data_changes import DeleteFiles, FastAppend
 from floe.commit.operations.expire import apply_expire, plan_expire
 from floe.commit.operations.metadata_changes import UpdateProperties
-from floe.commit.operations.overwrite import DeleteFiles
 from floe.commit.outcomes import CommitStatus
 from floe.commit.pointer import Pointer, Proposal
 from floe.commit.retry import RetryPolicy, retry_policy

@@ -6,9 +6,7 @@ import pytest
 
 from floe.commit.change import BLIND
 from floe.commit.manifests.manifest_merge import pack_from_end
-from floe.commit.operations.append import FastAppend, MergeAppend
-from floe.commit.operations.overwrite import DeleteFiles
-from floe.commit.operations.row_delta import RowDelta
+from floe.commit.operations.data_changes import DeleteFiles, FastAppend, MergeAppend, RowDelta
 from floe.spec.manifests.entries import ManifestContent
 from floe.spec.metadata.updates import AddPartitionSpec, SetDefaultSpec
 from floe.sql.filters import parse_filter

@@ -19,14 +19,13 @@ from floe.commit.operations.evolution import (
 )
 from floe.commit.operations.expire import apply_expire, plan_expire
 from floe.commit.operations.metadata_changes import UpdateLocation, UpdateProperties, UpdateStatistics, UpgradeTable
-from floe.commit.operations.refs import CreateRef
-from floe.commit.operations.rollback import SetCurrentSnapshot
+from floe.commit.operations.refs import CreateRef, SetCurrentSnapshot
 from floe.commit.outcomes import CommitStatus
 from floe.commit.pointer import Pointer
 from floe.errors import ConflictingChange, InvalidSchema, InvalidUpdate, TableAlreadyExists, UnsupportedFeature
 from floe.spec.metadata.table_metadata import PartitionStatisticsFile, StatisticsFile, TableMetadata
 from floe.spec.metadata.updates import TableUpdate
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.schemas.schema import Schema
 from floe.spec.sort_order import build_order
 from floe.spec.types import INT, LONG, Field
@@ -221,12 +220,12 @@ def test_an_upgrade_that_somebody_else_made_meanwhile_does_for_both() -> None:
 
 def test_the_location_is_moved() -> None:
     pointer = new_table()
-    commit(pointer, [UpdateLocation("memory:elsewhere/t/", seen=LOCATION)])
+    commit(pointer, [UpdateLocation("memory:elsewhere/t/", expected=LOCATION)])
     assert table_of(pointer).location == "memory:elsewhere/t"
     assert loaded(pointer).location.startswith("memory:elsewhere/t/metadata/")
-    with pytest.raises(ConflictingChange, match=f"it was {LOCATION}, and somebody set it to memory:elsewhere/t"):
-        commit(pointer, [UpdateLocation("memory:third", seen=LOCATION)])
-    assert commit(pointer, [UpdateLocation("memory:elsewhere/t", seen=LOCATION)]).status is CommitStatus.UNCHANGED
+    with pytest.raises(ConflictingChange, match=f"it was {LOCATION}, and another commit set it to memory:elsewhere/t"):
+        commit(pointer, [UpdateLocation("memory:third", expected=LOCATION)])
+    assert commit(pointer, [UpdateLocation("memory:elsewhere/t", expected=LOCATION)]).status is CommitStatus.UNCHANGED
     commit(pointer, [UpdateLocation("memory:third")])
     with pytest.raises(InvalidUpdate):
         UpdateLocation("")
@@ -266,7 +265,7 @@ def test_statistics_of_a_snapshot_that_expired_meanwhile() -> None:
     first = put(pointer, "a")
     put(pointer, "b")
     apply_expire(pointer, plan_expire(pointer, older_than_ms=pointer.environment.clock.now_ms() + 1))
-    with pytest.raises(ConflictingChange, match="may have expired meanwhile"):
+    with pytest.raises(ConflictingChange, match="may have expired"):
         commit(pointer, [UpdateStatistics([statistics(first)])])
     assert commit(pointer, [UpdateStatistics(forget=[first])]).status is CommitStatus.UNCHANGED
 
@@ -379,7 +378,7 @@ def test_a2_a_replacement_brings_no_expired_snapshot_back() -> None:
 def test_a_replacement_of_a_table_that_looks_different_now(other) -> None:  # type: ignore[no-untyped-def]
     pointer = new_table()
     act = Meanwhile(lambda: commit(pointer, [other(table_of(pointer))]))
-    with pytest.raises(ConflictingChange, match="the table cannot be replaced: its"):
+    with pytest.raises(ConflictingChange, match="the table cannot be replaced: another commit changed its"):
         commit(pointer, [ReplaceTable(REPLACEMENT), act])
 
 
@@ -387,8 +386,8 @@ def test_what_the_user_saw_counts_from_then_on() -> None:
     pointer = new_table()
     seen = table_of(pointer)
     commit(pointer, [adding(seen, "x")])
-    with pytest.raises(ConflictingChange, match="current schema id changed from 0 to 1"):
-        commit(pointer, [ReplaceTable(REPLACEMENT, seen=seen)])
+    with pytest.raises(ConflictingChange, match="changed its current schema id from 0 to 1"):
+        commit(pointer, [ReplaceTable(REPLACEMENT, expected=seen)])
     commit(pointer, [ReplaceTable(REPLACEMENT)])
 
 

@@ -11,16 +11,21 @@ import pytest
 from floe.catalog.file_system.catalog import FileSystemCatalog
 from floe.commit.change import BLIND, Change, Reads
 from floe.commit.loop import commit
-from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.commit.operations.cherry_pick import PublishWap
 from floe.commit.operations.create import TableDefinition
-from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.data_changes import (
+    DeleteFiles,
+    FastAppend,
+    MergeAppend,
+    Overwrite,
+    ReplacePartitions,
+    RowDelta,
+)
 from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
-from floe.commit.operations.row_delta import RowDelta
 from floe.commit.pointer import Pointer
 from floe.errors import CommitStateUnknown, FloeError
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.sql.filters import parse_filter
 from floe.storage.environment import deterministic_environment
 from floe.storage.memory import MemoryStorage

@@ -11,17 +11,15 @@ from pyroaring import BitMap64
 from floe.commit.change import BranchChange, KeyedChange, Reads, TidyChange
 from floe.commit.cleanup import clean_failed, clean_published, discard_absent
 from floe.commit.loop import commit
-from floe.commit.operations.append import FastAppend
 from floe.commit.operations.create import CreateTable, TableDefinition
+from floe.commit.operations.data_changes import FastAppend, RowDelta
 from floe.commit.operations.expire import apply_expire, plan_expire
 from floe.commit.operations.metadata_changes import UpdateProperties
-from floe.commit.operations.refs import CreateRef, RemoveRef
-from floe.commit.operations.rollback import RollbackToSnapshot
-from floe.commit.operations.row_delta import RowDelta
+from floe.commit.operations.refs import CreateRef, RemoveRef, RollbackToSnapshot
 from floe.commit.outcomes import CommitStatus, find_commit, format_commit_keys, is_published, names_metadata_file
 from floe.commit.pointer import Outcome, Pointer, Proposal, TableState
 from floe.errors import CommitConflict, FloeError, NoSuchTable
-from floe.spec.codecs.deletion_vectors import blob_of
+from floe.spec.codecs.deletion_vectors import deletion_vector_blob
 from floe.spec.codecs.puffin import write_file
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.testing.faults import Fault, FaultyStorage
@@ -227,7 +225,7 @@ def test_of_a_commit_that_was_found_later_its_merged_vectors_stay() -> None:
     reads = Reads(loaded(inner).metadata.current_snapshot_id)
 
     def deletion(row: int) -> RowDelta:
-        written = write_file([blob_of(BitMap64([row]), data)])
+        written = write_file([deletion_vector_blob(BitMap64([row]), data)])
         (blob,) = written.payload.blobs
         path = f"{LOCATION}/data/{row}.puffin"
         inner.storage.write(path, written.data)
@@ -307,7 +305,7 @@ def test_what_cannot_be_read_is_not_cleaned_up_and_told() -> None:
     files = pointer.storage
     pointer.catalog.storage = FaultyStorage(files, Fault.BEFORE, at=1, only={"read"})  # type: ignore[attr-defined]
     (note,) = clean_published(pointer, [change], done)
-    assert note.startswith("1 needless metadata files were kept")
+    assert note.startswith("1 unused metadata files were kept")
     assert files.exists(extra)
     assert clean_published(pointer, [change], done) == []
     assert not files.exists(extra)

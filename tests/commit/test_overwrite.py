@@ -3,8 +3,7 @@
 import pytest
 
 from floe.commit.change import BLIND, Reads
-from floe.commit.operations.append import FastAppend
-from floe.commit.operations.overwrite import Overwrite, ReplacePartitions
+from floe.commit.operations.data_changes import FastAppend, Overwrite, ReplacePartitions
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.metadata.updates import AddPartitionSpec, SetDefaultSpec
@@ -131,5 +130,5 @@ def test_partitions_that_must_be_new() -> None:
 
 
 def test_deletes_cannot_replace_partitions() -> None:
-    with pytest.raises(InvalidInput, match="file of deletes"):
+    with pytest.raises(InvalidInput, match="this is a delete file"):
         ReplacePartitions([equality_deletes(A)])

@@ -7,10 +7,15 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from floe.commit.change import BLIND, Change, Reads
-from floe.commit.operations.append import FastAppend, MergeAppend
-from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.data_changes import (
+    DeleteFiles,
+    FastAppend,
+    MergeAppend,
+    Overwrite,
+    ReplacePartitions,
+    RowDelta,
+)
 from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
-from floe.commit.operations.row_delta import RowDelta
 from floe.sql.filters import parse_filter
 from helpers.tables import Box, data_file, equality_deletes, local_box, name_of, position_deletes, vector
 

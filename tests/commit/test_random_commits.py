@@ -7,11 +7,16 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from floe.commit.change import BLIND, Change, Reads
-from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.commit.operations.cherry_pick import CherryPick
-from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.data_changes import (
+    DeleteFiles,
+    FastAppend,
+    MergeAppend,
+    Overwrite,
+    ReplacePartitions,
+    RowDelta,
+)
 from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
-from floe.commit.operations.row_delta import RowDelta
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.updates import UpgradeFormatVersion
 from floe.sql.filters import parse_filter

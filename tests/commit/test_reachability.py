@@ -192,7 +192,7 @@ def test_names_of_many_files_are_told_apart() -> None:
 
 
 def test_paths_that_are_no_text_are_refused() -> None:
-    with pytest.raises(InvalidLocation, match="no UTF-8"):
+    with pytest.raises(InvalidLocation, match="not UTF-8"):
         text_of(b"/t/\xff")
     assert FileBatch.of(FileKind.DATA, ["/t/é"]).texts() == ["/t/é"]
 

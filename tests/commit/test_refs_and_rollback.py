@@ -8,8 +8,17 @@ import pytest
 
 from floe.commit.change import Attempt, Change
 from floe.commit.loop import commit
-from floe.commit.operations.refs import CreateRef, FastForward, MoveRef, RemoveRef, RenameRef, SetRetention
-from floe.commit.operations.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
+from floe.commit.operations.refs import (
+    CreateRef,
+    FastForward,
+    MoveRef,
+    RemoveRef,
+    RenameRef,
+    RollbackToSnapshot,
+    RollbackToTime,
+    SetCurrentSnapshot,
+    SetRetention,
+)
 from floe.commit.outcomes import CommitStatus
 from floe.commit.pointer import Pointer
 from floe.errors import AlreadyExists, ConflictingChange, InvalidUpdate, NoSuchRef, NoSuchSnapshot
@@ -94,17 +103,19 @@ def test_retention_of_a_tag_is_its_age_only(table: Table) -> None:
 def test_moved(table: Table) -> None:
     pointer, ids = table
     commit(pointer, [CreateRef("name", "branch", ids[0], min_snapshots_to_keep=4)])
-    commit(pointer, [MoveRef("name", ids[2], seen=ids[0])])
+    commit(pointer, [MoveRef("name", ids[2], expected=ids[0])])
     assert refs(pointer)["name"] == ids[2]
     assert loaded(pointer).metadata.refs["name"].min_snapshots_to_keep == 4
-    assert commit(pointer, [MoveRef("name", ids[2], seen=ids[0])]).status is CommitStatus.UNCHANGED
+    assert commit(pointer, [MoveRef("name", ids[2], expected=ids[0])]).status is CommitStatus.UNCHANGED
     with pytest.raises(NoSuchRef):
         commit(pointer, [MoveRef("other", ids[2])])
     with pytest.raises(NoSuchSnapshot):
         commit(pointer, [MoveRef("name", 99)])
 
 
-@pytest.mark.parametrize("change", [lambda i: MoveRef("name", i[1], seen=i[0]), lambda i: RemoveRef("name", seen=i[0])])
+@pytest.mark.parametrize(
+    "change", [lambda i: MoveRef("name", i[1], expected=i[0]), lambda i: RemoveRef("name", expected=i[0])]
+)
 def test_what_the_user_saw_must_be_so_still(table: Table, change: Callable[[list[int]], Change]) -> None:
     pointer, ids = table
     commit(pointer, [CreateRef("name", "branch", ids[0])])
@@ -167,7 +178,7 @@ def test_fast_forward(table: Table) -> None:
     commit(pointer, [FastForward("new", ids[0])])
     assert refs(pointer)["new"] == ids[0]
     commit(pointer, [CreateRef("tag", "tag", ids[0])])
-    with pytest.raises(InvalidUpdate, match="tags stay where they are"):
+    with pytest.raises(InvalidUpdate, match="is a tag, and tags are not moved"):
         commit(pointer, [FastForward("tag", "main")])
 
 
@@ -271,8 +282,8 @@ def test_commits_that_the_user_has_not_seen_are_not_taken_back(table: Table, cha
         commit(pointer, [change(ids), UpdateBeside(), rival])
     assert refs(pointer)["main"] == made[0]
     with pytest.raises(ConflictingChange):
-        commit(pointer, [change(ids, seen=ids[2])])
-    commit(pointer, [change(ids, seen=ids[2], discard_newer=True)])
+        commit(pointer, [change(ids, expected=ids[2])])
+    commit(pointer, [change(ids, expected=ids[2], discard_newer=True)])
 
 
 class UpdateBeside:
@@ -298,7 +309,7 @@ def test_branches_go_back_too_and_tags_do_not(table: Table) -> None:
     commit(pointer, [RollbackToSnapshot(ids[1], branch="work")])
     assert refs(pointer) == {"main": ids[2], "work": ids[1], "tag": ids[2]}
     assert loaded(pointer).metadata.refs["work"].min_snapshots_to_keep == 2
-    with pytest.raises(InvalidUpdate, match="tags stay"):
+    with pytest.raises(InvalidUpdate, match="is a tag, and tags are not moved"):
         commit(pointer, [RollbackToSnapshot(ids[1], branch="tag")])
     with pytest.raises(NoSuchRef):
         commit(pointer, [RollbackToSnapshot(ids[1], branch="none")])

@@ -5,12 +5,10 @@ from dataclasses import replace
 import pytest
 
 from floe.commit.change import BLIND, Isolation, Reads
-from floe.commit.operations.append import FastAppend
+from floe.commit.operations.data_changes import DeleteFiles, FastAppend, Overwrite, RowDelta
 from floe.commit.operations.evolution import EvolveSchema
-from floe.commit.operations.overwrite import DeleteFiles, Overwrite
-from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, InvalidInput, InvalidUpdate
-from floe.spec.codecs.deletion_vectors import blob_of
+from floe.spec.codecs.deletion_vectors import deletion_vector_blob
 from floe.spec.codecs.puffin import write_file
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestContent
 from floe.sql.filters import parse_filter
@@ -34,7 +32,7 @@ def real_vector(box: Box, name: str, positions: dict[str, set[int]], day: int = 
     """Deletion vectors in a Puffin file that is there."""
     from pyroaring import BitMap64
 
-    written = write_file([blob_of(BitMap64(rows), target) for target, rows in positions.items()])
+    written = write_file([deletion_vector_blob(BitMap64(rows), target) for target, rows in positions.items()])
     path = f"memory:wh/t/{name}.puffin"
     box.storage.write(path, written.data)
     return [
@@ -131,7 +129,7 @@ def test_a_compared_column_that_is_dropped_meanwhile_is_a_conflict() -> None:
     change = RowDelta([replace(equality_deletes(DEL), equality_ids=(3,))], reads=BLIND)
     change.updates(box.attempt())
     box.apply(*EvolveSchema(lambda update: update.drop_column("name")).updates(box.attempt()))
-    with pytest.raises(ConflictingChange, match="changed meanwhile: the schema has no field with id 3"):
+    with pytest.raises(ConflictingChange, match="changed the table: the schema has no field with id 3"):
         change.updates(box.attempt(2))
 
 

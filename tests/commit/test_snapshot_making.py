@@ -12,23 +12,28 @@ from floe.avro.manifest_lists import read_manifest_list, write_manifest_list
 from floe.avro.manifest_reader import read_manifest
 from floe.avro.manifest_writer import CopiedEntries, write_manifest
 from floe.commit.change import BLIND, BranchChange, KeyedChange, Reads, TidyChange
-from floe.commit.manifests.manifest_files import metadata_folder, summarize_kept
+from floe.commit.manifests.manifest_files import metadata_folder, summarize_copied
 from floe.commit.manifests.manifest_filter import match_files
-from floe.commit.operations.append import FastAppend, MergeAppend
 from floe.commit.operations.cherry_pick import CherryPick
-from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
+from floe.commit.operations.data_changes import (
+    DeleteFiles,
+    FastAppend,
+    MergeAppend,
+    Overwrite,
+    ReplacePartitions,
+    RowDelta,
+)
 from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
-from floe.commit.operations.row_delta import RowDelta
-from floe.commit.operations.snapshot_summary import commit_properties, properties_of_now
+from floe.commit.operations.snapshot_summary import active_properties, commit_properties
 from floe.errors import InvalidInput, InvalidUpdate
 from floe.spec.codecs.single_value import encode
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.row_evaluation import evaluate
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry, summarize_manifest
 from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.snapshots import Snapshot
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DOUBLE, INT, LONG, Field
 from floe.sql.filters import parse_filter
@@ -209,7 +214,7 @@ def test_blocks_of_commit_properties_reach_every_snapshot_of_their_thread() -> N
         with commit_properties({"by": "you"}):
             inner = box.commit(FastAppend([data_file(A)], summary={"job": "mine"}))
         with ThreadPoolExecutor(1) as others:
-            elsewhere = others.submit(properties_of_now).result()
+            elsewhere = others.submit(active_properties).result()
         with pytest.raises(InvalidInput, match="counted, and cannot be set"), commit_properties({"added-records": "7"}):
             pass
     assert (inner.summary["job"], inner.summary["by"]) == ("mine", "you")
@@ -264,7 +269,7 @@ def test_columns_are_summarised_as_entries_are(given_: list[tuple[DataFile, Entr
         CopiedEntries(columns, np.arange(begin, end), columns.status[begin:end])
         for begin, end in ((0, half), (half, len(entries)))
     ]
-    assert summarize_kept(parts, type_) == summarize_manifest(entries, type_)
+    assert summarize_copied(parts, type_) == summarize_manifest(entries, type_)
 
 
 _TABLE = Schema((Field(1, "id", LONG), Field(2, "day", INT)))

@@ -17,10 +17,8 @@ from floe.commit.conflicts.concurrent_commits import (
     SnapshotChanges,
     read_concurrent_commits,
 )
-from floe.commit.operations.append import FastAppend, MergeAppend
-from floe.commit.operations.overwrite import DeleteFiles, Overwrite
+from floe.commit.operations.data_changes import DeleteFiles, FastAppend, MergeAppend, Overwrite, RowDelta
 from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
-from floe.commit.operations.row_delta import RowDelta
 from floe.errors import ConflictingChange, CorruptFile, NoSuchFile
 from floe.spec.manifests.entries import ManifestFile
 from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
@@ -40,8 +38,8 @@ def filled(version: int = 2) -> Box:
     return box
 
 
-def window(box: Box, start: int | None, branch: str = "main", memory: SnapshotCache | None = None) -> ConcurrentCommits:
-    return read_concurrent_commits(box.metadata, box.storage, start_id=start, branch=branch, memory=memory)
+def window(box: Box, start: int | None, branch: str = "main", cache: SnapshotCache | None = None) -> ConcurrentCommits:
+    return read_concurrent_commits(box.metadata, box.storage, start_id=start, branch=branch, cache=cache)
 
 
 def told(facts: SnapshotChanges) -> dict[str, list[str]]:
@@ -304,10 +302,10 @@ def test_a_manifest_that_is_missing_or_broken_is_an_error() -> None:
 # reading ----------------------------------------------------------------------------------------------------------
 
 
-def reads_of(box: Box, start: int, memory: SnapshotCache | None = None) -> int:
+def reads_of(box: Box, start: int, cache: SnapshotCache | None = None) -> int:
     """How many calls of the storage a window takes."""
     counting = FaultyStorage(box.storage)
-    read_concurrent_commits(box.metadata, counting, start_id=start, memory=memory)
+    read_concurrent_commits(box.metadata, counting, start_id=start, cache=cache)
     return len(counting.calls)
 
 
@@ -319,17 +317,17 @@ def test_only_manifests_of_the_window_are_read() -> None:
 
 def test_what_was_read_once_is_not_read_again() -> None:
     box, ids = grown(2)
-    memory = SnapshotCache()
-    reads_of(box, ids[0], memory)
-    assert reads_of(box, ids[0], memory) == 0
+    cache = SnapshotCache()
+    reads_of(box, ids[0], cache)
+    assert reads_of(box, ids[0], cache) == 0
     box.commit(FastAppend([data_file(C, 1)]))
-    assert reads_of(box, ids[0], memory) == 2
-    assert repr(memory) == "SnapshotCache(3 snapshots)"
+    assert reads_of(box, ids[0], cache) == 2
+    assert repr(cache) == "SnapshotCache(3 snapshots)"
 
 
 def test_reading_at_once_gives_the_same() -> None:
     box, ids = grown(6)
     with ThreadPoolExecutor(4) as pool:
-        memory = SnapshotCache(pool)
-        found = [told(facts) for _, facts in window(box, ids[0], memory=memory)]
+        cache = SnapshotCache(pool)
+        found = [told(facts) for _, facts in window(box, ids[0], cache=cache)]
     assert found == facts_of(box, ids[0])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidValue, NoSuchColumn, UnsupportedFeature
-from floe.formats.arrow_filters import filter_batch, filter_mask, to_arrow_expression
+from floe.formats.columns.filters import filter_batch, filter_mask, to_arrow_expression
 from floe.spec import types as t
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, Op
 from floe.spec.expressions.row_evaluation import compile_row_filter
@@ -60,9 +60,9 @@ def stored(type_, value):
     return value.bytes if type_.kind == "uuid" else value
 
 
-def batch_of(found, schema=SCHEMA):
+def batch_of(rows, schema=SCHEMA):
     return pa.record_batch(
-        [pa.array([stored(f.type, row.get(f.name)) for row in found], arrow_type(f.type)) for f in schema.fields],
+        [pa.array([stored(f.type, row.get(f.name)) for row in rows], arrow_type(f.type)) for f in schema.fields],
         names=[f.name for f in schema.fields],
     )
 
@@ -72,36 +72,38 @@ def batch_of(found, schema=SCHEMA):
 def test_masks_are_those_of_the_row_evaluator(data):
     expression = data.draw(filters(predicates(references(), transformed=True)))
     ids = field_ids(expression)
-    found = safe_rows(data.draw(rows(ids)), ids)
+    data_rows = safe_rows(data.draw(rows(ids)), ids)
     passes = compile_row_filter(expression)
-    assert filter_mask(expression, batch_of(found)).to_pylist() == [passes(row) for row in found]
+    assert filter_mask(expression, batch_of(data_rows)).to_pylist() == [passes(row) for row in data_rows]
 
 
 @pytest.mark.parametrize("field_id", range(1, len(TYPES) + 1), ids=lambda n: str(TYPES[n - 1]))
 def test_every_test_of_every_type(field_id):
     reference = BoundReference(SCHEMA.entry(field_id))
     name = reference.entry.name
-    found = safe_rows([{name: value} for value in (None, *pool(reference.type))], [field_id])
-    batch = batch_of(found)
-    table = pa.Table.from_batches([batch]).append_column("n", pa.array(range(len(found))))
+    data_rows = safe_rows([{name: value} for value in (None, *pool(reference.type))], [field_id])
+    batch = batch_of(data_rows)
+    table = pa.Table.from_batches([batch]).append_column("n", pa.array(range(len(data_rows))))
     for term in (reference, *transform_terms(reference)):
         for leaf in every_predicate(term):
             passes = compile_row_filter(leaf)
-            wanted = [n for n, row in enumerate(found) if passes(row)]
-            assert [n for n, kept in enumerate(filter_mask(leaf, batch).to_pylist()) if kept] == wanted, str(leaf)
+            expected = [n for n, row in enumerate(data_rows) if passes(row)]
+            assert [n for n, matches in enumerate(filter_mask(leaf, batch).to_pylist()) if matches] == expected, str(
+                leaf
+            )
             if term is reference:
-                assert table.filter(to_arrow_expression(leaf))["n"].to_pylist() == wanted, str(leaf)
+                assert table.filter(to_arrow_expression(leaf))["n"].to_pylist() == expected, str(leaf)
 
 
 @given(st.data())
 @settings(max_examples=60)
 def test_arrow_expressions_select_the_same_rows(data):
     expression = data.draw(filters(predicates(references())))
-    found = data.draw(rows(field_ids(expression)))
+    data_rows = data.draw(rows(field_ids(expression)))
     passes = compile_row_filter(expression)
-    table = pa.Table.from_batches([batch_of(found)]).append_column("n", pa.array(range(len(found)), pa.int64()))
-    wanted = [n for n, row in enumerate(found) if passes(row)]
-    assert table.filter(to_arrow_expression(expression))["n"].to_pylist() == wanted
+    table = pa.Table.from_batches([batch_of(data_rows)]).append_column("n", pa.array(range(len(data_rows)), pa.int64()))
+    expected = [n for n, row in enumerate(data_rows) if passes(row)]
+    assert table.filter(to_arrow_expression(expression))["n"].to_pylist() == expected
 
 
 # layouts -----------------------------------------------------------------------------------------------------
@@ -211,7 +213,7 @@ def test_nan_is_the_greatest_number(type_):
     x = BoundReference(schema.entry(1))
     values = [-0.0, 0.0, 1.5, math.inf, NAN, None]
     batch = pa.record_batch({"x": pa.array(values, arrow_type(type_))})
-    for op, literals, wanted in (
+    for op, literals, expected in (
         (Op.GT, (1.5,), [0, 0, 0, 1, 1, 0]),
         (Op.GT_EQ, (math.inf,), [0, 0, 0, 1, 1, 0]),
         (Op.LT_EQ, (math.inf,), [1, 1, 1, 1, 0, 0]),
@@ -226,8 +228,8 @@ def test_nan_is_the_greatest_number(type_):
         (Op.NOT_NAN, (), [1, 1, 1, 1, 0, 0]),
     ):
         leaf = BoundPredicate(op, x, literals)
-        assert filter_mask(leaf, batch).to_pylist() == [bool(n) for n in wanted], op
-        assert pa.Table.from_batches([batch]).filter(to_arrow_expression(leaf)).num_rows == sum(wanted), op
+        assert filter_mask(leaf, batch).to_pylist() == [bool(n) for n in expected], op
+        assert pa.Table.from_batches([batch]).filter(to_arrow_expression(leaf)).num_rows == sum(expected), op
 
 
 # whole batches and tables ------------------------------------------------------------------------------------

@@ -4,10 +4,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from floe.arrow.sketches import ColumnSketches, counted_columns
+from floe.arrow.read.streams import ColumnSketches, countable_columns
 from floe.errors import InvalidInput, NoSuchColumn
-from floe.formats.arrow_arrays import to_array
-from floe.formats.arrow_transforms import can_hash, hash_column
+from floe.formats.columns.arrays import to_array
+from floe.formats.columns.transforms import can_hash, hash_column
 from floe.spec.codecs.single_value import encode
 from floe.spec.codecs.theta_sketches import value_hashes_of
 from floe.spec.schemas.schema import Schema
@@ -55,11 +55,11 @@ SCHEMA = Schema(
 
 
 def test_all_columns_are_those_of_single_values_at_the_top() -> None:
-    assert [entry.name for entry in counted_columns(SCHEMA)] == ["id", "name"]
+    assert [entry.name for entry in countable_columns(SCHEMA)] == ["id", "name"]
 
 
 def test_columns_inside_structs_are_counted_when_they_are_named() -> None:
-    columns = counted_columns(SCHEMA, ["st.a", ("st", "deep", "b"), "ID"], case_sensitive=False)
+    columns = countable_columns(SCHEMA, ["st.a", ("st", "deep", "b"), "ID"], case_sensitive=False)
     sketches = ColumnSketches(columns)
     rows = [
         {"id": 1, "st": {"a": "x", "deep": {"b": 1}}},
@@ -69,22 +69,22 @@ def test_columns_inside_structs_are_counted_when_they_are_named() -> None:
     ]
     sketches.add(pa.RecordBatch.from_pylist(rows))
     sketches.add(pa.RecordBatch.from_pylist(rows))
-    assert {field_id: one.estimate for field_id, one in sketches.found.items()} == {3: 2, 5: 2, 1: 2}
+    assert {field_id: sketch.estimate for field_id, sketch in sketches.by_field_id.items()} == {3: 2, 5: 2, 1: 2}
 
 
 def test_what_hides_under_a_null_struct_is_not_counted() -> None:
     st_ = pa.StructArray.from_arrays([pa.array(["x", "hidden"])], names=["a"], mask=pa.array([False, True]))
-    sketches = ColumnSketches(counted_columns(SCHEMA, ["st.a"]))
+    sketches = ColumnSketches(countable_columns(SCHEMA, ["st.a"]))
     sketches.add(pa.RecordBatch.from_arrays([st_], names=["st"]))
-    assert sketches.found[3].estimate == 1
+    assert sketches.by_field_id[3].estimate == 1
 
 
 @pytest.mark.parametrize("name", ["st", "tags", "tags.element", "where"])
 def test_other_columns_cannot_be_counted(name) -> None:
     with pytest.raises(InvalidInput, match="cannot be counted"):
-        counted_columns(SCHEMA, [name])
+        countable_columns(SCHEMA, [name])
 
 
 def test_a_column_that_is_not_there_is_told() -> None:
     with pytest.raises(NoSuchColumn, match="nme"):
-        counted_columns(SCHEMA, ["nme"])
+        countable_columns(SCHEMA, ["nme"])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidPartitionSpec, InvalidValue, UnsupportedFeature
-from floe.formats.arrow_transforms import transform_array
+from floe.formats.columns.transforms import transform_array
 from floe.spec import types as t
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate, UnknownTransform
 from floe.spec.types import DecimalType, FixedType
@@ -36,11 +36,11 @@ def arrow_type(source):
 def arrow_array(source, values):
     if source.kind == "uuid":
         values = [v if v is None else v.bytes for v in values]
-    wanted = arrow_type(source)
-    if pa.types.is_temporal(wanted):
+    target = arrow_type(source)
+    if pa.types.is_temporal(target):
         width = pa.int32() if source.kind == "date" else pa.int64()
-        return pa.array(values, width).view(wanted)
-    return pa.array(values, wanted)
+        return pa.array(values, width).view(target)
+    return pa.array(values, target)
 
 
 def results(transform, source, values):
@@ -52,13 +52,13 @@ def results(transform, source, values):
 
 def arrow_results(transform, source, array):
     try:
-        found = transform_array(transform, source, array)
+        transformed = transform_array(transform, source, array)
     except InvalidValue:
         return InvalidValue
-    if isinstance(found, pa.Array):
-        found.validate(full=True)
-        found = pa.chunked_array([found])
-    return arrow_values(transform.result_type(source), found)
+    if isinstance(transformed, pa.Array):
+        transformed.validate(full=True)
+        transformed = pa.chunked_array([transformed])
+    return arrow_values(transform.result_type(source), transformed)
 
 
 @pytest.mark.parametrize(("transform", "source"), ALLOWED, ids=allowed_id)
@@ -91,8 +91,8 @@ def test_empty_and_all_null_arrays(transform, source):
 
 @pytest.mark.parametrize(("transform", "source"), ALLOWED, ids=allowed_id)
 def test_types_of_results(transform, source):
-    found = transform_array(transform, source, arrow_array(source, [])).type
-    assert found == arrow_type(transform.result_type(source))
+    actual = transform_array(transform, source, arrow_array(source, [])).type
+    assert actual == arrow_type(transform.result_type(source))
 
 
 @pytest.mark.parametrize(
@@ -204,6 +204,6 @@ def test_partition_values_in_manifests_are_the_transforms_of_the_columns(corpus_
             source = file.schema.find(field.source_id)
             if source is None or field.source_id not in columns:
                 continue
-            found = transform_array(field.transform, source.type, columns[field.source_id])
-            ours = arrow_values(field.transform.result_type(source.type), found)
+            transformed = transform_array(field.transform, source.type, columns[field.source_id])
+            ours = arrow_values(field.transform.result_type(source.type), transformed)
             assert {repr(v) for v in ours} == {repr(stored)}, (file.path, field.name)

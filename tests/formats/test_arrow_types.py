@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from floe.errors import FloeError, InvalidSchema, InvalidType
-from floe.formats.arrow_types import arrow_field, arrow_schema, arrow_type, schema_from_arrow, type_from_arrow
+from floe.formats.columns.arrow_types import arrow_field, arrow_schema, arrow_type, schema_from_arrow, type_from_arrow
 from floe.spec.schemas.schema import MAX_TYPE_DEPTH, Schema
 from floe.spec.types import (
     BINARY,
@@ -91,7 +91,7 @@ def test_types_that_only_the_field_tells(type_: Type, arrow: pa.DataType) -> Non
 @pytest.mark.parametrize(
     ("arrow", "type_"),
     [
-        *((one, INT) for one in (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())),
+        *((arrow, INT) for arrow in (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())),
         (pa.uint32(), LONG),
         (pa.float16(), FLOAT),
         (pa.decimal32(5, 1), DecimalType(5, 1)),
@@ -103,8 +103,8 @@ def test_types_that_only_the_field_tells(type_: Type, arrow: pa.DataType) -> Non
         (pa.timestamp("s"), TIMESTAMP),
         (pa.timestamp("ms", "Asia/Tokyo"), TIMESTAMPTZ),
         (pa.timestamp("ns", "+01:00"), TIMESTAMPTZ_NS),
-        *((one, STRING) for one in (pa.large_string(), pa.string_view())),
-        *((one, BINARY) for one in (pa.large_binary(), pa.binary_view())),
+        *((arrow, STRING) for arrow in (pa.large_string(), pa.string_view())),
+        *((arrow, BINARY) for arrow in (pa.large_binary(), pa.binary_view())),
         (pa.uuid(), UUID),
         (pa.bool8(), BOOLEAN),
         (pa.json_(), STRING),
@@ -160,15 +160,15 @@ def _type_without_defaults(type_: Type) -> Type:
     if isinstance(type_, ListType):
         return ListType(type_.element_id, _type_without_defaults(type_.element), type_.element_required)
     if isinstance(type_, MapType):
-        key, value = (_type_without_defaults(one) for one in (type_.key, type_.value))
+        key, value = (_type_without_defaults(child) for child in (type_.key, type_.value))
         return MapType(type_.key_id, key, type_.value_id, value, type_.value_required)
     return type_
 
 
 @given(all_types())
 def test_every_type_has_an_arrow_type(type_: Type) -> None:
-    found = arrow_type(type_)
-    assert pa.array([], found).type == found
+    converted = arrow_type(type_)
+    assert pa.array([], converted).type == converted
 
 
 # ids ------------------------------------------------------------------------------------------------------------------

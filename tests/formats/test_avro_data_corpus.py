@@ -13,8 +13,8 @@ TABLES = table_names(without=("invalid", "odd", "view"))
 @pytest.fixture(scope="module")
 def with_files(corpus_dir):
     """The tables that have such files at all."""
-    found = {path.relative_to(corpus_dir).parts[0] for path in corpus_dir.glob("*/data/**/*.avro")}
-    return found & set(TABLES)
+    tables = {path.relative_to(corpus_dir).parts[0] for path in corpus_dir.glob("*/data/**/*.avro")}
+    return tables & set(TABLES)
 
 
 def test_the_corpus_has_enough(with_files, corpus_dir):

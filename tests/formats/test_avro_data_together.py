@@ -11,7 +11,7 @@ from floe.formats.arrow_models import AvroAsArrow
 from floe.formats.avro import reader, writer
 from floe.formats.model import ReadRequest, WriteRequest
 from floe.formats.rows import rows_to_batch
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.schemas.metadata_columns import POS
 from floe.spec.schemas.schema import Schema
@@ -49,37 +49,37 @@ def file(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tup
 
 
 def read(storage: MemoryStorage, location: str = "memory:a", schema: Schema = SCHEMA, **request: Any) -> pa.Table:
-    found = list(MODEL.read(ReadRequest(storage=storage, location=location, schema=schema, **request)))
-    return pa.Table.from_batches(found, found[0].schema)
+    batches = list(MODEL.read(ReadRequest(storage=storage, location=location, schema=schema, **request)))
+    return pa.Table.from_batches(batches, batches[0].schema)
 
 
 def test_all_plain_types(file: tuple[MemoryStorage, pa.RecordBatch], monkeypatch: pytest.MonkeyPatch) -> None:
     storage, batch = file
-    found = read(storage)
-    assert found.num_rows == 1500
+    table = read(storage)
+    assert table.num_rows == 1500
     for name in batch.schema.names:  # as text, in which NaN is like itself
-        assert str(found.column(name).to_pylist()) == str(batch.column(name).to_pylist()), name
-    monkeypatch.setattr(reader, "LANES_AT_LEAST", 10**9)
-    alone = read(storage)
-    assert [str(column.to_pylist()) for column in found.columns] == [
-        str(column.to_pylist()) for column in alone.columns
+        assert str(table.column(name).to_pylist()) == str(batch.column(name).to_pylist()), name
+    monkeypatch.setattr(reader, "MIN_LANES", 10**9)
+    row_by_row = read(storage)
+    assert [str(column.to_pylist()) for column in table.columns] == [
+        str(column.to_pylist()) for column in row_by_row.columns
     ]
 
 
 def test_they_are_decoded_at_once(file: tuple[MemoryStorage, pa.RecordBatch], monkeypatch: pytest.MonkeyPatch) -> None:
     storage, _ = file
-    monkeypatch.setattr(reader._Rows, "take", lambda *_: pytest.fail("row by row"))
+    monkeypatch.setattr(reader._RowDecoder, "decode", lambda *_: pytest.fail("row by row"))
     assert read(storage).num_rows == 1500
 
 
 def test_some_columns_positions_filters_and_splits(file: tuple[MemoryStorage, pa.RecordBatch]) -> None:
     storage, batch = file
-    wanted = Schema((POS, SCHEMA.fields[1], SCHEMA.fields[0]))
-    found = read(storage, schema=wanted, filter=bind(col("id") >= 1000, SCHEMA), batch_size=64)
-    assert found.column("_pos").to_pylist() == found.column("id").to_pylist() == list(range(1000, 1500))
-    assert found.column("c1").to_pylist() == batch.column("c1").to_pylist()[1000:]
+    schema = Schema((POS, SCHEMA.fields[1], SCHEMA.fields[0]))
+    table = read(storage, schema=schema, filter=bind(col("id") >= 1000, SCHEMA), batch_size=64)
+    assert table.column("_pos").to_pylist() == table.column("id").to_pylist() == list(range(1000, 1500))
+    assert table.column("c1").to_pylist() == batch.column("c1").to_pylist()[1000:]
     size = len(storage.read("memory:a"))
-    parts = [read(storage, schema=wanted, split=(start, size // 3 + 1)) for start in range(0, size, size // 3 + 1)]
+    parts = [read(storage, schema=schema, split=(start, size // 3 + 1)) for start in range(0, size, size // 3 + 1)]
     assert [n for part in parts for n in part.column("_pos").to_pylist()] == list(range(1500))
 
 
@@ -94,17 +94,19 @@ def test_broken_bytes_are_told_as_row_by_row(monkeypatch: pytest.MonkeyPatch) ->
         appender.write(rows_to_batch(schema, rows))
     data = storage.read("memory:a")
     outcomes = []
-    for place in range(len(data) // 2, len(data), 3):
+    for offset in range(len(data) // 2, len(data), 3):
         for turned in (0xFF, 0x01, 0x80):
-            storage.write("memory:b", data[:place] + bytes([data[place] ^ turned]) + data[place + 1 :], overwrite=True)
+            storage.write(
+                "memory:b", data[:offset] + bytes([data[offset] ^ turned]) + data[offset + 1 :], overwrite=True
+            )
             both = []
             for lanes in (2, 10**9):
-                monkeypatch.setattr(reader, "LANES_AT_LEAST", lanes)
+                monkeypatch.setattr(reader, "MIN_LANES", lanes)
                 try:
                     both.append(read(storage, "memory:b", schema).to_pylist())
                 except CorruptFile as error:
                     both.append(str(error))
-            assert both[0] == both[1], place
+            assert both[0] == both[1], offset
             outcomes.append(isinstance(both[0], str))
     assert any(outcomes)
     assert not all(outcomes)

@@ -67,7 +67,9 @@ LISTED = {
 
 
 def test_everything_that_the_proposal_lists_is_promised() -> None:
-    missing = {what: names for what, names in LISTED.items() if not all(hasattr(FormatConformance, n) for n in names)}
+    missing = {
+        feature: names for feature, names in LISTED.items() if not all(hasattr(FormatConformance, n) for n in names)
+    }
     assert not missing
 
 
@@ -77,12 +79,12 @@ def test_the_table_of_features_has_no_gap() -> None:
     promised = [name for name in dir(FormatConformance) if name.startswith("test_")]
     assert len(lines) == len(promised) + 2
     cells = {line.split(" | ")[0].removeprefix("| "): line.removesuffix(" |").split(" | ")[1:] for line in lines[2:]}
-    assert {what: found for what, found in cells.items() if found != ["yes", "yes"]} == {
-        "Split offsets cut the file where its parts begin": ["yes", "no: blocks are found wherever a split begins"],
+    assert {feature: results for feature, results in cells.items() if results != ["yes", "yes"]} == {
+        "Split offsets are where row groups or stripes begin": ["yes", "no: blocks are found wherever a split begins"],
         "Filters skip parts of the file that cannot match": ["yes", "no: Avro has no statistics"],
         "Stored sizes of columns": ["yes", "no: Avro stores rows, not columns"],
-        "Containers used again when allowed, and only then": ["no: Arrow batches never change", "yes"],
-        "Timestamps in the last second before 1970": ["no: ORC's readers take them for a second later", "yes"],
+        "Containers are reused if the reader allows it, and only then": ["no: Arrow batches never change", "yes"],
+        "Timestamps in the last second before 1970": ["no: ORC's readers read them as a second later", "yes"],
     }
 
 

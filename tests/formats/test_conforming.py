@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from floe.errors import InvalidSchema, InvalidValue
-from floe.formats.arrow_conversion import Conformer
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.formats.columns.conversion import Conformer
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import (
     DATE,

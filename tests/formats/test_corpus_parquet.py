@@ -11,7 +11,7 @@ from floe.formats.rows import rows_to_batch
 from floe.plan.scan import ScanOptions, plan_scan
 from floe.plan.snapshot_selection import choose_snapshot, schema_for
 from floe.spec.codecs.single_value import decode
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.expression_json import expression_from_json
 from floe.spec.properties import NAME_MAPPING
 from floe.spec.schemas.column_projection import identity_values, select
@@ -29,13 +29,17 @@ FORMATS = default_registry()
 
 def readable_cases(table: CorpusTable, most: int | None = None) -> list[tuple[dict[str, Any], Schema, list[Any]]]:
     """The cases whose data is in Parquet files without deletes, with the schema and the tasks of the scan."""
-    found = []
+    readable = []
     cases = [case for case in table.facts["cases"] if not set(case["query"]) - QUERIES]
     for case in cases if most is None else cases[:: len(cases) // most + 1]:
         query = case["query"]
-        asked = {"snapshot": query.get("snapshot_id"), "ref": query.get("ref"), "as_of_ms": query.get("timestamp_ms")}
-        snapshot = choose_snapshot(table.metadata, **asked)
-        schema = schema_for(table.metadata, **asked)
+        snapshot_options = {
+            "snapshot": query.get("snapshot_id"),
+            "ref": query.get("ref"),
+            "as_of_ms": query.get("timestamp_ms"),
+        }
+        snapshot = choose_snapshot(table.metadata, **snapshot_options)
+        schema = schema_for(table.metadata, **snapshot_options)
         where = expression_from_json(query["filter"], schema) if "filter" in query else None
         tasks = list(
             plan_scan(
@@ -43,30 +47,30 @@ def readable_cases(table: CorpusTable, most: int | None = None) -> list[tuple[di
             ).tasks()
         )
         if all(task.file.file_format == "parquet" and not task.deletes for task in tasks):
-            found.append((case, schema, tasks))
-    return found
+            readable.append((case, schema, tasks))
+    return readable
 
 
-def read(table: CorpusTable, schema: Schema, wanted: Schema, task: Any, model: str, where: Any, **options: Any):
+def read(table: CorpusTable, schema: Schema, projected: Schema, task: Any, model: str, where: Any, **options: Any):
     file = task.file
     mapping = table.metadata.properties.get(NAME_MAPPING.name)
     constants = identity_values(task.spec.fields, file.partition)
-    reading = (
+    builder = (
         FORMATS.read("parquet", model, table.storage, file.file_path)
-        .project(wanted)
+        .project(projected)
         .constants({**constants, FILE.id: file.file_path, SPEC_ID.id: file.spec_id, PARTITION_ID: None})
         .name_mapping(parse_name_mapping(mapping) if mapping else None)
         .lineage(file.first_row_id, task.entry.sequence_number)
         .facts(file_size=file.file_size_in_bytes, record_count=file.record_count)
     )
     if where is not None:
-        reading = reading.filter(where, schema)
+        builder = builder.filter(where, schema)
     for name, value in options.items():
-        reading = getattr(reading, name)(*value)
-    return reading
+        builder = getattr(builder, name)(*value)
+    return builder
 
 
-def wanted_columns(schema: Schema, query: dict[str, Any]) -> Schema:
+def projected_columns(schema: Schema, query: dict[str, Any]) -> Schema:
     return select(schema, query["columns"]) if "columns" in query else schema
 
 
@@ -76,26 +80,28 @@ def where_of(schema: Schema, query: dict[str, Any]) -> Any:
 
 def check(table: CorpusTable, case: dict[str, Any], schema: Schema, tasks: list[Any]) -> None:
     """By Arrow and by plain rows, as whole files and in splits: the rows are those of the answer."""
-    wanted = wanted_columns(schema, case["query"])
+    projected = projected_columns(schema, case["query"])
     where = where_of(schema, case["query"])
-    batches = [batch for task in tasks for batch in read(table, schema, wanted, task, "arrow", where)]
-    rows = _canonical(batches, wanted, table.facts["schemas"][case["schema"]])
+    batches = [batch for task in tasks for batch in read(table, schema, projected, task, "arrow", where)]
+    rows = _canonical(batches, projected, table.facts["schemas"][case["schema"]])
     answers = {case["sha256"], *(answer["sha256"] for answer in case.get("alternatives", {}).values())}
     assert digest(rows) in answers, (case["query"], rows[:3], case.get("rows", [])[:3])
 
-    plain = [row for task in tasks for row in read(table, schema, wanted, task, "rows", where)]
-    again = [rows_to_batch(wanted, plain)] if plain else []
-    assert _canonical(again, wanted, table.facts["schemas"][case["schema"]]) == rows
+    plain = [row for task in tasks for row in read(table, schema, projected, task, "rows", where)]
+    again = [rows_to_batch(projected, plain)] if plain else []
+    assert _canonical(again, projected, table.facts["schemas"][case["schema"]]) == rows
 
     for task in tasks[:3]:
         size = task.file.file_size_in_bytes
         ranges = [(start, size // 3 + 1) for start in range(0, size, size // 3 + 1)]
-        parts = [one for split in ranges for one in read(table, schema, wanted, task, "arrow", where, split=split)]
-        whole = list(read(table, schema, wanted, task, "arrow", where))
-        assert sum(batch.num_rows for batch in parts) == sum(batch.num_rows for batch in whole)
+        parts = [
+            batch for split in ranges for batch in read(table, schema, projected, task, "arrow", where, split=split)
+        ]
+        unsplit = list(read(table, schema, projected, task, "arrow", where))
+        assert sum(batch.num_rows for batch in parts) == sum(batch.num_rows for batch in unsplit)
 
 
-def _canonical(batches: list[pa.RecordBatch], wanted: Schema, schema_json: dict[str, Any]) -> list[str]:
+def _canonical(batches: list[pa.RecordBatch], projected: Schema, schema_json: dict[str, Any]) -> list[str]:
     if not batches:
         return []
     return canonical_rows(pa.Table.from_batches(batches), schema_json)
@@ -153,12 +159,12 @@ def test_metrics_are_those_of_java(corpus_dir, name):
             collector.add(batch)
         ours = collector.result()
         assert ours.record_count == task.file.record_count
-        for what in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"):
-            for field_id, java in (getattr(task.file, what) or {}).items():
+        for metric in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"):
+            for field_id, java in (getattr(task.file, metric) or {}).items():
                 entry = schema.by_id.get(field_id)
                 if entry is None or (name, entry.name) in COUNTED_OTHERWISE or entry.field.type.kind == "variant":
                     continue
-                mine = getattr(ours, what)[field_id]
-                if "bounds" in what:
+                mine = getattr(ours, metric)[field_id]
+                if "bounds" in metric:
                     mine, java = decode(entry.field.type, mine), decode(entry.field.type, java)
-                assert mine == java, (what, entry.name)
+                assert mine == java, (metric, entry.name)

@@ -32,8 +32,8 @@ def box_of(*texts: str | None, straight: bool = True) -> GeoBox:
 
 
 def numbers(text: str, width: int) -> list[list[float]]:
-    found = [float(n) for n in re.findall(r"-?[0-9][0-9.e+]*", text)]
-    return [found[place::width] for place in range(width)]
+    values = [float(n) for n in re.findall(r"-?[0-9][0-9.e+]*", text)]
+    return [values[index::width] for index in range(width)]
 
 
 @pytest.mark.parametrize("text", SHAPES)

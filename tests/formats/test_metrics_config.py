@@ -47,8 +47,10 @@ def test_sorted_columns_have_bounds() -> None:
     assert [config.mode(n) for n in (1, 5, 6)] == [DEFAULT_MODE, DEFAULT_MODE, NONE]
     full = MetricsConfig.from_properties({PREFIX + "default": "full"}, SCHEMA, order)
     assert full.mode(1) == FULL
-    own = MetricsConfig.from_properties({PREFIX + "default": "none", PREFIX + "column.id": "counts"}, SCHEMA, order)
-    assert own.mode(1) == COUNTS
+    with_column = MetricsConfig.from_properties(
+        {PREFIX + "default": "none", PREFIX + "column.id": "counts"}, SCHEMA, order
+    )
+    assert with_column.mode(1) == COUNTS
 
 
 def test_of_wide_tables_the_columns_at_the_top_come_first() -> None:

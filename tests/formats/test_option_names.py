@@ -50,8 +50,8 @@ def test_bloom_filters() -> None:
         "write.parquet.bloom-filter-ndv.column.a": "50",
     }
     leaves = {"a": "a"}
-    found = parquet_options(names, leaves, deletes=False).writer["bloom_filter_options"]
-    assert found == {"a": {"fpp": 0.2, "ndv": 50}}
+    filters = parquet_options(names, leaves, deletes=False).writer["bloom_filter_options"]
+    assert filters == {"a": {"fpp": 0.2, "ndv": 50}}
     small = {**names, "write.parquet.bloom-filter-max-bytes": "8"}
     assert parquet_options(small, leaves, deletes=False).writer["bloom_filter_options"]["a"]["ndv"] < 50
     orc = {"write.orc.bloom.filter.columns": "a", "write.orc.bloom.filter.fpp": "0.2"}
@@ -73,6 +73,6 @@ def test_avro() -> None:
 
 def test_metrics_of_the_first_columns() -> None:
     schema = Schema((Field(1, "a", LONG), Field(2, "b", LONG)))
-    found = MetricsConfig.from_properties({"write.metadata.metrics.max-inferred-column-defaults": "1"}, schema)
-    assert found.mode(1) != NONE
-    assert found.mode(2) == NONE
+    config = MetricsConfig.from_properties({"write.metadata.metrics.max-inferred-column-defaults": "1"}, schema)
+    assert config.mode(1) != NONE
+    assert config.mode(2) == NONE

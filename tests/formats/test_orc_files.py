@@ -14,20 +14,20 @@ import pytest
 from floe.errors import CorruptFile, FloeError, UnsupportedFeature
 from floe.formats.arrow_models import OrcAsArrow
 from floe.formats.model import ReadRequest, WriteRequest
-from floe.formats.orc.reader import DisguisedFile
+from floe.formats.orc.reader import PatchedTailFile
 from floe.formats.orc.streams import decode_unsigned
 from floe.formats.orc.tail import (
     CODEC_NAMES,
     NONE,
-    pack_plain,
+    decompress,
     parse_postscript,
     read_fields,
     read_tail,
-    unpack,
+    store_uncompressed,
     write_fields,
 )
 from floe.formats.rows import rows_to_batch
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.manifests.entries import FileContent
 from floe.spec.schemas.metadata_columns import POS, position_delete_schema
@@ -87,7 +87,7 @@ def many_rows(count=60_000):
 
 @pytest.mark.parametrize("codec", ["none", "zlib", "snappy", "lz4", "zstd"])
 def test_timestamps_of_any_year_at_any_depth(codec):
-    moments = [YEAR_1, YEAR_9999, None, 0, 1, 1_700_000_000_123_456, -1_000_000, *range(10**15, 10**15 + 2000, 7)]
+    timestamps = [YEAR_1, YEAR_9999, None, 0, 1, 1_700_000_000_123_456, -1_000_000, *range(10**15, 10**15 + 2000, 7)]
     schema = Schema(
         (
             Field(1, "t", TIMESTAMP),
@@ -99,24 +99,24 @@ def test_timestamps_of_any_year_at_any_depth(codec):
     zone = pa.timestamp("us", "UTC")
     batch = pa.record_batch(
         {
-            "t": pa.array(moments, pa.timestamp("us")),
+            "t": pa.array(timestamps, pa.timestamp("us")),
             "s": pa.array(
-                [None if n % 5 == 2 else {"z": at, "n": n} for n, at in enumerate(moments)],
+                [None if n % 5 == 2 else {"z": at, "n": n} for n, at in enumerate(timestamps)],
                 pa.struct([("z", zone), ("n", pa.int32())]),
             ),
-            "l": pa.array([[at, None, at] if n % 3 else None for n, at in enumerate(moments)], pa.list_(zone)),
-            "m": pa.array([[("k", at)] for at in moments], pa.map_(pa.string(), pa.timestamp("us"))),
+            "l": pa.array([[at, None, at] if n % 3 else None for n, at in enumerate(timestamps)], pa.list_(zone)),
+            "m": pa.array([[("k", at)] for at in timestamps], pa.map_(pa.string(), pa.timestamp("us"))),
         }
     )
     storage, _ = written(schema, batch, properties={"write.orc.compression-codec": codec})
-    found = read(storage, schema).combine_chunks().to_batches()[0]
+    actual = read(storage, schema).combine_chunks().to_batches()[0]
     for name in batch.schema.names:
-        assert found.column(name).cast(batch.schema.field(name).type).equals(batch.column(name)), name
+        assert actual.column(name).cast(batch.schema.field(name).type).equals(batch.column(name)), name
 
 
 def test_seconds_and_nanoseconds_are_read_as_pyarrow_reads_them():
-    moments = [random.Random(3).randrange(0, 2**60) for _ in range(5000)] + [10**9 * n for n in range(5000)]
-    array = pa.array(moments, pa.timestamp("ns"))
+    timestamps = [random.Random(3).randrange(0, 2**60) for _ in range(5000)] + [10**9 * n for n in range(5000)]
+    array = pa.array(timestamps, pa.timestamp("ns"))
     schema = Schema((Field(1, "t", TIMESTAMP), Field(2, "far", TIMESTAMP)))
     with_ids = pa.schema(
         [
@@ -124,11 +124,11 @@ def test_seconds_and_nanoseconds_are_read_as_pyarrow_reads_them():
             pa.field("far", pa.timestamp("us"), metadata={"iceberg.id": "2"}),
         ]
     )
-    data = orc_bytes(pa.table([array, pa.array([YEAR_1] * len(moments), pa.timestamp("us"))], schema=with_ids))
-    found = stored(data, schema)
+    data = orc_bytes(pa.table([array, pa.array([YEAR_1] * len(timestamps), pa.timestamp("us"))], schema=with_ids))
+    table = stored(data, schema)
     # more digits than microseconds are cut off
-    assert found["t"].cast(pa.int64()).to_pylist() == [one // 1000 for one in moments]
-    assert set(found["far"].cast(pa.int64()).to_pylist()) == {YEAR_1}
+    assert table["t"].cast(pa.int64()).to_pylist() == [timestamp // 1000 for timestamp in timestamps]
+    assert set(table["far"].cast(pa.int64()).to_pylist()) == {YEAR_1}
 
 
 def test_what_orc_cannot_store_is_refused():
@@ -142,7 +142,7 @@ def early_rows(count, seed, earliest=-8 * 10**15):
     """Rows with timestamps at every depth, and nulls; none in the last second before 1970."""
     random_ = random.Random(seed)
 
-    def moment():
+    def random_timestamp():
         if random_.random() < 0.2:
             return None
         value = random_.choice(
@@ -152,11 +152,11 @@ def early_rows(count, seed, earliest=-8 * 10**15):
 
     return [
         {
-            "t": moment(),
-            "z": moment(),
-            "s": random_.choice([None, {"t": moment(), "n": n}]),
-            "l": random_.choice([None, [], [moment(), moment()], [moment()]]),
-            "m": random_.choice([None, [(n, moment())], []]),
+            "t": random_timestamp(),
+            "z": random_timestamp(),
+            "s": random_.choice([None, {"t": random_timestamp(), "n": n}]),
+            "l": random_.choice([None, [], [random_timestamp(), random_timestamp()], [random_timestamp()]]),
+            "m": random_.choice([None, [(n, random_timestamp())], []]),
         }
         for n in range(count)
     ]
@@ -190,8 +190,8 @@ def test_fractions_before_1970(plain, early, codec):
     theirs = orc.ORCFile(io.BytesIO(data))
     assert theirs.nrows == plain + early
     for name in ("t", "z"):  # of the nested ones pyarrow has other types of lists and maps
-        found = theirs.read(columns=[name]).column(name).combine_chunks()
-        assert found.cast(table.schema.field(name).type, safe=False).equals(table.column(name).combine_chunks())
+        column = theirs.read(columns=[name]).column(name).combine_chunks()
+        assert column.cast(table.schema.field(name).type, safe=False).equals(table.column(name).combine_chunks())
     assert list(file.split_offsets) == [stripe.offset for stripe in read_tail(io.BytesIO(data), len(data)).stripes]
     assert sum(file.column_sizes.values()) < len(data)
     for start, end in itertools.pairwise((*file.split_offsets, len(data))):
@@ -204,8 +204,8 @@ def test_filters_on_moments_before_1970():
     times = [t for t in batch.column("t").view(pa.int64()).to_pylist() if t is not None]
     for micros in (-(10**15), -1_500_000, 0, 5 * 10**15):
         bound = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)
-        found = read(storage, MOMENTS, filter=bind(col("t") < bound, MOMENTS))
-        assert found.num_rows == sum(t < micros for t in times)
+        matching = read(storage, MOMENTS, filter=bind(col("t") < bound, MOMENTS))
+        assert matching.num_rows == sum(t < micros for t in times)
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_filters_on_moments_before_1970():
     ],
 )  # fmt: skip
 def test_run_lengths_of_the_specification(data, version, numbers):
-    found = decode_unsigned(bytes.fromhex(data), len(numbers), version=version)
-    assert found.tolist() == numbers
+    decoded = decode_unsigned(bytes.fromhex(data), len(numbers), version=version)
+    assert decoded.tolist() == numbers
     with pytest.raises(CorruptFile):
         decode_unsigned(bytes.fromhex(data), len(numbers) + 1, version=version)
 
@@ -246,10 +246,10 @@ def test_attributes_and_metadata_are_in_the_file():
         content=FileContent.POSITION_DELETES,
         metadata={"made-by": "a test"},
     )
-    found = orc.ORCFile(io.BytesIO(storage.read("memory:a")))
-    assert dict(found.metadata) == {b"delete-type": b"position", b"made-by": b"a test"}
-    assert found.schema.field("pos").metadata[b"iceberg.id"] == b"2147483545"
-    assert found.schema.field("pos").metadata[b"iceberg.required"] == b"true"
+    orc_file = orc.ORCFile(io.BytesIO(storage.read("memory:a")))
+    assert dict(orc_file.metadata) == {b"delete-type": b"position", b"made-by": b"a test"}
+    assert orc_file.schema.field("pos").metadata[b"iceberg.id"] == b"2147483545"
+    assert orc_file.schema.field("pos").metadata[b"iceberg.required"] == b"true"
     assert file.referenced_data_file == "memory:x"
     assert file.file_size_in_bytes == len(storage.read("memory:a"))
 
@@ -262,12 +262,12 @@ def test_stripes_are_splits_and_column_sizes_add_up():
     assert len(file.split_offsets) > 1
     assert file.column_sizes is not None
     assert size / 2 < sum(file.column_sizes.values()) < size
-    wanted = Schema((POS, *IDS.fields))
+    schema = Schema((POS, *IDS.fields))
     edges = [0, *(offset + 1 for offset in file.split_offsets), size]
-    parts = [read(storage, wanted, split=(begin, end - begin)) for begin, end in itertools.pairwise(edges)]
-    whole = pa.concat_tables(part for part in parts if part is not None)
-    assert whole["_pos"].to_pylist() == list(range(120_000))
-    assert whole["name"].to_pylist() == batch.column("name").to_pylist() * 2
+    parts = [read(storage, schema, split=(begin, end - begin)) for begin, end in itertools.pairwise(edges)]
+    table = pa.concat_tables(part for part in parts if part is not None)
+    assert table["_pos"].to_pylist() == list(range(120_000))
+    assert table["name"].to_pylist() == batch.column("name").to_pylist() * 2
 
 
 def test_a_filter_skips_stripes(monkeypatch):
@@ -276,13 +276,13 @@ def test_a_filter_skips_stripes(monkeypatch):
     _, more = written(IDS, batch)
     assert len(more.split_offsets or ()) == 1
     reads = []
-    original = DisguisedFile.read
+    original = PatchedTailFile.read
 
     def counted(self, size=-1):
         reads.append(size)
         return original(self, size)
 
-    monkeypatch.setattr(DisguisedFile, "read", counted)
+    monkeypatch.setattr(PatchedTailFile, "read", counted)
     nothing = bind(col("id") < 0, IDS)
     assert read(storage, IDS, filter=nothing) is None
     assert reads == []
@@ -307,7 +307,7 @@ def test_text_that_repeats_is_stored_once():
 
 
 def test_a_file_without_any_values_cannot_be():
-    with pytest.raises(UnsupportedFeature, match="needs a column"):
+    with pytest.raises(UnsupportedFeature, match=r"type unknown \(column: u, "):
         written(Schema((Field(1, "u", UNKNOWN),)))
 
 
@@ -348,18 +348,18 @@ def test_cut_off_files(data):
 
 def test_changed_bytes_never_crash(data):
     chance = random.Random(1)
-    right = stored(data, IDS)
-    told = 0
+    original = stored(data, IDS)
+    errors = 0
     for _ in range(300):
-        place = chance.randrange(len(data))
-        changed = data[:place] + bytes([data[place] ^ (1 << chance.randrange(8))]) + data[place + 1 :]
+        offset = chance.randrange(len(data))
+        changed = data[:offset] + bytes([data[offset] ^ (1 << chance.randrange(8))]) + data[offset + 1 :]
         try:
-            found = stored(changed, IDS)
+            table = stored(changed, IDS)
         except FloeError:
-            told += 1
+            errors += 1
         else:
-            assert found is None or found.num_rows == right.num_rows
-    assert told > 20  # of the rest most are in numbers, of which each is as good as another
+            assert table is None or table.num_rows == original.num_rows
+    assert errors > 20  # of the rest most are in numbers, of which each is as good as another
 
 
 def test_lying_counts(data):
@@ -371,10 +371,10 @@ def test_lying_counts(data):
 
 def test_stripes_outside_the_file(data):
     stripe = write_fields([(1, 3), (2, 0), (3, 2**40), (4, 10), (5, 3000)])
-    with pytest.raises(CorruptFile, match="a stripe is said to be at"):
+    with pytest.raises(CorruptFile, match=f"a stripe at 3 to {3 + 2**40 + 10}, "):
         stored(_with_footer(data, 3, stripe), IDS)
     stripe = write_fields([(1, 3), (2, 0), (3, 10), (4, 10), (5, 2**50)])
-    with pytest.raises(CorruptFile, match="is said to have"):
+    with pytest.raises(CorruptFile, match=f"a stripe of 20 bytes with {2**50} rows"):
         stored(_with_footer(data, 3, stripe), IDS)
 
 
@@ -396,11 +396,11 @@ def _with_footer(data, field, value):
     """The file with one field of its footer replaced."""
     tail = read_tail(io.BytesIO(data), len(data))
     script = tail.postscript
-    fields = [(n, one) for n, values in tail.footer.items() if n != field for one in values]
+    fields = [(n, field_value) for n, values in tail.footer.items() if n != field for field_value in values]
     footer = write_fields([*fields, (field, value)])
-    footer = footer if script.codec == NONE else pack_plain(footer, script.block_size)
-    kept = [(n, one) for n, values in script.fields.items() if n != 1 for one in values]
-    postscript = write_fields([(1, len(footer)), *kept])
+    footer = footer if script.codec == NONE else store_uncompressed(footer, script.block_size)
+    script_fields = [(n, field_value) for n, values in script.fields.items() if n != 1 for field_value in values]
+    postscript = write_fields([(1, len(footer)), *script_fields])
     start = len(data) - script.length - script.footer_length
     return data[:start] + footer + postscript + bytes([len(postscript)])
 
@@ -408,12 +408,12 @@ def _with_footer(data, field, value):
 def test_chunks_cannot_fill_the_memory():
     assert set(CODEC_NAMES.values()) == {"none", "zlib", "snappy", "lzo", "lz4", "zstd"}
     with pytest.raises(CorruptFile, match="a chunk of"):
-        unpack(1, b"\xff\xff\xff", 1000)
+        decompress(1, b"\xff\xff\xff", 1000)
     for codec in (1, 2, 4, 5):
         with pytest.raises(CorruptFile):
-            unpack(codec, b"\x10\x00\x00abcdefgh", 1000)
+            decompress(codec, b"\x10\x00\x00abcdefgh", 1000)
     with pytest.raises(UnsupportedFeature, match="lzo"):
-        unpack(3, b"\x10\x00\x00abcdefgh", 1000)
+        decompress(3, b"\x10\x00\x00abcdefgh", 1000)
 
 
 def test_messages():
@@ -432,8 +432,8 @@ def test_messages():
 @pytest.mark.parametrize(
     ("type_", "value", "run", "changed", "message"),
     [
-        (STRING, None, "c1ff0700", "c1ff0701", "lengths from -504 on"),
-        (ListType(2, INT), [1, 2, 3], "c1ff0300", "c1ff0301", "lengths from -508 on"),
+        (STRING, None, "c1ff0700", "c1ff0701", "lengths from -504 "),
+        (ListType(2, INT), [1, 2, 3], "c1ff0300", "c1ff0301", "lengths from -508 "),
         (DecimalType(30, 2), Decimal("1.25"), "c1ff0400", "c1ff7f00", "scales from -64 to"),
         (DecimalType(9, 2), Decimal("1.25"), "c1ff0400", "c1ff7e00", "scales from 0 to 63"),
     ],
@@ -445,8 +445,8 @@ def test_lengths_and_scales_that_cannot_be(type_, value, run, changed, message):
     rows = [{"a": f"{n:07}" if value is None else value} for n in range(600)]  # too many texts for a dictionary
     storage, _ = written(schema, rows_to_batch(schema, rows), properties={"write.orc.compression-codec": "none"})
     data = storage.read("memory:a")
-    place = data.index(bytes.fromhex(run))
+    offset = data.index(bytes.fromhex(run))
     assert read(storage, schema).num_rows == 600
-    storage.write("memory:a", data[:place] + bytes.fromhex(changed) + data[place + 4 :], overwrite=True)
+    storage.write("memory:a", data[:offset] + bytes.fromhex(changed) + data[offset + 4 :], overwrite=True)
     with pytest.raises(CorruptFile, match=message):
         read(storage, schema)

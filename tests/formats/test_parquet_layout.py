@@ -13,7 +13,7 @@ import pytest
 from floe.errors import InvalidInput, InvalidSchema, InvalidUpdate, UnsupportedFeature
 from floe.formats.arrow_models import ParquetAsArrow
 from floe.formats.model import WriteRequest
-from floe.formats.parquet.writer_options import known_options
+from floe.formats.parquet.writer_options import supported_options
 from floe.formats.rows import rows_to_batch
 from floe.spec.codecs.parquet_types import parquet_type
 from floe.spec.manifests.entries import DataFile, FileContent
@@ -64,23 +64,23 @@ PRIMITIVES = [type_ for type_ in SAMPLES if not type_.is_nested and type_ != VAR
 def test_physical_types_are_those_of_the_spec(type_: Any) -> None:
     _, data = write(Schema((Field(7, "a", type_),)), [{"a": value} for value in SAMPLES[type_]])
     column = opened(data).schema.column(0)
-    wanted = parquet_type(type_)
-    assert wanted is not None
-    assert column.physical_type.lower() == wanted.physical
-    if wanted.length is not None:
-        assert column.length == wanted.length
-    found, logical = str(column.logical_type), wanted.logical
+    expected = parquet_type(type_)
+    assert expected is not None
+    assert column.physical_type.lower() == expected.physical
+    if expected.length is not None:
+        assert column.length == expected.length
+    logical_text, logical = str(column.logical_type), expected.logical
     if logical is None:
-        assert found == "None"
+        assert logical_text == "None"
         return
-    assert found.split("(", maxsplit=1)[0].lower() == logical.name.lower()
+    assert logical_text.split("(", maxsplit=1)[0].lower() == logical.name.lower()
     if logical.unit is not None:
-        assert f"timeUnit={logical.unit.lower().removesuffix('s')}" in found
-        assert f"isAdjustedToUTC={str(logical.adjusted_to_utc).lower()}" in found
+        assert f"timeUnit={logical.unit.lower().removesuffix('s')}" in logical_text
+        assert f"isAdjustedToUTC={str(logical.adjusted_to_utc).lower()}" in logical_text
     if logical.precision is not None:
         assert (column.precision, column.scale) == (logical.precision, logical.scale)
     if logical.algorithm is not None:
-        assert f"algorithm={logical.algorithm.lower()}" in found
+        assert f"algorithm={logical.algorithm.lower()}" in logical_text
 
 
 def test_ids_are_on_every_level_and_unknown_columns_are_left_out() -> None:
@@ -123,17 +123,17 @@ def point_like(field_id: int) -> StructType:
 def test_metadata_tells_the_schema_and_what_was_asked() -> None:
     schema = Schema((Field(1, "a", INT),))
     _, data = write(schema, [{"a": 1}], metadata={"mine": "ü"})
-    found = opened(data).metadata.metadata
-    assert found[b"mine"].decode() == "ü"
-    assert schema_from_json(json.loads(found[b"iceberg.schema"])) == schema
-    assert b"ARROW:schema" not in found
+    metadata = opened(data).metadata.metadata
+    assert metadata[b"mine"].decode() == "ü"
+    assert schema_from_json(json.loads(metadata[b"iceberg.schema"])) == schema
+    assert b"ARROW:schema" not in metadata
 
 
 def test_delete_files_say_what_they_are() -> None:
     schema = Schema((Field(1, "a", INT), Field(2, "b", INT)))
     _, data = write(schema, [{"a": 1}], content=FileContent.EQUALITY_DELETES, equality_ids=(1, 2))
-    found = opened(data).metadata.metadata
-    assert (found[b"delete-type"], found[b"delete-field-ids"]) == (b"equality", b"1, 2")
+    metadata = opened(data).metadata.metadata
+    assert (metadata[b"delete-type"], metadata[b"delete-field-ids"]) == (b"equality", b"1, 2")
 
 
 def test_what_parquet_cannot_store_is_refused() -> None:
@@ -226,18 +226,18 @@ def test_pages() -> None:
     prefix = "write.parquet."
     plain = {f"{prefix}compression-codec": "uncompressed", f"{prefix}dict-encoding-enabled.column.id": "false"}
     numbers, rows = Schema((Field(1, "id", LONG),)), [{"id": n * 7919} for n in range(10_000)]
-    whole, by_bytes, by_rows = (
+    default_size, by_bytes, by_rows = (
         len(write(numbers, rows, properties={**plain, **p})[1])
         for p in ({}, {f"{prefix}page-size-bytes": "500"}, {f"{prefix}page-row-limit": "50"})
     )
-    assert by_bytes > whole  # each page has a header
-    if known_options(pq.ParquetWriter.__init__, {"max_rows_per_page": 1}):
-        assert by_rows > whole
-    one, two = (
+    assert by_bytes > default_size  # each page has a header
+    if supported_options(pq.ParquetWriter.__init__, {"max_rows_per_page": 1}):
+        assert by_rows > default_size
+    version_1, version_2 = (
         write(ROWS, some_rows(100), properties={"write.parquet.page-version": version})[1] for version in ("v1", "v2")
     )
-    assert one != two
-    assert opened(one).read() == opened(two).read()
+    assert version_1 != version_2
+    assert opened(version_1).read() == opened(version_2).read()
     with pytest.raises(InvalidUpdate, match=r"write\.parquet\.page-version must be one of v1, v2"):
         write(ROWS, [], properties={"write.parquet.page-version": "v3"})
 
@@ -255,7 +255,8 @@ def test_statistics_of_single_columns() -> None:
 
 
 @pytest.mark.skipif(
-    not known_options(pq.ParquetWriter.__init__, {"bloom_filter_options": 1}), reason="pyarrow writes no Bloom filters"
+    not supported_options(pq.ParquetWriter.__init__, {"bloom_filter_options": 1}),
+    reason="pyarrow writes no Bloom filters",
 )
 def test_bloom_filters() -> None:
     prefix = "write.parquet.bloom-filter-"
@@ -310,10 +311,10 @@ def test_plain_pyarrow_reads_the_same_rows() -> None:
         schema = Schema((Field(1, "a", type_),))
         rows = [{"a": value} for value in SAMPLES[type_]]
         batch = rows_to_batch(schema, rows)
-        found = opened(write(schema, rows)[1]).read().column("a").combine_chunks()
-        if isinstance(found, pa.ExtensionArray):
-            found = found.storage
-        assert found.equals(batch.column(0)) or str(found) == str(batch.column(0)), str(type_)
+        column = opened(write(schema, rows)[1]).read().column("a").combine_chunks()
+        if isinstance(column, pa.ExtensionArray):
+            column = column.storage
+        assert column.equals(batch.column(0)) or str(column) == str(batch.column(0)), str(type_)
 
 
 def test_fixed_sixteen_is_no_uuid() -> None:

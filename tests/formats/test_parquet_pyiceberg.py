@@ -65,8 +65,8 @@ def written(properties: dict[str, str]) -> tuple[DataFile, bytes]:
 
 def test_the_schema_of_the_file() -> None:
     _, data = written({})
-    found = pyarrow_to_schema(pq.ParquetFile(io.BytesIO(data)).schema_arrow)
-    assert schema_from_json(found.model_dump(mode="json", by_alias=True)).same_columns(SCHEMA)
+    schema = pyarrow_to_schema(pq.ParquetFile(io.BytesIO(data)).schema_arrow)
+    assert schema_from_json(schema.model_dump(mode="json", by_alias=True)).same_columns(SCHEMA)
 
 
 @pytest.mark.parametrize("mode", ["truncate(16)", "truncate(2)", "full", "counts"])
@@ -75,21 +75,21 @@ def test_metrics(mode: str) -> None:
     properties = {"write.metadata.metrics.default": mode, "write.parquet.row-group-limit": "64"}
     file, data = written(properties)
     schema = theirs(SCHEMA)
-    found = data_file_statistics_from_parquet_metadata(
+    statistics = data_file_statistics_from_parquet_metadata(
         pq.ParquetFile(io.BytesIO(data)).metadata,
         compute_statistics_plan(schema, properties),
         parquet_path_to_id_mapping(schema),
     ).to_serialized_dict()
-    assert found["record_count"] == file.record_count
-    assert list(found["split_offsets"]) == list(file.split_offsets or ())
-    assert found["column_sizes"] == file.column_sizes
+    assert statistics["record_count"] == file.record_count
+    assert list(statistics["split_offsets"]) == list(file.split_offsets or ())
+    assert statistics["column_sizes"] == file.column_sizes
     measured = {entry.field.id for entry in SCHEMA.by_id.values() if not entry.in_collection}
     for name in ("value_counts", "null_value_counts", "lower_bounds", "upper_bounds"):
         ours = getattr(file, name) or {}
-        for field_id, value in found[name].items():
+        for field_id, value in statistics[name].items():
             if field_id in measured:
                 assert _comparable(ours.get(field_id)) == _comparable(value), (name, SCHEMA.name_of(field_id))
-        assert ours.keys() <= found[name].keys() | _unbounded(found, name)
+        assert ours.keys() <= statistics[name].keys() | _unbounded(statistics, name)
 
 
 def _comparable(value: Any) -> Any:
@@ -97,9 +97,9 @@ def _comparable(value: Any) -> Any:
     return value.replace(b"\x80", b"\x00") if isinstance(value, bytes) and not value.strip(b"\x00\x80") else value
 
 
-def _unbounded(found: dict[str, Any], name: str) -> set[int]:
+def _unbounded(statistics: dict[str, Any], name: str) -> set[int]:
     """PyIceberg leaves out bounds of columns in which some row group has only NaN or nulls."""
-    return set(found["value_counts"]) if name.endswith("bounds") else set()
+    return set(statistics["value_counts"]) if name.endswith("bounds") else set()
 
 
 @pytest.mark.parametrize("type_", KNOWN, ids=str)
@@ -117,10 +117,10 @@ def test_rows_of_a_table(tmp_path: Path, type_: Type) -> None:
     assert pyarrow_to_schema(data.schema_arrow) == theirs(schema)
     table.append(data.read())  # their own file of the same rows, which we read
     paths = [task.file.file_path for task in table.scan().plan_files()]
-    found = [
+    batches = [
         batch
         for path in paths
         for batch in MODEL.read(ReadRequest(storage=LocalStorage(), location=path, schema=schema))
     ]
-    assert len(found) == 1
-    assert str(found[0].to_pylist()) == str(batch.to_pylist())
+    assert len(batches) == 1
+    assert str(batches[0].to_pylist()) == str(batch.to_pylist())

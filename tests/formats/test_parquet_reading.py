@@ -12,13 +12,13 @@ import pytest
 
 from floe.errors import CorruptFile, NoSuchFile, PathNotAllowed
 from floe.formats.arrow_models import ParquetAsArrow
-from floe.formats.arrow_types import FIELD_ID, arrow_schema
-from floe.formats.file_columns import file_fields
+from floe.formats.columns.arrow_types import FIELD_ID, arrow_schema
+from floe.formats.columns.file_columns import file_fields
+from floe.formats.columns.projection import Projection
 from floe.formats.model import ReadRequest, WriteRequest
 from floe.formats.parquet import reader
-from floe.formats.projection import Projection
 from floe.formats.rows import AsRows, rows_to_batch
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.schemas.metadata_columns import POS
 from floe.spec.schemas.schema import Schema
@@ -157,7 +157,7 @@ INNER = pa.struct([("value", pa.binary()), ("typed_value", pa.int32())])
 
 
 @pytest.mark.parametrize(
-    ("typed", "given", "value"),
+    ("typed", "typed_value", "value"),
     [
         (pa.int64(), 7, b"\x18" + (7).to_bytes(8, "little")),
         (pa.string(), "x", b"\x05x"),
@@ -176,18 +176,18 @@ INNER = pa.struct([("value", pa.binary()), ("typed_value", pa.int32())])
     ],
     ids=str,
 )
-def test_shredded_variants(typed: pa.DataType, given: Any, value: bytes) -> None:
+def test_shredded_variants(typed: pa.DataType, typed_value: Any, value: bytes) -> None:
     """Expected bytes are by the variant encoding: header, then little-endian numbers, offsets and items."""
     shape = pa.struct([pa.field("metadata", pa.binary(), False), ("value", pa.binary()), ("typed_value", typed)])
     rows = [
-        {"metadata": NAMES, "typed_value": given},
+        {"metadata": NAMES, "typed_value": typed_value},
         {"metadata": NAMES, "value": b"\x0c\x05"},
         None,
         {"metadata": NAMES},
     ]
     storage = stored(pa.table({"a": pa.array(rows, shape)}))
-    found = [row["a"] for row in read(storage, column(VARIANT))]
-    assert found == [NAMES + value, NAMES + b"\x0c\x05", None, NAMES + b"\x00"]
+    variants = [row["a"] for row in read(storage, column(VARIANT))]
+    assert variants == [NAMES + value, NAMES + b"\x0c\x05", None, NAMES + b"\x00"]
 
 
 def test_partly_shredded_objects() -> None:
@@ -198,8 +198,8 @@ def test_partly_shredded_objects() -> None:
             ("typed_value", pa.struct([pa.field("b", INNER, False)])),
         ]
     )
-    rest = b"\x02\x01\x00\x00\x01\x04"  # {"a": true}
-    rows = [{"metadata": NAMES, "value": rest, "typed_value": {"b": {"typed_value": 1}}}]
+    unshredded = b"\x02\x01\x00\x00\x01\x04"  # {"a": true}
+    rows = [{"metadata": NAMES, "value": unshredded, "typed_value": {"b": {"typed_value": 1}}}]
     (row,) = read(stored(pa.table({"a": pa.array(rows, shape)})), column(VARIANT))
     assert row["a"] == NAMES + b"\x02\x02\x00\x01\x00\x01\x06\x04\x14\x01\x00\x00\x00"  # {"a": true, "b": 1}
     wrong = [{"metadata": NAMES, "value": b"\x04", "typed_value": {"b": {"typed_value": 1}}}]
@@ -260,18 +260,18 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> tuple[MemoryStorage, list[list[in
     )
     with MODEL.write(request) as file:
         file.write(rows_to_batch(WIDE, [wide_row(n) for n in range(1000)]))
-    runs = reader.runs
+    contiguous_runs = reader.contiguous_runs
 
     def spy(metadata: pq.FileMetaData, numbers: Iterable[int]) -> Iterator[list[int]]:
         chosen.append(list(numbers))
-        return runs(metadata, chosen[-1])
+        return contiguous_runs(metadata, chosen[-1])
 
-    monkeypatch.setattr("floe.formats.parquet.reader.runs", spy)
+    monkeypatch.setattr("floe.formats.parquet.reader.contiguous_runs", spy)
     return storage, chosen
 
 
 @pytest.mark.parametrize(
-    ("where", "wanted", "rows"),
+    ("where", "row_groups", "rows"),
     [
         (col("i") == 250, [2], [250]),
         (col("s") == "0999", [9], [999]),
@@ -293,12 +293,12 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> tuple[MemoryStorage, list[list[in
     ids=str,
 )
 def test_row_groups_are_skipped_by_statistics(
-    groups: tuple[MemoryStorage, list[list[int]]], where: Any, wanted: list[int], rows: list[int]
+    groups: tuple[MemoryStorage, list[list[int]]], where: Any, row_groups: list[int], rows: list[int]
 ) -> None:
     storage, chosen = groups
-    found = read(storage, WIDE, filter=bind(where, WIDE))
-    assert found == [wide_row(n) for n in rows]
-    assert chosen == [wanted]
+    actual = read(storage, WIDE, filter=bind(where, WIDE))
+    assert actual == [wide_row(n) for n in rows]
+    assert chosen == [row_groups]
 
 
 def test_statistics_of_promoted_columns_are_understood(groups: tuple[MemoryStorage, list[list[int]]]) -> None:
@@ -325,10 +325,15 @@ def test_splits_take_row_groups_by_their_middle(groups: tuple[MemoryStorage, lis
         start = group.column(0).dictionary_page_offset or group.column(0).data_page_offset
         size = sum(group.column(n).total_compressed_size for n in range(group.num_columns))
         middle = start + size // 2
-        for split, wanted in (((middle, 1), 100), ((middle - 1, 1), 0), ((start, size // 2), 0), ((start, size), 100)):
-            found = read(storage, schema, split=split)
-            assert len(found) == wanted
-            assert not found or found[0] == {"_pos": 100 * number, "i": 100 * number}
+        for split, row_count in (
+            ((middle, 1), 100),
+            ((middle - 1, 1), 0),
+            ((start, size // 2), 0),
+            ((start, size), 100),
+        ):
+            rows = read(storage, schema, split=split)
+            assert len(rows) == row_count
+            assert not rows or rows[0] == {"_pos": 100 * number, "i": 100 * number}
 
 
 # batches --------------------------------------------------------------------------------------------------------------
@@ -354,13 +359,13 @@ def test_equal_types_are_not_copied() -> None:
     )
     request = ReadRequest(storage=MemoryStorage(), location="memory:a", schema=renamed)
     projection = Projection(request, file_fields(batch.schema))
-    (other,) = projection.batches([(0, batch.select(projection.selection.places(3)))])
+    (other,) = projection.batches([(0, batch.select(projection.selection.indices(3)))])
 
     def addresses(array: pa.Array) -> set[int]:
         return {buffer.address for buffer in array.buffers() if buffer is not None and buffer.size}
 
-    for place in range(3):
-        assert addresses(out.column(place)) == addresses(batch.column(place))
+    for index in range(3):
+        assert addresses(out.column(index)) == addresses(batch.column(index))
     assert addresses(other.column(1)) == addresses(batch.column(0))
     values = batch.column(2).field(1).values
     assert addresses(values) <= addresses(other.column(0))
@@ -466,13 +471,13 @@ def test_every_changed_bit_of_a_page_is_noticed(version: str) -> None:
     properties = {"write.parquet.compression-codec": "uncompressed", "write.parquet.page-version": version}
     with MODEL.write(WriteRequest(storage=storage, location="memory:a", schema=schema, properties=properties)) as file:
         file.write(pa.record_batch({"n": pa.array(range(9), pa.int32()), "s": ["some", "text", None] * 3}))
-    whole, rows = storage.read("memory:a"), read(storage, schema)
-    places = [whole.index((n).to_bytes(4, "little") + (n + 1).to_bytes(4, "little")) for n in range(1, 8)]
-    places += [whole.index(b"some") + n for n in range(4)] + [whole.index(b"text") + n for n in range(4)]
-    others = 0
-    for place in places:
-        storage.write("memory:a", whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :], overwrite=True)
+    data, rows = storage.read("memory:a"), read(storage, schema)
+    offsets = [data.index((n).to_bytes(4, "little") + (n + 1).to_bytes(4, "little")) for n in range(1, 8)]
+    offsets += [data.index(b"some") + n for n in range(4)] + [data.index(b"text") + n for n in range(4)]
+    differing = 0
+    for offset in offsets:
+        storage.write("memory:a", data[:offset] + bytes([data[offset] ^ 1]) + data[offset + 1 :], overwrite=True)
         with pytest.raises(CorruptFile, match=f"checksum.*memory:a.*{VERIFY}"):
             read(storage, schema)
-        others += read(storage, schema, properties={VERIFY: "false"}) != rows
-    assert others == len(places)
+        differing += read(storage, schema, properties={VERIFY: "false"}) != rows
+    assert differing == len(offsets)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from floe.errors import CorruptFile, FileAlreadyExists, InvalidInput, NoSuchFile
-from floe.formats.position_deletes import read_deletion_vector
+from floe.formats.puffin import read_deletion_vector
 from floe.formats.registry import default_registry
 from floe.spec.codecs.deletion_vectors import find_blob
 from floe.spec.codecs.puffin import THETA_SKETCH, Blob
@@ -31,21 +31,21 @@ def test_vectors_are_described_as_manifests_list_them(storage: MemoryStorage) ->
     with FORMATS.write_puffin(storage, "memory:t/d.puffin") as file:
         file.add_vector("memory:t/a.parquet", range(10, 2000))
         file.add_vector(data, [0, 99], spec=SPEC)
-    one, other = file.close().vectors()
-    assert (one.referenced_data_file, one.record_count, one.partition, one.spec_id) == (
+    first, second = file.close().vectors()
+    assert (first.referenced_data_file, first.record_count, first.partition, first.spec_id) == (
         "memory:t/a.parquet",
         1990,
         (),
         0,
     )
-    assert (other.referenced_data_file, other.partition, other.spec_id) == ("memory:t/b.parquet", (7,), 4)
-    reader = FORMATS.read_puffin(storage, "memory:t/d.puffin", file_size=one.file_size_in_bytes)
+    assert (second.referenced_data_file, second.partition, second.spec_id) == ("memory:t/b.parquet", (7,), 4)
+    reader = FORMATS.read_puffin(storage, "memory:t/d.puffin", file_size=first.file_size_in_bytes)
     assert reader.properties == {"created-by": "Floe"}
     assert {path: list(vector)[-1] for path, vector in reader.vectors().items()} == {
         "memory:t/a.parquet": 1999,
         "memory:t/b.parquet": 99,
     }
-    for vector in (one, other):
+    for vector in (first, second):
         check_data_file(vector)
         assert vector.is_deletion_vector
         assert vector.file_size_in_bytes == len(storage.read("memory:t/d.puffin"))
@@ -57,15 +57,15 @@ def test_statistics_are_described_as_metadata_lists_them(storage: MemoryStorage)
     sketch = Blob(THETA_SKETCH, (3,), 77, 2, b"sketch" * 1000, "zstd", {"ndv": "42"})
     with FORMATS.write_puffin(storage, "memory:t/s.stats", properties={"created-by": "me"}) as file:
         file.add(sketch)
-    told = file.close().statistics(77)
-    assert (told.snapshot_id, told.statistics_path) == (77, "memory:t/s.stats")
-    assert told.file_size_in_bytes == len(storage.read("memory:t/s.stats"))
-    (blob,) = told.blob_metadata
+    statistics = file.close().statistics(77)
+    assert (statistics.snapshot_id, statistics.statistics_path) == (77, "memory:t/s.stats")
+    assert statistics.file_size_in_bytes == len(storage.read("memory:t/s.stats"))
+    (blob,) = statistics.blob_metadata
     assert (blob.type, blob.fields, blob.snapshot_id, blob.sequence_number) == (THETA_SKETCH, (3,), 77, 2)
     assert blob.properties == {"ndv": "42"}
     reader = FORMATS.read_puffin(storage, "memory:t/s.stats")
     assert reader.properties["created-by"] == "me"
-    assert [reader.read(one) for one in reader.blobs] == [sketch.data]
+    assert [reader.read(blob) for blob in reader.blobs] == [sketch.data]
     assert reader.vectors() == {}
     with pytest.raises(CorruptFile, match=r"memory:t/s\.stats"):
         reader.read(reader.blobs[0], max_size=100)

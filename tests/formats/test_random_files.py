@@ -44,8 +44,8 @@ def storable(file_format: str, schema: Schema, rows: list[dict[str, Any]]) -> li
 def test_rows_come_back(file_format: str, file: tuple[Schema, list[dict[str, Any]]]) -> None:
     schema, rows = file
     rows = storable(file_format, schema, rows)
-    found = list(reading(file_format, write(file_format, schema, rows), schema))
-    assert [text(row) for row in found] == [text(complete(schema.fields, row)) for row in rows]
+    actual = list(reading(file_format, write(file_format, schema, rows), schema))
+    assert [text(row) for row in actual] == [text(complete(schema.fields, row)) for row in rows]
 
 
 @each_format
@@ -55,12 +55,12 @@ def test_evolution(file_format: str, data: st.DataObject, file: tuple[Schema, li
     schema, rows = file
     rows = [r for r in storable(file_format, schema, rows) if all_leaves(schema.as_struct(), r, has_timestamp)]
     fields = data.draw(evolved(schema.fields, count(1000)))
-    wanted = Schema((*fields, POS) if data.draw(st.booleans()) else fields)
-    found = list(reading(file_format, write(file_format, schema, rows), wanted).batch_size(2))
-    assert len(found) == len(rows)
-    for position, (row, stored) in enumerate(zip(found, rows, strict=True)):
+    projected = Schema((*fields, POS) if data.draw(st.booleans()) else fields)
+    actual = list(reading(file_format, write(file_format, schema, rows), projected).batch_size(2))
+    assert len(actual) == len(rows)
+    for position, (row, stored) in enumerate(zip(actual, rows, strict=True)):
         model = row_by_model(schema.fields, fields, stored)
-        if POS in wanted.fields:
+        if POS in projected.fields:
             model["_pos"] = position
         assert text(row) == text(model)
 
@@ -74,6 +74,6 @@ def test_filters(file_format: str, where: Any, rows: list[dict[str, Any]]) -> No
     schema = FILTER_SCHEMA
     rows = storable(file_format, schema, rows)
     storage = write(file_format, schema, rows)
-    whole = list(reading(file_format, storage, schema))
-    found = list(reading(file_format, storage, schema).filter(where))
-    assert [text(row) for row in found] == [text(row) for row in whole if passes(row)]
+    all_rows = list(reading(file_format, storage, schema))
+    actual = list(reading(file_format, storage, schema).filter(where))
+    assert [text(row) for row in actual] == [text(row) for row in all_rows if passes(row)]

@@ -163,8 +163,8 @@ def test_a_third_party_registers_a_format_and_a_model() -> None:
         assert file.close().record_count == 2
         reading = formats.read(file_format, model, storage, f"memory:{model}.{file_format}").project(SCHEMA)
         assert list(reading) in ([batch], batch, [{"#": [None, None], **batch}] if isinstance(batch, dict) else None)
-    found = list(formats.read("jsonl", "rows", storage, "memory:rows.jsonl").project(SCHEMA).filter(col("id") > 1))
-    assert found == [{"id": 2, "name": None}]
+    matching = list(formats.read("jsonl", "rows", storage, "memory:rows.jsonl").project(SCHEMA).filter(col("id") > 1))
+    assert matching == [{"id": 2, "name": None}]
 
 
 def test_registering_twice_is_an_error_unless_meant() -> None:

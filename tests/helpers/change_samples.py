@@ -11,8 +11,17 @@ from floe.commit.operations.create import ReplaceTable, TableDefinition
 from floe.commit.operations.evolution import UpdateSchema, UpdateSortOrder, UpdateSpec, schema_update_of, spec_update_of
 from floe.commit.operations.expire import ExpireSnapshots, plan_for
 from floe.commit.operations.metadata_changes import UpdateLocation, UpdateProperties, UpdateStatistics, UpgradeTable
-from floe.commit.operations.refs import CreateRef, FastForward, MoveRef, RemoveRef, RenameRef, SetRetention
-from floe.commit.operations.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
+from floe.commit.operations.refs import (
+    CreateRef,
+    FastForward,
+    MoveRef,
+    RemoveRef,
+    RenameRef,
+    RollbackToSnapshot,
+    RollbackToTime,
+    SetCurrentSnapshot,
+    SetRetention,
+)
 from floe.commit.pointer import Pointer, TableState
 from floe.spec.metadata.table_metadata import StatisticsFile, TableMetadata
 from floe.spec.schemas.schema import Schema
@@ -108,7 +117,7 @@ SAMPLES = [
     ),
     Sample(
         "location",
-        lambda state, pointer: UpdateLocation(f"{LOCATION}/moved", seen=state.metadata.location),
+        lambda state, pointer: UpdateLocation(f"{LOCATION}/moved", expected=state.metadata.location),
         lambda table, ids: table.location.endswith("/moved"),
     ),
     Sample("format version", lambda state, pointer: UpgradeTable(3), lambda table, ids: table.format_version == 3),
@@ -149,7 +158,7 @@ SAMPLES = [
     Sample("expire", _expire, lambda table, ids: ids[4] not in table.snapshots_by_id),
     Sample(
         "replace",
-        lambda state, pointer: ReplaceTable(TableDefinition(Schema((Field(1, "n", LONG),))), seen=state.metadata),
+        lambda state, pointer: ReplaceTable(TableDefinition(Schema((Field(1, "n", LONG),))), expected=state.metadata),
         lambda table, ids: table.schema.has("n"),
     ),
 ]

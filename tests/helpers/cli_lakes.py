@@ -1,4 +1,4 @@
-"""The command as a test types it, and the rows of the table that the tests of the command share."""
+"""The command line as tests call it, and the rows of the table that these tests share."""
 
 import datetime as dt
 import json
@@ -12,7 +12,7 @@ from floe import Lake
 
 @dataclass
 class Result:
-    """What a command said, and how it ended."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -32,26 +32,26 @@ Floe = Callable[..., Result]
 
 @dataclass
 class Warehouse:
-    """A catalog, and how it is named on the command line."""
+    """A catalog, and the arguments that name it on the command line."""
 
     lake: Lake
     uri: str
     files: str | None = None
-    """Where files of new tables go, if the catalog has to be told."""
+    """The folder of new tables, if the catalog needs the option `warehouse`."""
 
-    def named(self, table: str) -> list[str]:
+    def arguments(self, table: str) -> list[str]:
         options = [] if self.files is None else ["-O", f"warehouse={self.files}"]
         return [table, "--catalog", self.uri, *options]
 
 
-def order(number: int, day: int, **others: Any) -> dict[str, Any]:
+def order(number: int, day: int, **columns: Any) -> dict[str, Any]:
     """A row of the table that the tests share."""
     return {
         "id": number,
         "customer": [None, "ada", "bob"][number % 3],
         "amount": Decimal(number * 5) + Decimal("0.25"),
         "day": dt.date(2024, 5, day),
-        **others,
+        **columns,
     }
 
 

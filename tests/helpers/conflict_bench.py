@@ -33,7 +33,7 @@ class Bench(TableBench):
         """What the operation may write on top of that state; ConflictingChange if it may not be committed."""
         attempt = Attempt("t", state.metadata, state.metadata, self.storage, self.environment)
         footprint = replace(plan.footprint, isolation=isolation)
-        merges = check(attempt, footprint, "main", memory=state.memory, can_merge=can_merge)
+        merges = check(attempt, footprint, "main", cache=state.cache, can_merge=can_merge)
         if not merges:
             return footprint.writes
         return merge_vectors(footprint.writes, merges, self.storage, f"{ROOT}/data/merged-{self._next()}.puffin")

@@ -15,7 +15,7 @@ from floe.avro.manifest_lists import write_manifest_list
 from floe.avro.manifest_writer import write_manifest
 from floe.commit.change import Writes
 from floe.commit.conflicts.concurrent_commits import SnapshotCache
-from floe.spec.codecs.deletion_vectors import blob_of, deserialize
+from floe.spec.codecs.deletion_vectors import deletion_vector_blob, deserialize
 from floe.spec.codecs.puffin import write_file
 from floe.spec.codecs.single_value import encode
 from floe.spec.manifests.entries import (
@@ -25,15 +25,15 @@ from floe.spec.manifests.entries import (
     ManifestContent,
     ManifestEntry,
     ManifestFile,
+    assign_first_row_ids,
     summarize_manifest,
 )
-from floe.spec.manifests.row_lineage import assign_first_row_ids
 from floe.spec.metadata.creation import new_table_metadata
 from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import AddSnapshot, SetSnapshotRef, UpgradeFormatVersion
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH, DELETE_POS
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import INT, LONG, STRING, Field
@@ -110,7 +110,7 @@ class Contents:
     def vectors(self, name: str, positions: Mapping[str, Iterable[int]]) -> list[DataFile]:
         """Deletion vectors in a Puffin file that is really there."""
         path = f"{ROOT}/data/{name}.puffin"
-        written = write_file([blob_of(sorted(some), target) for target, some in positions.items()])
+        written = write_file([deletion_vector_blob(sorted(some), target) for target, some in positions.items()])
         self.storage.write(path, written.data, overwrite=True)
         return [
             DataFile(
@@ -208,7 +208,7 @@ class State:
 
     metadata: TableMetadata
     files: dict[Place, Live]
-    memory: SnapshotCache = field(default_factory=SnapshotCache)
+    cache: SnapshotCache = field(default_factory=SnapshotCache)
 
     @property
     def head(self) -> int:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from floe.formats.arrow_arrays import to_values
 from floe.formats.arrow_models import AvroAsArrow, OrcAsArrow, ParquetAsArrow
+from floe.formats.columns.arrays import to_values
 from floe.formats.registry import Registry
 from floe.plan.scan import ScanOptions, plan_scan
 from floe.plan.snapshot_selection import choose_snapshot, schema_for
 from floe.plan.tasks import FileTask
 from floe.spec.codecs import deletion_vectors
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.expression_json import expression_from_json
 from floe.spec.manifests.entries import DataFile
 from floe.spec.properties import NAME_MAPPING

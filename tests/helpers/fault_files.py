@@ -7,7 +7,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.parquet
 
-from floe.spec.codecs.deletion_vectors import blob_of
+from floe.spec.codecs.deletion_vectors import deletion_vector_blob
 from floe.spec.codecs.puffin import write_file
 from floe.spec.codecs.single_value import encode
 from floe.spec.manifests.entries import DataFile, FileContent
@@ -77,7 +77,7 @@ def put_positions(storage: Storage, path: str, target: DataFile, positions: tupl
 
 def put_vector(storage: Storage, path: str, target: DataFile, positions: tuple[int, ...]) -> DataFile:
     """Writes a Puffin file with one deletion vector."""
-    made = write_file([blob_of(positions, target.file_path)])
+    made = write_file([deletion_vector_blob(positions, target.file_path)])
     storage.write(path, made.data, overwrite=True)
     (blob,) = made.payload.blobs
     return DataFile(

@@ -19,9 +19,9 @@ from floe.catalog.file_system.catalog import FileSystemCatalog
 from floe.catalog.memory import MemoryCatalog
 from floe.catalog.protocol import Catalog
 from floe.catalog.sql.catalog import SqlCatalog
+from floe.catalog.sql.database import PostgresUri, parse_sql_uri
 from floe.catalog.sql.postgres import PostgresDatabase
 from floe.catalog.sql.sqlite import SqliteDatabase
-from floe.catalog.sql.uri import PostgresUri, parse_sql_uri
 from floe.storage.environment import Environment
 from floe.storage.memory import MemoryStorage
 from floe.storage.protocol import Storage

@@ -11,7 +11,6 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from floe.spec import types as t
-from floe.spec.codecs.ordering import sort_key
 from floe.spec.codecs.single_value import encode, truncate_lower, truncate_upper
 from floe.spec.expressions.nodes import (
     FALSE,
@@ -29,6 +28,7 @@ from floe.spec.expressions.nodes import (
 from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Truncate
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, FixedType, StructType
+from floe.spec.values.value_order import sort_key
 
 NAN = math.nan
 DAY_MICROS = 86_400_000_000

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import floe
 from floe.arrow.file_import import import_files
-from floe.arrow.reading.task_reader import TaskReader
+from floe.arrow.read.task_reader import TaskReader
 from floe.cli.input_files import open_file
 from floe.cli.input_text import TextOptions
 from floe.errors import FloeError

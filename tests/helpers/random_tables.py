@@ -10,11 +10,11 @@ from floe.spec.manifests.delete_scope import deletes_for, partition_key
 from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionField, PartitionSpec, partition_value_fn
 from floe.spec.partitioning.transforms import DAY, IDENTITY, VOID, Bucket, Truncate
-from floe.spec.pruning import metrics_filter
 from floe.spec.pruning.projection import inclusive_projection, partition_schema
-from floe.spec.pruning.residuals import compile_residual
+from helpers import scalar_pruning
 from helpers.filter_strategies import SCHEMA, exact_metrics, pool, safe_rows, value_in
 from helpers.planned_tables import TableMaker
+from helpers.residuals import compile_residual
 
 INT, DOUBLE, DECIMAL, TIME, TEXT, NEEDED = IDS = [2, 5, 6, 11, 15, 50]
 
@@ -174,7 +174,7 @@ def naive_plan(table: RandomTable, bound: Expression) -> dict[str, NaivePlan]:
     """The plan by the scalar rules, one file after another."""
     found = {}
     live = [entry for entry in table.deletes if entry.is_live]
-    might = metrics_filter.compile_might_match(bound)
+    might = scalar_pruning.compile_might_match(bound)
     for entry in table.data:
         file = entry.data_file
         spec = SPECS[file.spec_id]

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from floe import Lake, Table
 from floe.arrow.writer import write_rows
-from floe.formats.arrow_transforms import transform_array
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.formats.columns.transforms import transform_array
 from floe.formats.writers.write_target import WriteTarget
 from floe.spec import values
 from floe.spec.codecs import single_value

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from floe import Table
-from floe.formats.arrow_filters import filter_mask
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.formats.columns.filters import filter_mask
 from floe.formats.registry import default_registry
 from floe.plan.tasks import FileTask
 from floe.spec.codecs import deletion_vectors

@@ -17,7 +17,7 @@ from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import serialize
 from floe.spec.metadata.updates import TableUpdate
 from floe.spec.partitioning.partition_spec import PartitionSpec
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import INT, LONG, STRING, Field
 from floe.storage.environment import Environment, deterministic_environment

@@ -48,7 +48,7 @@ class Files:
     def vector(self, target: DataFile, positions: Iterable[int], **changes: Any) -> DataFile:
         """A deletion vector."""
         positions = sorted(positions)
-        written = puffin.write_file([deletion_vectors.blob_of(positions, target.file_path)])
+        written = puffin.write_file([deletion_vectors.deletion_vector_blob(positions, target.file_path)])
         path = self._path("vector", "puffin")
         self.table.storage.write(path, written.data)
         (place,) = written.payload.blobs

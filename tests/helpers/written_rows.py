@@ -9,7 +9,7 @@ from floe.formats.registry import default_registry
 from floe.formats.writers.write_target import WriteTarget
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.creation import new_table_metadata
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.schemas.schema import Schema
 from floe.spec.sort_order import build_order
 from floe.storage.environment import deterministic_environment

@@ -281,7 +281,7 @@ REFUSALS = [
     Difference("Floe", "schema .* cannot be removed: snapshot", "the snapshot could not be read by its own schema"),
     Difference("Floe", "was written with schema .* unknown", "the snapshot could not be read by its own schema"),
     Difference("Floe", "the table has uuid", "readers refuse a table whose identity changes"),
-    Difference("Floe", "cannot be statistics of snapshot", "nothing would ever remove them"),
+    Difference("Floe", "statistics cannot be set for snapshot", "nothing would ever remove them"),
     Difference("Floe", "but the table's next row id", "Java counts rows, not ids, and would give some ids twice"),
 ]
 

@@ -16,7 +16,7 @@ import pytest
 
 from floe import Table
 from floe.errors import ConflictingChange
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.spec.metadata.table_metadata_json import metadata_to_json
 from floe.spec.schemas.schema_json import schema_from_json
 from helpers.canonical import canonical_rows

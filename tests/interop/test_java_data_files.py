@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from floe.formats.registry import default_registry
 from floe.spec import types as t
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.manifests.entries import DataFile
 from floe.spec.schemas.metadata_columns import position_delete_schema
 from floe.spec.schemas.name_mapping import mapping_from_schema

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from floe.formats.arrow_types import arrow_schema
-from floe.spec.expressions.binding import bind
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.expression_json import expression_to_json
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.sql.filters import parse_filter

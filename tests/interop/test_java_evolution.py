@@ -20,11 +20,11 @@ from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import parse, serialize
 from floe.spec.metadata.updates import AddPartitionSpec, SetDefaultSpec
-from floe.spec.partitioning.evolution import SpecUpdate
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.spec_evolution import SpecUpdate
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.partitioning.transforms import parse_transform
-from floe.spec.schemas.evolution import SchemaUpdate
 from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_evolution import SchemaUpdate
 from floe.spec.schemas.schema_json import schema_from_json, schema_to_json, type_to_json
 from floe.spec.types import DecimalType, Field, ListType, MapType, StructType, Type
 from helpers.java_oracle import Answer, Difference, ask, ask_all, explained, java_values

@@ -19,7 +19,7 @@ from hypothesis import given, settings, strategies as st
 from floe.errors import InvalidValue
 from floe.spec import types as t
 from floe.spec.codecs.single_value_json import to_json
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.expression_json import expression_from_json, expression_to_json
 from floe.spec.expressions.nodes import And, BoundPredicate, BoundReference, BoundTransform, Expression, Not, Op, Or
 from floe.spec.expressions.row_evaluation import compile_row_filter, compile_tuple_filter
@@ -39,7 +39,7 @@ from floe.spec.partitioning.transforms import (
     Truncate,
     Void,
 )
-from floe.spec.pruning.metrics_filter import might_match, must_match
+from floe.spec.pruning.metrics_evaluation import file_might_match as might_match, file_must_match as must_match
 from floe.spec.pruning.projection import inclusive_projection, partition_schema, strict_projection
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_to_json

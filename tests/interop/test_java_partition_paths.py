@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from floe.spec import types as t
 from floe.spec.codecs.single_value_json import to_json
+from floe.spec.partitioning.partition_paths import parse_partition_path, partition_path
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, spec_to_json
-from floe.spec.partitioning.paths import parse_partition_path, partition_path
 from floe.spec.partitioning.transforms import Transform, parse_transform
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_to_json

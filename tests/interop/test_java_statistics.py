@@ -8,7 +8,7 @@ import pytest
 from floe import Table
 from floe.formats.registry import default_registry
 from floe.spark.bridge.jvm import jvm_of
-from floe.spark.bridge.sessions import active
+from floe.spark.bridge.sessions import activate
 from floe.spark.session import FloeSession
 from floe.spec.codecs.theta_sketches import ThetaSketch
 from helpers.java_catalogs import JavaCatalogs, Shared
@@ -134,7 +134,7 @@ def test_java_reads_what_floe_writes(shared: Shared, session: FloeSession) -> No
     assert found == {name: count for name, (count, _) in sketches(table).items()}
     session.conf.set("spark.sql.cbo.enabled", "true")
     try:
-        with active(jvm_of(session), session._jsparkSession):
+        with activate(jvm_of(session), session._jsparkSession):
             for column in ("a_string", "an_int"):
                 frame: Any = session.sql(f"SELECT {column} FROM {shared.key}.{table.name}")
                 told = frame._jdf.queryExecution().optimizedPlan().stats().attributeStats().toString()

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from floe.errors import NoSuchColumn
-from floe.formats.arrow_types import arrow_schema
-from floe.spec.expressions.binding import bind
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.expression_json import expression_to_json
 from floe.spec.metadata.table_metadata_json import metadata_to_json
 from floe.spec.schemas.schema import Schema

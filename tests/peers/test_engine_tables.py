@@ -14,7 +14,7 @@ import pytest
 from pyiceberg.table import StaticTable
 
 import floe
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_to_json
 from helpers.canonical import canonical_rows

@@ -8,7 +8,7 @@ days of dates and the prefixes of short strings settle an equality that Java che
 import pytest
 
 from floe.plan.scan import ScanOptions, plan_scan
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.expression_json import expression_from_json
 from floe.spec.expressions.nodes import TRUE
 from helpers.corpus import expected, table_names

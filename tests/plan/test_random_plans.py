@@ -52,7 +52,7 @@ def test_no_row_that_passes_is_lost_and_settled_files_hold_no_other(seed, bound)
     settled = {
         task.file.file_path
         for chunk, number in zip(plan.chunks, range(len(plan.chunks)), strict=True)
-        for task, is_settled in zip(plan.some_tasks(number, next(chunk.blocks(1000))), chunk.settled, strict=True)
+        for task, is_settled in zip(plan.some_tasks(number, next(chunk.blocks(1000))), chunk.all_match, strict=True)
         if is_settled
     }
     passes = compile_row_filter(bound)

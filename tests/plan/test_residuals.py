@@ -7,9 +7,9 @@ from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Op, or_
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, partition_value_fn
 from floe.spec.partitioning.transforms import IDENTITY, Bucket, Truncate
 from floe.spec.pruning.column_evaluation import make_column
-from floe.spec.pruning.residuals import compile_residual
 from helpers.filter_strategies import SCHEMA, filters, pool, predicates, references, safe_rows
 from helpers.random_tables import IDS, SPECS
+from helpers.residuals import compile_residual
 
 
 def codes_of(bound, spec, tuples):

@@ -60,6 +60,11 @@ def test_all_data_formats_can_be_cut(file_format):
     assert len(parts(task(250, file_format=file_format), 100)) == 3
 
 
+def test_files_of_other_formats_are_cut_at_their_offsets_only():
+    assert parts(task(250, file_format="toy"), 100) == [(0, 250)]
+    assert parts(task(250, file_format="toy", offsets=(0, 120)), 100) == [(0, 120), (120, 130)]
+
+
 def test_an_empty_file_has_no_stretch():
     assert parts(task(0), 100) == []
 

@@ -1,4 +1,4 @@
-"""Rows as tables and records: aligned, cut only where they may be, as wide as told, and printed while they are read."""
+"""Rows as tables and records: aligned, cut to the width of the terminal, and printed while they are read."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -25,9 +25,9 @@ TEXTS = parse_columns("id int, note string, other string")
 
 def test_long_texts_are_cut_and_numbers_are_not() -> None:
     schema = parse_columns("n decimal(38, 0), note string")
-    found = lines(schema, [{"n": Decimal(10**37), "note": "x" * 100}], width=60)
-    assert found[1] == f"{10**37}  {'x' * 19}…"
-    assert max(map(len, found)) == 60
+    printed = lines(schema, [{"n": Decimal(10**37), "note": "x" * 100}], width=60)
+    assert printed[1] == f"{10**37}  {'x' * 19}…"
+    assert max(map(len, printed)) == 60
 
 
 def test_columns_that_would_get_too_narrow_become_records() -> None:
@@ -40,7 +40,7 @@ def test_columns_that_would_get_too_narrow_become_records() -> None:
         "       " + "a" * 6,
         "other  NULL",
     ]
-    assert lines(TEXTS, rows, width=20, records=False)[0].startswith("id  note"), "unless they are told not to"
+    assert lines(TEXTS, rows, width=20, records=False)[0].startswith("id  note"), "unless records are switched off"
 
 
 @given(
@@ -48,25 +48,25 @@ def test_columns_that_would_get_too_narrow_become_records() -> None:
     st.integers(30, 120),
 )
 def test_no_line_is_longer_than_the_terminal(rows: list[tuple[int, str, str]], width: int) -> None:
-    found = lines(TEXTS, [{"id": a, "note": b, "other": c} for a, b, c in rows], width=width)
-    assert all(cell_len(line) <= max(width, 5 + 2 + 24) for line in found)
-    assert all(line.isprintable() for line in found)
+    printed = lines(TEXTS, [{"id": a, "note": b, "other": c} for a, b, c in rows], width=width)
+    assert all(cell_len(line) <= max(width, 5 + 2 + 24) for line in printed)
+    assert all(line.isprintable() for line in printed)
 
 
 @given(st.lists(st.text(alphabet="aé日\n\x1b", max_size=8), min_size=1, max_size=5))
-def test_columns_stand_below_each_other(words: list[str]) -> None:
+def test_columns_are_aligned(words: list[str]) -> None:
     schema = parse_columns("word string, n int")
-    _, *found = lines(schema, [{"word": word, "n": 7} for word in words])
-    assert {cell_len(line) for line in found} == {cell_len(found[0])}
-    assert all(line.endswith("7") for line in found)
+    _, *printed = lines(schema, [{"word": word, "n": 7} for word in words])
+    assert {cell_len(line) for line in printed} == {cell_len(printed[0])}
+    assert all(line.endswith("7") for line in printed)
 
 
 def test_null_is_not_the_text_null() -> None:
     column = pa.array(["NULL", None, "null", ""])
     assert cell_texts(parse_column_type("string"), column) == ['"NULL"', None, "null", ""]
-    shown = lines(parse_columns("w string"), [{"w": "NULL"}, {"w": None}], paint=Paint(True))
-    assert shown[1] == '"NULL"'
-    assert shown[2] == "\x1b[2;3mNULL  \x1b[0m"
+    printed = lines(parse_columns("w string"), [{"w": "NULL"}, {"w": None}], paint=Paint(True))
+    assert printed[1] == '"NULL"'
+    assert printed[2] == "\x1b[2;3mNULL  \x1b[0m"
 
 
 @pytest.mark.parametrize(
@@ -85,29 +85,29 @@ def test_null_is_not_the_text_null() -> None:
         ("struct<`a b`: string>", {"a b": None}, "{`a b`: null}"),
     ],
 )
-def test_values_read_as_people_write_them(type_: str, value: Any, text: str) -> None:
+def test_the_text_of_values(type_: str, value: Any, text: str) -> None:
     assert value_text(parse_column_type(type_), value) == text
 
 
 def test_rows_are_printed_before_all_are_read() -> None:
-    taken = 0
+    batches_read = 0
 
     def batches() -> Iterator[pa.RecordBatch]:
-        nonlocal taken
+        nonlocal batches_read
         for _ in range(100):
-            taken += 1
+            batches_read += 1
             yield rows_to_batch(TEXTS, [{"id": 1, "note": "a", "other": "b"}] * 200)
 
     printed = row_lines(TEXTS, batches())
     assert next(printed).startswith("id  note")
     assert next(printed) == " 1  a     b"
-    assert taken == 1
+    assert batches_read == 1
 
 
-def test_widths_are_made_for_many_small_batches_together() -> None:
+def test_small_batches_share_their_widths() -> None:
     small = [rows_to_batch(TEXTS, [{"id": 10**n, "note": "x" * n, "other": "y"}]) for n in range(5)]
-    found = list(row_lines(TEXTS, small))
-    assert {len(line) for line in found[1:]} == {len(found[1])}
+    printed = list(row_lines(TEXTS, small))
+    assert {len(line) for line in printed[1:]} == {len(printed[1])}
 
 
 def test_a_table_without_columns_or_rows() -> None:

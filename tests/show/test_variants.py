@@ -1,4 +1,4 @@
-"""Variants of Java's tables as plain values: what the corpus says they are."""
+"""Variants of tables that Java wrote, decoded to the values that the corpus has for them."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from floe.errors import CorruptFile
-from floe.formats.variant_values import variant_value
+from floe.formats.columns.variants import decode_variant
 from helpers.variants import canonical_variant
 
 
@@ -22,24 +22,24 @@ def canonical(value: Any) -> Any:
 
 
 def stored_variants(corpus: Path) -> list[tuple[bytes, bytes]]:
-    found = []
+    variants = []
     for path in sorted(corpus.glob("*variant*/**/*.parquet")):
         file = pq.ParquetFile(path)
         for field in file.schema_arrow:
             is_struct = pa.types.is_struct(field.type)
             if is_struct and {child.name for child in field.type} == {"metadata", "value"}:
                 rows = file.read([field.name])[field.name].to_pylist()
-                found += [(row["metadata"], row["value"]) for row in rows if row is not None]
+                variants += [(row["metadata"], row["value"]) for row in rows if row is not None]
         file.close()
-    return found
+    return variants
 
 
 def test_values_of_the_corpus(corpus_dir: Path) -> None:
     variants = stored_variants(corpus_dir)
     assert len(variants) > 10
     for metadata, value in variants:
-        ours, theirs = canonical(variant_value(metadata + value)), canonical(canonical_variant(metadata, value))
-        if "." not in str(theirs):  # the digits of moments and floats are laid out differently
+        ours, theirs = canonical(decode_variant(metadata + value)), canonical(canonical_variant(metadata, value))
+        if "." not in str(theirs):  # timestamps and floats are formatted differently
             assert ours == theirs
 
 
@@ -48,4 +48,4 @@ def test_values_of_the_corpus(corpus_dir: Path) -> None:
 )
 def test_broken_bytes_are_errors(data: bytes) -> None:
     with pytest.raises(CorruptFile):
-        variant_value(data)
+        decode_variant(data)

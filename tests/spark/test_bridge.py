@@ -1,4 +1,4 @@
-"""Python objects as Java interfaces: every method is there, errors and equality go both ways."""
+"""The bridge to the JVM: Java interfaces in Python, errors, equality, conversion of values, input partitions."""
 
 import gc
 import inspect
@@ -24,9 +24,9 @@ from floe.errors import CommitConflict, InvalidInput, UnsupportedFeature
 from floe.spark.bridge import proxies
 from floe.spark.bridge.interfaces import catalog, read, write
 from floe.spark.bridge.jvm import Jvm, Once, jvm_of
-from floe.spark.bridge.parquet_readers import FileParts, partitioned_files
+from floe.spark.bridge.parquet_readers import FileSplits, file_partitions
 from floe.spark.bridge.proxies import Proxy, proxy_of
-from floe.spark.read.splits import urls_of
+from floe.spark.read.native_reader import hadoop_urls
 from floe.storage.local import LocalStorage
 from helpers.spark import Spark
 
@@ -46,28 +46,28 @@ def jvm(session: Spark) -> Jvm:
 
 @pytest.mark.parametrize("kind", INTERFACES, ids=lambda kind: kind.__name__)
 def test_a_class_has_every_method_of_its_interface(jvm: Jvm, kind: type[Proxy]) -> None:
-    """Calls of default methods come to Python as well, so none may be missing in the Spark that runs."""
+    """Java proxies forward default methods too, so a class needs every method of this version's interface."""
     if jvm.version < kind.since or not jvm.has_class(kind.interface):
         pytest.skip(f"this Spark has no {kind.interface}")
-    methods = jvm.reflected(kind.interface).getMethods()
+    methods = jvm.class_object(kind.interface).getMethods()
     names = {method.getName() for method in methods if not method.getModifiers() & STATIC}
     assert {name for name in names if not callable(getattr(kind, name, None))} == set()
 
 
-class Answering(catalog.UnboundFunction):
-    """A proxy whose answer a test chooses."""
+class NamedFunction(catalog.UnboundFunction):
+    """A proxy whose method `name` returns a value, or raises an error."""
 
-    def __init__(self, jvm: Jvm, answer: Any) -> None:
+    def __init__(self, jvm: Jvm, outcome: Any) -> None:
         super().__init__(jvm)
-        self._answer = answer
+        self._outcome = outcome
 
     def key(self) -> Any:
-        return str(self._answer)
+        return str(self._outcome)
 
     def name(self) -> str:
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return str(self._answer)
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return str(self._outcome)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ class Answering(catalog.UnboundFunction):
     ],
 )
 def test_errors_are_spark_s_with_our_message(jvm: Jvm, raised: Exception, expected: type[Exception]) -> None:
-    array = jvm.array("java.lang.Object", [Answering(jvm, raised)])
+    array = jvm.array("java.lang.Object", [NamedFunction(jvm, raised)])
     with pytest.raises(expected) as caught:
         array[0].name()
     assert str(raised) in str(caught.value)
@@ -88,36 +88,36 @@ def test_errors_are_spark_s_with_our_message(jvm: Jvm, raised: Exception, expect
     assert "Py4J" not in str(caught.value)
 
 
-def test_a_java_call_that_failed_tells_its_causes_and_no_frames(jvm: Jvm) -> None:
-    told = "An error occurred while calling o1.f. Trace:\njava.lang.IllegalArgumentException: not an instance\n"
+def test_a_failed_java_call_reports_its_causes_without_frames(jvm: Jvm) -> None:
+    message = "An error occurred while calling o1.f. Trace:\njava.lang.IllegalArgumentException: not an instance\n"
     frames = "\tat a.B.f(B.java:7)\nCaused by: java.io.IOException: no disk\n\tat a.C.g(C.java:1)\n\t... 3 more\n\n"
     with pytest.raises(SparkRuntimeException) as caught:
-        jvm.array("java.lang.Object", [Answering(jvm, Py4JError(told + frames))])[0].name()
+        jvm.array("java.lang.Object", [NamedFunction(jvm, Py4JError(message + frames))])[0].name()
     assert "IllegalArgumentException: not an instance\nCaused by: java.io.IOException: no disk" in str(caught.value)
     assert "B.java" not in str(caught.value)
     assert "more" not in str(caught.value)
 
 
-def test_a_value_is_made_once_for_all_threads() -> None:
-    once, asked, made = Once(), threading.Barrier(4), []
+def test_a_value_is_computed_once_for_all_threads() -> None:
+    once, start, created = Once(), threading.Barrier(4), []
 
     def make() -> object:
-        with pytest.raises(threading.BrokenBarrierError):  # another thread in here would find the barrier whole
+        with pytest.raises(threading.BrokenBarrierError):  # a second thread in here would complete the barrier
             together.wait(0.2)
-        made.append(object())
-        return made[-1]
+        created.append(object())
+        return created[-1]
 
     def ask(_: int) -> object:
-        asked.wait()
+        start.wait()
         return once("key", make)
 
     together = threading.Barrier(2)
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(ask, range(4)))
-    assert found == made * 4
+        values = list(threads.map(ask, range(4)))
+    assert values == created * 4
 
 
-def test_what_could_not_be_made_is_made_by_the_next_who_asks() -> None:
+def test_a_value_that_failed_is_computed_again() -> None:
     once = Once()
     with pytest.raises(ZeroDivisionError):
         once("key", lambda: 1 // 0)
@@ -126,30 +126,30 @@ def test_what_could_not_be_made_is_made_by_the_next_who_asks() -> None:
 
 
 def test_connections_end_with_the_threads_of_the_jvm(jvm: Jvm) -> None:
-    ran: list[threading.Thread] = []
+    called_in: list[threading.Thread] = []
 
     class Running(Proxy):
         interface = "java.lang.Runnable"
 
         def run(self) -> None:
-            ran.append(threading.current_thread())
+            called_in.append(threading.current_thread())
 
     for _ in range(5):
-        thread = jvm.named("java.lang.Thread")(Running(jvm))
+        thread = jvm.java_class("java.lang.Thread")(Running(jvm))
         thread.start()
         thread.join()
-    assert len(set(ran)) == 5
-    for answering in ran[:-1]:  # the last one ends when another comes
-        answering.join(30)
-    assert [answering.is_alive() for answering in ran[:-1]] == [False] * 4
+    assert len(set(called_in)) == 5
+    for thread in called_in[:-1]:  # the last connection is closed when another one is opened
+        thread.join(30)
+    assert [thread.is_alive() for thread in called_in[:-1]] == [False] * 4
 
 
 @pytest.mark.slow
 def test_statements_leave_nothing_behind(session: Spark, jvm: Jvm) -> None:
-    """Statements that change the same rows over and over leave no objects, neither here nor in the JVM."""
+    """Repeated statements on the same rows leave no objects, neither in Python nor in the JVM."""
     session("CREATE NAMESPACE lake.soak")
     session("CREATE TABLE lake.soak.t AS SELECT id, 'a' AS name FROM range(20)")
-    there = JavaObject("GATEWAY_SERVER", jvm.gateway._gateway_client).getGateway().getBindings()
+    java_bindings = JavaObject("GATEWAY_SERVER", jvm.gateway._gateway_client).getGateway().getBindings()
 
     def run(times: int) -> None:
         for _ in range(times):
@@ -160,25 +160,25 @@ def test_statements_leave_nothing_behind(session: Spark, jvm: Jvm) -> None:
                 "WHEN MATCHED THEN UPDATE SET name = 'x'"
             )
 
-    def kept() -> tuple[int, int]:
+    def object_counts() -> tuple[int, int]:
         gc.collect()
-        jvm.named("java.lang.System").gc()
-        return len(jvm.gateway.gateway_property.pool), there.size()
+        jvm.java_class("java.lang.System").gc()
+        return len(jvm.gateway.gateway_property.pool), java_bindings.size()
 
     run(2)
-    pool, bindings = map(min, zip(*(kept() for _ in range(5)), strict=True))
+    pool, bindings = map(min, zip(*(object_counts() for _ in range(5)), strict=True))
     run(8)
-    for _ in range(100):  # both collectors tell each other, in their time
-        found = kept()
-        if found[0] <= pool + 8 and found[1] <= bindings + 40:
+    for _ in range(100):  # the two garbage collectors notify each other with a delay
+        counts = object_counts()
+        if counts[0] <= pool + 8 and counts[1] <= bindings + 40:
             return
         time.sleep(0.05)
-    pytest.fail(f"{found} objects are kept, after a few statements it was {(pool, bindings)}")
+    pytest.fail(f"{counts} objects remain; after the first statements there were {(pool, bindings)}")
 
 
 def test_equal_keys_are_equal_objects_to_the_jvm(jvm: Jvm) -> None:
-    same, other = Answering(jvm, "a"), Answering(jvm, "b")
-    array = jvm.array("java.lang.Object", [same, Answering(jvm, "a"), other])
+    same, other = NamedFunction(jvm, "a"), NamedFunction(jvm, "b")
+    array = jvm.array("java.lang.Object", [same, NamedFunction(jvm, "a"), other])
     assert array[0].equals(array[1])
     assert array[0].hashCode() == array[1].hashCode()
     assert not array[0].equals(array[2])
@@ -193,42 +193,42 @@ def test_texts_lists_and_maps_go_there_and_back(jvm: Jvm) -> None:
     assert jvm.read_identifier(jvm.identifier(("a.b", "c", "t"))) == ("a.b", "c", "t")
 
 
-def test_many_files_are_what_the_jvm_would_have_made(jvm: Jvm) -> None:
+def test_many_files_are_deserialized_as_the_jvm_creates_them(jvm: Jvm) -> None:
     names = [f"/wh/t/day=2024-01-01/{'long' * (n % 100)} {n} é%.parquet" for n in range(3000)]
     texts = pa.array([None if n % 7 == 1 else name for n, name in enumerate(names)])
-    some = pa.array([None if n % 63 == 0 else n for n in range(3000)], pa.int32())
+    ints = pa.array([None if n % 63 == 0 else n for n in range(3000)], pa.int32())
     longs = pa.array([None if n % 64 == 0 else n - 2**40 for n in range(3000)], pa.int64())
     raw = pa.array([None if n == 63 else b"\xff" * (n * 31) for n in range(3000)], pa.large_binary())
     numbers = np.arange(3000)
-    urls = urls_of(LocalStorage(), pa.array(names))
-    parts = FileParts(urls, numbers, numbers + 1, numbers + 2, [texts, some, longs, raw])
-    (partition,) = partitioned_files(jvm, parts, ["text", "int", "long", "bytes"], 2**40, 0)
-    made = partition.files()
-    assert len(made) == len(parts)
-    for place in (0, 1, 63, 64, 2999):
-        file, name = made[place], names[place]
+    urls = hadoop_urls(LocalStorage(), pa.array(names))
+    splits = FileSplits(urls, numbers, numbers + 1, numbers + 2, [texts, ints, longs, raw])
+    (partition,) = file_partitions(jvm, splits, ["text", "int", "long", "bytes"], 2**40, 0)
+    files = partition.files()
+    assert len(files) == len(splits)
+    for index in (0, 1, 63, 64, 2999):
+        file, name = files[index], names[index]
         row = file.partitionValues()
-        assert [row.isNullAt(n) for n in range(4)] == [one[place].as_py() is None for one in parts.constants]
+        assert [row.isNullAt(n) for n in range(4)] == [column[index].as_py() is None for column in splits.constants]
         assert row.isNullAt(0) or row.getUTF8String(0).toString() == name
-        assert row.isNullAt(1) or row.getInt(1) == place
-        assert row.isNullAt(2) or row.getLong(2) == place - 2**40
-        assert row.isNullAt(3) or bytes(row.getBinary(3)) == b"\xff" * (place * 31)
+        assert row.isNullAt(1) or row.getInt(1) == index
+        assert row.isNullAt(2) or row.getLong(2) == index - 2**40
+        assert row.isNullAt(3) or bytes(row.getBinary(3)) == b"\xff" * (index * 31)
         assert file.toPath().toString() == f"file:{name}"
-        assert (file.start(), file.length(), file.fileSize()) == (place, place + 1, place + 2)
+        assert (file.start(), file.length(), file.fileSize()) == (index, index + 1, index + 2)
         assert list(file.locations()) == []
 
 
-def test_files_fill_partitions_and_weigh_what_it_costs_to_open_them(jvm: Jvm) -> None:
+def test_files_fill_partitions_and_count_at_least_the_cost_to_open_them(jvm: Jvm) -> None:
     lengths = np.array([90, 60, 40, 5, 5, 5])
-    urls, nothing = pa.array([f"file:/wh/{n}" for n in range(6)]), np.zeros(6, np.int64)
+    urls, begins = pa.array([f"file:/wh/{n}" for n in range(6)]), np.zeros(6, np.int64)
     for cost, expected in (
         (0, [[90], [60, 40], [5, 5, 5]]),
         (30, [[90], [60, 40], [5, 5, 5]]),
         (50, [[90], [60], [40, 5], [5, 5]]),
     ):
-        made = partitioned_files(jvm, FileParts(urls, nothing, lengths, lengths, []), [], 100, cost)
-        assert [[file.length() for file in partition.files()] for partition in made] == expected
-        assert [partition.index() for partition in made] == list(range(len(expected)))
+        partitions = file_partitions(jvm, FileSplits(urls, begins, lengths, lengths, []), [], 100, cost)
+        assert [[file.length() for file in partition.files()] for partition in partitions] == expected
+        assert [partition.index() for partition in partitions] == list(range(len(expected)))
 
 
 def test_an_unknown_table_is_spark_s_own_error(session: Spark) -> None:
@@ -247,7 +247,7 @@ def test_a_query_asks_the_jvm_few_times(session: Spark, monkeypatch: pytest.Monk
     send = ClientServerConnection.send_command
 
     def counted(self: Any, command: str) -> Any:
-        if not command.startswith("m"):  # objects that are not needed any more
+        if not command.startswith("m"):  # the release of an object
             commands.append(command)
         return send(self, command)
 

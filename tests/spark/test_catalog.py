@@ -53,9 +53,9 @@ def test_namespaces(session: Spark, catalog: str) -> None:
 def test_properties_of_namespaces(session: Spark, catalog: str) -> None:
     session(f"CREATE NAMESPACE {catalog}.props COMMENT 'for tests' WITH PROPERTIES ('a' = '1')")
     session(f"ALTER NAMESPACE {catalog}.props SET PROPERTIES ('b' = '2')")
-    shown = dict(session(f"DESCRIBE NAMESPACE EXTENDED {catalog}.props"))
-    assert shown["Comment"] == "for tests"
-    assert shown["Properties"] == "((a,1), (b,2))"
+    described = dict(session(f"DESCRIBE NAMESPACE EXTENDED {catalog}.props"))
+    assert described["Comment"] == "for tests"
+    assert described["Properties"] == "((a,1), (b,2))"
     assert session.lake(catalog).namespace_properties("props")["b"] == "2"
     session(f"DROP NAMESPACE {catalog}.props")
 
@@ -99,8 +99,8 @@ def test_all_types_both_ways(session: Spark, catalog: str, db: str) -> None:
         expected = ours.format(id=inside[0], next=inside[1]) if "{id}" in ours else ours
         assert str(field.type) == expected
     assert [str(schema.field(name).type) for name in ("small", "tiny", "short_text")] == ["int", "int", "string"]
-    shown = {name: type_ for name, type_, _ in session(f"DESCRIBE TABLE {db}.types")}
-    assert [shown[f"c{n}"] for n in range(len(TYPES))] == [
+    described = {name: type_ for name, type_, _ in session(f"DESCRIBE TABLE {db}.types")}
+    assert [described[f"c{n}"] for n in range(len(TYPES))] == [
         "boolean", "int", "bigint", "float", "double", "decimal(10,2)", "date", "timestamp", "timestamp_ntz", "string",
         "binary", "array<int>", "map<string,bigint>", "struct<a:int,b:string>",
     ]  # fmt: skip
@@ -151,7 +151,7 @@ def test_a_table_in_a_namespace_that_is_not_there(session: Spark, catalog: str, 
 
 
 def test_names_of_catalogs_that_are_wrong(session: Spark) -> None:
-    known = (
+    advice = (
         r"There is no catalog named lak\. The catalogs are lake, sq(, \w+)* and spark_catalog\. Did you mean lake\.db"
     )
     for statement in (
@@ -161,13 +161,13 @@ def test_names_of_catalogs_that_are_wrong(session: Spark) -> None:
         "INSERT INTO lak.db.t VALUES (1)",
         "DELETE FROM lak.db.t",
     ):
-        with pytest.raises(AnalysisException, match=known) as caught:
+        with pytest.raises(AnalysisException, match=advice) as caught:
             session(statement)
         assert caught.value.getCondition() == "REQUIRES_SINGLE_PART_NAMESPACE"
     for statement in ("USE lak.db", "SHOW TABLES IN lak.db"):
-        with pytest.raises(AnalysisException, match=known):
+        with pytest.raises(AnalysisException, match=advice):
             session(statement)
-    with pytest.raises(AnalysisException, match=known):
+    with pytest.raises(AnalysisException, match=advice):
         session.session.table("lak.db.t")
     for statement in (
         "CREATE TABLE default.x (id INT) USING iceberg",
@@ -267,12 +267,12 @@ def test_what_is_shown_beside_a_tables_own_properties() -> None:
 
 def test_describe_extended_and_columns(session: Spark, db: str) -> None:
     session(f"CREATE TABLE {db}.told (id INT, d DATE) PARTITIONED BY (months(d)) TBLPROPERTIES ('k' = 'v')")
-    shown = {name: value for name, value, _ in session(f"DESCRIBE EXTENDED {db}.told")}
-    assert shown["Part 0"] == "months(d)"
-    assert shown["Provider"] == "iceberg"
-    assert shown["Location"].endswith("/ddl/told")
-    assert "k=v" in shown["Table Properties"]
-    assert shown["_pos"] == "bigint"
+    described = {name: value for name, value, _ in session(f"DESCRIBE EXTENDED {db}.told")}
+    assert described["Part 0"] == "months(d)"
+    assert described["Provider"] == "iceberg"
+    assert described["Location"].endswith("/ddl/told")
+    assert "k=v" in described["Table Properties"]
+    assert described["_pos"] == "bigint"
     assert session(f"SHOW COLUMNS IN {db}.told") == [("id",), ("d",)]
     assert ("k", "v") in session(f"SHOW TBLPROPERTIES {db}.told")
 
@@ -372,9 +372,9 @@ def test_defaults_of_all_kinds(session: Spark, catalog: str, db: str) -> None:
 
 
 def test_files_are_read_where_the_catalog_says(session: Spark, catalog: str, db: str, tmp_path: Path) -> None:
-    place = f"LOCATION '{tmp_path}/apart'" if catalog == "sq" else ""
+    location = f"LOCATION '{tmp_path}/apart'" if catalog == "sq" else ""
     session(
-        f"CREATE TABLE {db}.placed {place} TBLPROPERTIES ('write.data.path' = '{tmp_path}/bulk') AS SELECT 1L AS id"
+        f"CREATE TABLE {db}.placed {location} TBLPROPERTIES ('write.data.path' = '{tmp_path}/bulk') AS SELECT 1L AS id"
     )
     assert list((tmp_path / "bulk").glob("*.parquet"))
     assert session(f"SELECT id FROM {db}.placed") == [(1,)]

@@ -10,7 +10,7 @@ from pyspark.errors import IllegalArgumentException
 import floe
 from floe.arrow.writer import write_rows
 from floe.errors import NoSuchSnapshot
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.writers.write_target import WriteTarget
 from floe.spark.names import AsOf
 from floe.spark.read.changes import ChangeRange, change_range
@@ -73,16 +73,16 @@ class Model:
 
     def expected(self, begin: int = 0, end: int | None = None) -> Counter[tuple[Row, str, int]]:
         """The changes of each snapshot, with its place, as the difference of what was there before and after."""
-        found: Counter[tuple[Row, str, int]] = Counter()
+        changes: Counter[tuple[Row, str, int]] = Counter()
         states = [Counter[Row](), *self.states]
-        for place, (before, after) in enumerate(zip(states[begin:end], states[begin + 1 :], strict=False)):
-            found.update({(row, "INSERT", place): count for row, count in (after - before).items()})
-            found.update({(row, "DELETE", place): count for row, count in (before - after).items()})
-        return found
+        for ordinal, (before, after) in enumerate(zip(states[begin:end], states[begin + 1 :], strict=False)):
+            changes.update({(row, "INSERT", ordinal): count for row, count in (after - before).items()})
+            changes.update({(row, "DELETE", ordinal): count for row, count in (before - after).items()})
+        return changes
 
     def changes(self, **options: Any) -> Counter[tuple[Row, str, int]]:
-        given = {name.replace("_", "-"): str(value) for name, value in options.items()}
-        rows = self.session.session.read.options(**given).table(f"{self.name}.changes").collect()
+        read_options = {name.replace("_", "-"): str(value) for name, value in options.items()}
+        rows = self.session.session.read.options(**read_options).table(f"{self.name}.changes").collect()
         return Counter((tuple(row[:3]), row[3], row[4]) for row in rows)
 
 
@@ -166,7 +166,7 @@ def test_times_from_before_what_has_expired_are_not_known() -> None:
     table.create_tag("kept", snapshot=first.snapshot_id)
     table.expire(snapshots=[second.snapshot_id]).apply()
     for options in (begin, {"end-timestamp": str(first.timestamp_ms - 1)}):
-        with pytest.raises(NoSuchSnapshot, match="what came before has expired"):
+        with pytest.raises(NoSuchSnapshot, match=f"has expired.*snapshot {third.snapshot_id} of"):
             change_range(table.metadata, AsOf(), options)
     late = {"start-timestamp": str(third.timestamp_ms)}
     assert change_range(table.metadata, AsOf(), late) == ChangeRange(third.snapshot_id, third.snapshot_id)
@@ -183,19 +183,19 @@ def test_ranges_by_time(session: Spark) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        ({"start_snapshot_id": 1, "start_timestamp": 1}, "said twice"),
+        ({"start_snapshot_id": 1, "start_timestamp": 1}, "start-snapshot-id and start-timestamp"),
         ({"start_timestamp": 2, "end_timestamp": 1}, "end before they start"),
         ({"start_snapshot_id": "x"}, "must be a whole number"),
         ({"start_snapshot_id": 12345}, "12345 is not in the history"),
     ],
 )
-def test_ranges_that_make_no_sense_are_told(session: Spark, options: dict[str, Any], told: str) -> None:
+def test_ranges_that_make_no_sense_are_told(session: Spark, options: dict[str, Any], message: str) -> None:
     session("CREATE TABLE IF NOT EXISTS lake.cdc.ranges AS SELECT 1L AS id, 'a' AS k, 1.0D AS v")
-    given = {name.replace("_", "-"): str(value) for name, value in options.items()}
-    with pytest.raises(IllegalArgumentException, match=told):
-        session.session.read.options(**given).table("lake.cdc.ranges.changes").collect()
+    read_options = {name.replace("_", "-"): str(value) for name, value in options.items()}
+    with pytest.raises(IllegalArgumentException, match=message):
+        session.session.read.options(**read_options).table("lake.cdc.ranges.changes").collect()
 
 
 # views ------------------------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_identifiers_of_the_table_and_rows_that_share_one(session: Spark) -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ("compute_updates => true", "without identifier columns"),
         ("identifier_columns => array('id'), net_changes => true", "net changes have no updates"),
@@ -266,7 +266,7 @@ def test_identifiers_of_the_table_and_rows_that_share_one(session: Spark) -> Non
         ("changelog_view => 'a.b'", "without a namespace"),
     ],
 )
-def test_mistakes_with_views_are_told(session: Spark, arguments: str, told: str) -> None:
+def test_mistakes_with_views_are_told(session: Spark, arguments: str, message: str) -> None:
     session("CREATE TABLE IF NOT EXISTS lake.cdc.plain AS SELECT 1L AS id")
-    with pytest.raises(IllegalArgumentException, match=told):
+    with pytest.raises(IllegalArgumentException, match=message):
         session(f"CALL lake.system.create_changelog_view(table => 'cdc.plain', {arguments})")

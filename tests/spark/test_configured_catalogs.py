@@ -65,7 +65,7 @@ def test_settings_become_options_of_connect(settings: dict[str, str], options: d
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"type": "rest", "uri": "http://h:8181"}, r"catalog c: there are no REST catalogs yet.*floe\.open.*type=jdbc"),
         ({"type": "hive"}, "no Hive catalogs yet"),
@@ -89,8 +89,8 @@ def test_settings_become_options_of_connect(settings: dict[str, str], options: d
         ),
     ],
 )
-def test_what_is_not_there_is_told(settings: dict[str, str], told: str) -> None:
-    with pytest.raises(errors.FloeError, match=told) as caught:
+def test_unsupported_settings_raise(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(errors.FloeError, match=message) as caught:
         configured_catalogs(described("c", **settings))
     assert "secret" not in str(caught.value)
 
@@ -99,7 +99,7 @@ def test_the_session_catalog_stays_sparks_own() -> None:
     conf = {"spark.sql.catalog.spark_catalog": SESSION_CLASS, "spark.sql.catalog.spark_catalog.type": "hive"}
     with pytest.warns(errors.IgnoredSetting, match="spark_catalog stays Spark's own"):
         assert configured_catalogs(conf) == {}
-    with pytest.raises(errors.InvalidSettings, match=r"SparkSessionCatalog; spark.sql.catalog.<name>=org.apache"):
+    with pytest.raises(errors.InvalidSettings, match=r"other=.*SparkSessionCatalog .*catalog.<name>=org.apache"):
         configured_catalogs({"spark.sql.catalog.other": SESSION_CLASS})
 
 
@@ -108,15 +108,15 @@ def test_settings_without_effect_are_told() -> None:
     with pytest.warns(errors.IgnoredSetting, match=r"hadoop\.fs\.defaultFS has no effect"):
         configured_catalogs(of_hadoop)
     of_driver = described("c", type="jdbc", uri="jdbc:sqlite:x.db", jdbc__useSSL="true")
-    with pytest.warns(errors.IgnoredSetting, match=r"jdbc\.useSSL have no effect: they are for a driver"):
+    with pytest.warns(errors.IgnoredSetting, match=r"jdbc\.useSSL have no effect: .* driver"):
         configured_catalogs(of_driver)
 
 
 def test_spark_is_not_told_of_javas_classes() -> None:
     conf = {**described("c", type="jdbc", uri="jdbc:sqlite:x.db", jdbc__password="p", table_default__x="1"),
             "spark.sql.extensions": f"{EXTENSIONS}, com.mine.Extensions", "spark.ui.enabled": False}  # fmt: skip
-    kept = {"spark.sql.catalog.c.table-default.x": "1", "spark.ui.enabled": False}
-    assert settings_for_spark(conf) == {**kept, "spark.sql.extensions": "com.mine.Extensions"}
+    unchanged = {"spark.sql.catalog.c.table-default.x": "1", "spark.ui.enabled": False}
+    assert settings_for_spark(conf) == {**unchanged, "spark.sql.extensions": "com.mine.Extensions"}
     assert settings_for_spark({"spark.sql.extensions": EXTENSIONS}) == {}
 
 
@@ -159,5 +159,5 @@ def test_what_is_given_goes_before_settings(session: Spark, tmp_path: Path) -> N
     other = SparkSession(session.session.sparkContext, session.session._jsparkSession.newSession())
     for name, value in described("jk", type="rest", default_namespace="db").items():
         other.conf.set(name, value)
-    with pytest.warns(errors.IgnoredSetting, match=r"of catalog jk, the settings type have no effect: .*by jk="):
+    with pytest.warns(errors.IgnoredSetting, match=r"of catalog jk, the settings type have no effect: .* jk="):
         floe.attach(other, jk=str(tmp_path / "wh"))

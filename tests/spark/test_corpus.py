@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import floe
-from floe.formats.arrow_types import arrow_type
+from floe.formats.columns.arrow_types import arrow_type
 from floe.spec.schemas.schema import Schema, walk_fields
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import Field, ListType, MapType, StructType, Type

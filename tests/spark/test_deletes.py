@@ -25,7 +25,7 @@ def spark(session: Spark) -> Spark:
     return session
 
 
-def made(spark: Spark, name: str, columns: str, version: int = 2, **options: Any) -> Table:
+def new_table(spark: Spark, name: str, columns: str, version: int = 2, **options: Any) -> Table:
     properties = {"write.delete.mode": "merge-on-read", **options.pop("properties", {})}
     return spark.lake().create_table(
         f"deletes.{name}", columns, format_version=version, properties=properties, **options
@@ -55,7 +55,7 @@ LIVE = [n for n in range(ROWS) if not is_gone(n)]
 def doors(request: pytest.FixtureRequest, spark: Spark) -> str:
     """A table of several files, of which each has deleted rows but one."""
     name = f"doors_{request.param}"
-    table = made(spark, name, "id bigint, k int, name string", request.param)
+    table = new_table(spark, name, "id bigint, k int, name string", request.param)
     for first in range(0, ROWS, 250):
         table.append(numbers(first, 250))
     table.append(numbers(ROWS, 1))
@@ -179,7 +179,7 @@ def file_with(table: Table, number: int) -> DataFile:
 def test_delete_files_of_others(spark: Spark, together: bool) -> None:
     """Position deletes for one data file, and for all that a partition has."""
     name = f"granular_{together}"
-    table = made(spark, name, "id bigint, p string", partition_by=["p"])
+    table = new_table(spark, name, "id bigint, p string", partition_by=["p"])
     table.append([{"id": n, "p": "a"} for n in range(10)])
     table.append([{"id": n, "p": "a"} for n in range(10, 20)])
     table.append([{"id": n, "p": "b"} for n in range(20, 30)])
@@ -206,7 +206,7 @@ def test_delete_files_of_others(spark: Spark, together: bool) -> None:
 
 def test_equality_deletes(spark: Spark) -> None:
     """They delete what is older and in their partition, null for null; newer rows come back."""
-    table = made(spark, "equal", "id bigint, p string, v int", partition_by=["p"])
+    table = new_table(spark, "equal", "id bigint, p string, v int", partition_by=["p"])
     rows = [{"id": n, "p": "ab"[n % 2], "v": None if n % 3 == 0 else n % 3} for n in range(12)]
     table.append(rows)
     table.row_delta((), write_equality_deletes(table, [{"id": 4, "p": "a", "v": None}], ("id",)))
@@ -251,17 +251,17 @@ MIXED = {
 @pytest.fixture(scope="module")
 def mixed(spark: Spark) -> tuple[str, list[int]]:
     """Files of all formats, of which some have positions, keys, both or nothing deleted."""
-    table = made(spark, "mixed", "id bigint, p int, s string", partition_by=["p"])
-    gone = set()
-    for place, file_format in enumerate(("parquet", "orc", "avro", "parquet")):
+    table = new_table(spark, "mixed", "id bigint, p int, s string", partition_by=["p"])
+    deleted = set()
+    for index, file_format in enumerate(("parquet", "orc", "avro", "parquet")):
         table.set_properties({"write.format.default": file_format})
-        table.append([{"id": n, "p": n % 2, "s": f"{n:03d}"} for n in range(20 * place, 20 * place + 20)])
+        table.append([{"id": n, "p": n % 2, "s": f"{n:03d}"} for n in range(20 * index, 20 * index + 20)])
     table.delete("id in (0, 1, 21, 42, 43)")
-    gone |= {0, 1, 21, 42, 43}
+    deleted |= {0, 1, 21, 42, 43}
     rows = [{"id": n, "p": n % 2, "s": None} for n in (2, 22, 44)]
     table.row_delta((), write_equality_deletes(table, rows, ("id",)))
-    gone |= {2, 22, 44}
-    return f"{DB}.mixed", [n for n in range(80) if n not in gone]
+    deleted |= {2, 22, 44}
+    return f"{DB}.mixed", [n for n in range(80) if n not in deleted]
 
 
 @pytest.mark.parametrize("kind", MIXED)
@@ -272,13 +272,13 @@ def test_mixtures(spark: Spark, mixed: tuple[str, list[int]], kind: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("most", "said"), [(0, "Arrow reader, for row-level deletes"), (150, "Arrow reader, for very many deletes")]
+    ("most", "reason"), [(0, "Arrow reader, for row-level deletes"), (150, "Arrow reader, for very many deletes")]
 )
-def test_very_many_deletes_are_read_in_workers(spark: Spark, doors: str, most: int, said: str) -> None:
+def test_very_many_deletes_are_read_in_workers(spark: Spark, doors: str, most: int, reason: str) -> None:
     spark.session.conf.set(MOST_DELETES, most)
     try:
         plan = spark.explained(f"SELECT * FROM {doors}")
-        assert said in plan
+        assert reason in plan
         assert ("Spark's Parquet reader" in plan) == (most > 0)
         assert ids(spark, f"SELECT id FROM {doors}") == LIVE
         assert spark.one(f"SELECT count(*) FROM {doors} WHERE k = 1") == sum(n % 7 == 1 for n in LIVE)
@@ -289,7 +289,7 @@ def test_very_many_deletes_are_read_in_workers(spark: Spark, doors: str, most: i
 def test_row_groups_and_parts(spark: Spark) -> None:
     """A row's place is that in its file, in whichever part and whichever row groups are read."""
     sizes = {"write.parquet.row-group-size-bytes": "20000"}
-    table = made(spark, "groups", "id bigint, text string", properties=sizes)
+    table = new_table(spark, "groups", "id bigint, text string", properties=sizes)
     table.append(pa.table({"id": range(50_000), "text": [f"text {n * 7919}" for n in range(50_000)]}))
     table.delete("id % 1000 = 17")
     assert table.inspect.delete_files().num_rows > 0
@@ -303,7 +303,7 @@ def test_row_groups_and_parts(spark: Spark) -> None:
 
 
 def test_all_rows_of_a_file(spark: Spark) -> None:
-    table = made(spark, "emptied", "id bigint", 3)
+    table = new_table(spark, "emptied", "id bigint", 3)
     table.append([{"id": n} for n in range(100)])
     table.append([{"id": n} for n in range(100, 110)])
     table.delete("id < 99")
@@ -323,7 +323,7 @@ def test_partitions_of_all_types(spark: Spark) -> None:
         "u uuid, x binary"
     )
     by = ["i", "l", "f", "d", "b", "n", "t", "day(at)", "truncate(2, s)", "bucket(4, id)", "u", "x"]
-    table = made(spark, "typed", columns, partition_by=by)
+    table = new_table(spark, "typed", columns, partition_by=by)
     known = "01234567-89ab-cdef-0123-456789abcdef"
     row = {
         "id": 1, "i": -7, "l": 2**40, "f": 1.5, "d": -2.25, "b": True, "n": Decimal("-12.34"),
@@ -345,7 +345,7 @@ def test_partitions_of_all_types(spark: Spark) -> None:
 
 
 def test_partitions_of_several_specs(spark: Spark) -> None:
-    table = made(spark, "specs", "id int, k string, n int")
+    table = new_table(spark, "specs", "id int, k string, n int")
     name = f"{DB}.specs"
     table.append([{"id": 1, "k": "a", "n": 1}])
     assert spark(f"SELECT id, _partition, _spec_id FROM {name}") == [(1, (), 0)]
@@ -360,7 +360,7 @@ def test_partitions_of_several_specs(spark: Spark) -> None:
 
 def test_row_ids(spark: Spark) -> None:
     """A row keeps its id when it moves to another file, and gets a new number when it changes."""
-    table = made(spark, "ids", "id int, v int", 3)
+    table = new_table(spark, "ids", "id int, v int", 3)
     table.append([{"id": n, "v": 0} for n in range(10)])
     table.append([{"id": n, "v": 0} for n in range(10, 15)])
     name = f"{DB}.ids"
@@ -377,7 +377,7 @@ def test_row_ids(spark: Spark) -> None:
 
 def test_rows_without_ids(spark: Spark) -> None:
     """Files of format version 2 have no row ids when the table becomes one of version 3."""
-    table = made(spark, "upgraded", "id int")
+    table = new_table(spark, "upgraded", "id int")
     table.append([{"id": 1}])
     table.upgrade(3)
     assert spark(f"SELECT id, _row_id FROM {DB}.upgraded") == [(1, None)]
@@ -390,7 +390,7 @@ def test_rows_without_ids(spark: Spark) -> None:
 
 
 def test_filters_at_run_time_reach_all_parts(spark: Spark) -> None:
-    table = made(spark, "facts", "id bigint, p int", partition_by=["p"])
+    table = new_table(spark, "facts", "id bigint, p int", partition_by=["p"])
     table.append(pa.table({"id": range(1000), "p": pa.array([n % 10 for n in range(1000)], pa.int32())}))
     table.delete("id in (1, 2, 13)")
     table.row_delta((), write_equality_deletes(table, [{"id": 25, "p": 5}], ("id",)))

@@ -16,7 +16,7 @@ from floe.commit.change import Change
 from floe.commit.target import TableTarget
 from floe.errors import CommitStateUnknown, FloeError, InvalidInput, NoSuchSnapshot
 from floe.spark.data_source import stream_writer
-from floe.spark.streaming.sink import publish_epoch
+from floe.spark.streaming.sink import commit_epoch
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.worker import WriteRows
 from floe.spec.manifests.entries import DataFile
@@ -92,13 +92,13 @@ def test_of_two_drivers_one_commits(
     said = []
 
     def zombie() -> None:
-        said.append(publish_epoch(other, others, "q", 5, options, replaces=replaces))
+        said.append(commit_epoch(other, others, "q", 5, options, replaces=replaces))
 
     if when == "look_and_commit":
         between.look_and_commit(zombie)
     else:
         between.attempt_and_swap(mine.commit_target.pointer, zombie)
-    assert publish_epoch(mine, written, "q", 5, options, replaces=replaces) is False
+    assert commit_epoch(mine, written, "q", 5, options, replaces=replaces) is False
     assert said == [True]
     found = driver(name).scan(ref=branch).to_arrow()["id"].to_pylist()
     assert sorted(found) == ([1, 2] if replaces else [0, 1, 2])
@@ -108,18 +108,18 @@ def test_of_two_drivers_one_commits(
 
 def test_older_epochs_are_not_written_and_newer_ones_are(name: str) -> None:
     table = driver(name)
-    for epoch, told in ((0, True), (1, True), (0, False), (1, False), (2, True)):
+    for epoch, is_committed in ((0, True), (1, True), (0, False), (1, False), (2, True)):
         files = files_of(table, epoch)
-        assert publish_epoch(table, files, "q", epoch, WriteOptions()) is told
+        assert commit_epoch(table, files, "q", epoch, WriteOptions()) is is_committed
     assert rows(name) == [0, 1, 2]
-    assert publish_epoch(table, files_of(table, 9), "another query", 0, WriteOptions()) is True
+    assert commit_epoch(table, files_of(table, 9), "another query", 0, WriteOptions()) is True
     assert rows(name) == [0, 1, 2, 9]
 
 
 def test_others_who_commit_meanwhile_are_built_upon(name: str, between: Between) -> None:
     mine, other = driver(name), driver(name)
     between.attempt_and_swap(mine.commit_target.pointer, lambda: other.append([{"id": 7}]))
-    assert publish_epoch(mine, files_of(mine, 1), "q", 0, WriteOptions()) is True
+    assert commit_epoch(mine, files_of(mine, 1), "q", 0, WriteOptions()) is True
     assert rows(name) == [1, 7]
 
 
@@ -132,24 +132,24 @@ def test_a_commit_that_fails_can_be_made_again(name: str, between: Between) -> N
 
     between.attempt_and_swap(table.commit_target.pointer, fail)
     with pytest.raises(FloeError, match="network"):
-        publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions())
-    assert publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions()) is True
+        commit_epoch(table, files_of(table, 1), "q", 0, WriteOptions())
+    assert commit_epoch(table, files_of(table, 1), "q", 0, WriteOptions()) is True
     assert rows(name) == [1]
 
 
 def test_an_epoch_that_may_be_there_where_history_has_expired_is_not_written_again(name: str) -> None:
     table = driver(name)
-    assert publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions())
+    assert commit_epoch(table, files_of(table, 1), "q", 0, WriteOptions())
     first = table.snapshots[0].snapshot_id
     table.create_tag("kept", snapshot=first)
     for number in (2, 3):
         table.append([{"id": number}])
     table.expire(snapshots=[table.snapshots[1].snapshot_id]).apply()
-    with pytest.raises(NoSuchSnapshot, match=f"told whether branch 'main' has epoch 0 .* {first} has epoch 0"):
-        publish_epoch(table, files_of(table, 1), "q", 0, WriteOptions())
+    with pytest.raises(NoSuchSnapshot, match=f"branch 'main' has epoch 0 .* {first} has epoch 0"):
+        commit_epoch(table, files_of(table, 1), "q", 0, WriteOptions())
     assert rows(name) == [1, 2, 3]
-    assert publish_epoch(table, files_of(table, 4), "q", 1, WriteOptions()), "a later one is new"
-    assert publish_epoch(table, files_of(table, 5), "another", 0, WriteOptions())
+    assert commit_epoch(table, files_of(table, 4), "q", 1, WriteOptions()), "a later one is new"
+    assert commit_epoch(table, files_of(table, 5), "another", 0, WriteOptions())
     assert rows(name) == [1, 2, 3, 4, 5]
 
 

@@ -13,10 +13,10 @@ import pytest
 from pyspark.errors import PySparkException
 
 from floe.commit.manifests import added_files
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.writers.delete_files import write_equality_deletes
 from floe.formats.writers.write_target import WriteTarget
-from floe.spark.read import equality_deletes
+from floe.spark.read import rewrite
 from floe.spec.schemas.schema import Schema
 from floe.table.table import Table
 from helpers.spark import Spark
@@ -37,7 +37,7 @@ def spark(session: Spark) -> Spark:
 def joins(request: pytest.FixtureRequest, spark: Spark, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spark]:
     """Spark that sends deletes to all tasks, and Spark that sorts and merges, as it does with very many of them."""
     if request.param == "large deletes":
-        monkeypatch.setattr(equality_deletes, "_FEW", 0)
+        monkeypatch.setattr(rewrite, "_FEW_KEYS", 0)
         for name in (BROADCAST, ADAPTIVE_BROADCAST):
             spark.session.conf.set(name, -1)
     yield spark
@@ -45,7 +45,7 @@ def joins(request: pytest.FixtureRequest, spark: Spark, monkeypatch: pytest.Monk
         spark.session.conf.unset(name)
 
 
-def made(spark: Spark, name: str, columns: str, version: int = 2, **options: Any) -> Table:
+def new_table(spark: Spark, name: str, columns: str, version: int = 2, **options: Any) -> Table:
     return spark.lake().create_table(f"keys.{name}", columns, format_version=version, **options)
 
 
@@ -64,17 +64,17 @@ def delete_in(files: Files, partition: tuple[Any, ...], rows: list[dict[str, Any
     files.table.row_delta((), [files.keys(columns, keys, partition)])
 
 
-def agree(spark: Spark, table: Table, *gone: int, by: str = "Spark's Parquet reader") -> None:
+def agree(spark: Spark, table: Table, *deleted_ids: int, by: str = "Spark's Parquet reader") -> None:
     """Spark gives the rows that the embedded engine gives, by joins, and those of some ids are not among them."""
     name = f"{DB}.{table.name.rpartition('.')[2]}"
     left = sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
     assert [row[0] for row in spark(f"SELECT id FROM {name} ORDER BY id")] == left
-    assert not set(gone) & set(left)
+    assert not set(deleted_ids) & set(left)
     assert spark.one(f"SELECT count(*) FROM {name}") == len(left)
     assert sorted(row[0] for row in spark(f"SELECT id FROM {name} WHERE NOT _deleted")) == left
     marked = table.scan(columns=["id", "_deleted"]).to_arrow().to_pylist()
     deleted = sorted(row["id"] for row in marked if row["_deleted"])
-    assert set(gone) <= set(deleted)
+    assert set(deleted_ids) <= set(deleted)
     assert sorted(row[0] for row in spark(f"SELECT id FROM {name} WHERE _deleted")) == deleted
     plan = spark.explained(f"SELECT * FROM {name}")
     assert by in plan
@@ -88,7 +88,7 @@ def agree(spark: Spark, table: Table, *gone: int, by: str = "Spark's Parquet rea
 @pytest.mark.parametrize("version", [2, 3])
 def test_older_rows_with_the_same_key(joins: Spark, version: int) -> None:
     """What comes with a delete or after it stays; a key may be deleted several times."""
-    table = made(joins, f"older_{version}_{joins_kind(joins)}", "id bigint, k int", version)
+    table = new_table(joins, f"older_{version}_{joins_kind(joins)}", "id bigint, k int", version)
     table.append([{"id": n, "k": n % 5} for n in range(20)])
     delete(table, [{"k": 3}, {"k": 77}], "k")
     agree(joins, table, 3, 8, 13, 18)
@@ -104,7 +104,7 @@ def joins_kind(spark: Spark) -> str:
 
 def test_nulls_and_several_keys(joins: Spark) -> None:
     """Null is a value, in each column; deletes by other columns are another join."""
-    table = made(joins, f"several_{joins_kind(joins)}", "id bigint not null, k int, s string, d date")
+    table = new_table(joins, f"several_{joins_kind(joins)}", "id bigint not null, k int, s string, d date")
     day = dt.date(2024, 2, 29)
     values = [(k, s, d) for k in (None, 1, 2) for s in (None, "a", "") for d in (None, day)]
     table.append([{"id": n, "k": k, "s": s, "d": d} for n, (k, s, d) in enumerate(values)])
@@ -121,13 +121,13 @@ def test_nulls_and_several_keys(joins: Spark) -> None:
     agree(joins, table, *(n for n, one in enumerate(values) if is_gone(n, *one)))
     assert len(table.scan().to_arrow()) == sum(not is_gone(n, *one) for n, one in enumerate(values))
     plan = joins.explained(f"SELECT id FROM {DB}.{table.name.rpartition('.')[2]}")
-    for said in ("(k, s)", "(s, d)", "(id)", "(k, s, d)", "reach: older rows of all partitions"):
+    for said in ("(k, s)", "(s, d)", "(id)", "(k, s, d)", "scope: older rows of all partitions"):
         assert said in plan
 
 
 def test_partitions(joins: Spark) -> None:
     """Deletes reach their partition, null too, and everything if they have none."""
-    table = made(joins, f"parts_{joins_kind(joins)}", "id bigint, p string, k int")
+    table = new_table(joins, f"parts_{joins_kind(joins)}", "id bigint, p string, k int")
     files = Files(table)
     table.append([{"id": n, "p": "abc"[n % 3], "k": n % 4} for n in range(12)])
     delete(table, [{"k": 3}], "k")  # the spec has no fields yet
@@ -156,7 +156,7 @@ def partition_of(table: Table, number: int) -> tuple[Any, ...]:
 
 def test_columns_that_changed(joins: Spark) -> None:
     """Keys are found by id: renamed, widened, dropped, with its name given to another, added later with a default."""
-    table = made(joins, f"changed_{joins_kind(joins)}", "id bigint, a int, b int, c string, f float", 3)
+    table = new_table(joins, f"changed_{joins_kind(joins)}", "id bigint, a int, b int, c string, f float", 3)
     table.append([{"id": n, "a": n, "b": n, "c": str(n), "f": n / 4} for n in range(10)])
     delete(table, [{"a": 1}], "a")
     delete(table, [{"b": 2}], "b")
@@ -175,7 +175,7 @@ def test_columns_that_changed(joins: Spark) -> None:
 
 def test_a_default_is_a_key(spark: Spark) -> None:
     """A column that was added with a default has it in older files too."""
-    table = made(spark, "defaults", "id bigint", 3)
+    table = new_table(spark, "defaults", "id bigint", 3)
     table.append([{"id": n} for n in range(4)])
     table.evolve().add_column("v", "int", default=7).commit()
     table.append([{"id": 4, "v": 7}, {"id": 5, "v": 8}])
@@ -188,7 +188,7 @@ def test_a_default_is_a_key(spark: Spark) -> None:
 def test_fields_of_structs(joins: Spark) -> None:
     """A key within structs is null where a struct is; of the structs only what was asked for is given."""
     columns = "id bigint, s struct<a: int, t: struct<k: string, x: int>>"
-    table = made(joins, f"structs_{joins_kind(joins)}", columns)
+    table = new_table(joins, f"structs_{joins_kind(joins)}", columns)
     values = [None, {"a": 1, "t": None}, *({"a": n, "t": {"k": k, "x": n}} for n, k in enumerate(("u", "v", None)))]
     table.append([{"id": n, "s": s} for n, s in enumerate(values)])
     delete(table, [{"s": {"a": 9, "t": {"k": "u", "x": 9}}}], "s.t.k")
@@ -220,7 +220,7 @@ TYPES = {
 @pytest.mark.parametrize("type_", TYPES)
 def test_types(spark: Spark, type_: str) -> None:
     one, other = TYPES[type_]
-    table = made(spark, "typed_" + "".join(filter(str.isalnum, type_)), f"id bigint, k {type_}")
+    table = new_table(spark, "typed_" + "".join(filter(str.isalnum, type_)), f"id bigint, k {type_}")
     table.append([{"id": n, "k": value} for n, value in enumerate((one, other, None, one))])
     delete(table, [{"k": one}], "k")
     agree(spark, table, 0, 3)
@@ -229,7 +229,7 @@ def test_types(spark: Spark, type_: str) -> None:
 
 
 def test_types_that_spark_does_not_read(spark: Spark) -> None:
-    table = made(spark, "unread", "id bigint, k uuid")
+    table = new_table(spark, "unread", "id bigint, k uuid")
     one, other = "01234567-89ab-cdef-0123-456789abcdef", "11234567-89ab-cdef-0123-456789abcdef"
     table.append([{"id": 0, "k": one}, {"id": 1, "k": other}, {"id": 2, "k": None}])
     files = Files(table)
@@ -244,7 +244,7 @@ def test_types_that_spark_does_not_read(spark: Spark) -> None:
 def test_floats(joins: Spark, type_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The spec forbids them, and others write them: NaN is NaN, and minus zero is not zero."""
     monkeypatch.setattr(added_files, "check_equality_columns", lambda schema, ids: None)
-    table = made(joins, f"floats_{type_}_{joins_kind(joins)}", f"id bigint, k {type_}")
+    table = new_table(joins, f"floats_{type_}_{joins_kind(joins)}", f"id bigint, k {type_}")
     nan = float("nan")
     table.append([{"id": n, "k": k} for n, k in enumerate((0.0, -0.0, nan, 1.5, None, nan))])
     files = Files(table)
@@ -256,7 +256,7 @@ def test_floats(joins: Spark, type_: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_delete_file_without_the_column(spark: Spark) -> None:
     """It is corrupt; it does not delete the rows that have null."""
-    table = made(spark, "lacking", "id bigint, k int")
+    table = new_table(spark, "lacking", "id bigint, k int")
     table.append([{"id": 0, "k": None}, {"id": 1, "k": 1}])
     files = Files(table)
     table.row_delta((), [replace(files.keys(["id"], [{"id": 5}]), equality_ids=(2,), lower_bounds={}, upper_bounds={})])
@@ -269,7 +269,7 @@ def test_a_delete_file_without_the_column(spark: Spark) -> None:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_with_positions_and_vectors(joins: Spark, version: int) -> None:
-    table = made(
+    table = new_table(
         joins,
         f"mixed_{version}_{joins_kind(joins)}",
         "id bigint, k int",
@@ -290,7 +290,7 @@ def test_with_positions_and_vectors(joins: Spark, version: int) -> None:
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 def test_delete_files_of_other_formats(spark: Spark, file_format: str) -> None:
     """They are read in workers, once each, and the data files by Spark's reader all the same."""
-    table = made(spark, file_format, "id bigint, k int, s string", partition_by=["k"])
+    table = new_table(spark, file_format, "id bigint, k int, s string", partition_by=["k"])
     table.append([{"id": n, "k": n % 2, "s": str(n)} for n in range(10)])
     others, own = Files(table, file_format), Files(table)
     delete_in(others, (1,), [{"id": 3}, {"id": 4}], "id")
@@ -301,10 +301,10 @@ def test_delete_files_of_other_formats(spark: Spark, file_format: str) -> None:
 
 
 def test_data_files_of_other_formats(spark: Spark) -> None:
-    table = made(spark, "formats", "id bigint, k int")
-    for place, file_format in enumerate(("parquet", "orc", "avro")):
+    table = new_table(spark, "formats", "id bigint, k int")
+    for index, file_format in enumerate(("parquet", "orc", "avro")):
         table.set_properties({"write.format.default": file_format})
-        table.append([{"id": 10 * place + n, "k": n} for n in range(10)])
+        table.append([{"id": 10 * index + n, "k": n} for n in range(10)])
     table.set_properties({"write.format.default": "parquet"})
     delete(table, [{"k": 3}], "k")
     table.append([{"id": 100, "k": 3}])
@@ -320,7 +320,7 @@ def test_data_files_of_other_formats(spark: Spark) -> None:
 @pytest.fixture(scope="module")
 def facts(spark: Spark) -> Table:
     """Ten partitions with deletes in each, and files after them."""
-    table = made(spark, "facts", "id bigint, p int, k int", partition_by=["p"])
+    table = new_table(spark, "facts", "id bigint, p int, k int", partition_by=["p"])
     rows = pa.table({
         "id": range(1000),
         "p": pa.array([n % 10 for n in range(1000)], pa.int32()),
@@ -352,8 +352,8 @@ def test_filters_go_below_joins_unless_they_may_fail(spark: Spark, facts: Table)
     lines = [line for line in plan.splitlines() if "Filter" in line or "Join" in line]
     places = {kind: place for place, line in enumerate(lines) for kind in (">", "Join", "/") if kind in line}
     assert places["/"] < places["Join"] < places[">"]
-    found = spark(f"SELECT id FROM {DB}.facts WHERE p < 3 AND k > 97 AND 10 / (k - 99) < 0 ORDER BY id")
-    assert found == [(980,), (981,), (982,)]
+    table_rows = spark(f"SELECT id FROM {DB}.facts WHERE p < 3 AND k > 97 AND 10 / (k - 99) < 0 ORDER BY id")
+    assert table_rows == [(980,), (981,), (982,)]
 
 
 def test_statistics_choose_the_join(spark: Spark, facts: Table) -> None:
@@ -398,7 +398,9 @@ def test_statements(spark: Spark, mode: str, version: int) -> None:
     """Rows that are deleted by key do not come back when files are written anew, and are not changed."""
     name = f"changed_rows_{version}_{mode[:4]}"
     properties = {f"write.{kind}.mode": mode for kind in ("delete", "update", "merge")}
-    table = made(spark, name, "id bigint, p int, k int, v string", version, partition_by=["p"], properties=properties)
+    table = new_table(
+        spark, name, "id bigint, p int, k int, v string", version, partition_by=["p"], properties=properties
+    )
     rows = {n: (n % 2, n % 10, "old") for n in range(60)}
     for first in (0, 20, 40):
         own = range(first, first + 20)
@@ -412,10 +414,10 @@ def test_statements(spark: Spark, mode: str, version: int) -> None:
         assert "Arrow reader" not in plan
     spark(f"DELETE FROM {DB}.{name} WHERE k = 5 AND id < 50")
     rows = {n: row for n, row in rows.items() if not (row[1] == 5 and n < 50)}
-    assert found(spark, name) == rows
+    assert table_rows(spark, name) == rows
     spark(f"UPDATE {DB}.{name} SET v = 'new' WHERE id % 4 = 0")
     rows = {n: (p, k, "new" if n % 4 == 0 else v) for n, (p, k, v) in rows.items()}
-    assert found(spark, name) == rows
+    assert table_rows(spark, name) == rows
     spark(
         f"MERGE INTO {DB}.{name} t USING (SELECT id FROM range(0, 70, 3)) s ON t.id = s.id "
         "WHEN MATCHED AND t.k = 6 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'merged' "
@@ -425,12 +427,12 @@ def test_statements(spark: Spark, mode: str, version: int) -> None:
     inserted = dict.fromkeys(met - rows.keys(), (0, 0, "inserted"))
     kept = {n: row for n, row in rows.items() if not (n in met and row[1] == 6)}
     rows = {n: (p, k, "merged" if n in met else v) for n, (p, k, v) in kept.items()} | inserted
-    assert found(spark, name) == rows
+    assert table_rows(spark, name) == rows
     table.refresh()
     assert {row["id"] for row in table.scan().to_arrow().to_pylist()} == rows.keys()
 
 
-def found(spark: Spark, name: str) -> dict[int, tuple[Any, ...]]:
+def table_rows(spark: Spark, name: str) -> dict[int, tuple[Any, ...]]:
     rows = spark(f"SELECT id, p, k, v FROM {DB}.{name}")
     assert len(rows) == len({row[0] for row in rows})
     return {row[0]: row[1:] for row in rows}
@@ -447,7 +449,7 @@ def test_random_lives(spark: Spark, seed: int) -> None:
     rng = random.Random(seed)
     properties = {"write.delete.mode": "merge-on-read"}
     columns = "id bigint, p int, k int, s string"
-    table = made(spark, f"life_{seed}", columns, rng.choice([2, 3]), properties=properties)
+    table = new_table(spark, f"life_{seed}", columns, rng.choice([2, 3]), properties=properties)
     files, model, spec_of = Files(table), {}, {}
     for _ in range(14):
         match rng.choice(["append", "append", "keys", "keys", "everywhere", "positions", "spec"]):

@@ -28,37 +28,37 @@ COUNT = 480
 def rows() -> pa.Table:
     """Two months around a new year, a row for every three hours; in the last row all but the number is null."""
     first = datetime.datetime(2023, 12, 1, tzinfo=datetime.UTC)
-    moments = [first + datetime.timedelta(hours=3 * n) for n in range(COUNT)]
+    timestamps = [first + datetime.timedelta(hours=3 * n) for n in range(COUNT)]
     columns = {
         "id": range(COUNT),
-        "at": moments,
-        "clock": [moment.replace(tzinfo=None) for moment in moments],
-        "d": [moment.date() for moment in moments],
+        "at": timestamps,
+        "clock": [timestamp.replace(tzinfo=None) for timestamp in timestamps],
+        "d": [timestamp.date() for timestamp in timestamps],
         "s": [f"{'abcdef'[n * 6 // COUNT]}-{n:03}" for n in range(COUNT)],
         "flag": [n < 100 for n in range(COUNT)],
         "i": pa.array([n - 100 for n in range(COUNT)], pa.int32()),
         "n": [Decimal(n) / 4 for n in range(COUNT)],
         "x": [float("nan") if n == 7 else float(n) for n in range(COUNT)],
     }
-    made = pa.table(columns)
+    table = pa.table(columns)
     last = pa.table(
-        {name: pa.array([COUNT] if name == "id" else [None], made.schema.field(name).type) for name in columns}
+        {name: pa.array([COUNT] if name == "id" else [None], table.schema.field(name).type) for name in columns}
     )
-    return pa.concat_tables([made, last])
+    return pa.concat_tables([table, last])
 
 
 @pytest.fixture(scope="module")
 def spark(session: Spark) -> Iterator[Spark]:
     """Tables with the same rows in several partitionings, and where each row of them is, in Spark's memory."""
     session(f"CREATE NAMESPACE {DB}")
-    made = rows()
+    table_rows = rows()
     for name, fields in PARTITIONS.items():
         table = session.lake().create_table(f"by_functions.{name}", COLUMNS, partition_by=list(fields))
         if name == "plain":
-            for start in range(0, made.num_rows, 60):
-                table.append(made.slice(start, 60))
+            for start in range(0, table_rows.num_rows, 60):
+                table.append(table_rows.slice(start, 60))
         else:
-            table.append(made.slice(0, 40) if name == "by_hour" else made)
+            table.append(table_rows.slice(0, 40) if name == "by_hour" else table_rows)
     where = " UNION ALL ".join(f"SELECT '{name}' AS kept_in, _file AS file, * FROM {DB}.{name}" for name in PARTITIONS)
     session(f"CACHE TABLE kept AS {where}")
     yield session
@@ -138,12 +138,12 @@ Passing = dict[tuple[str, str], dict[int, str]]
 def passing(spark: Spark) -> Passing:
     """The rows that pass each condition, with their files: found by Spark in its memory, for all conditions at once."""
     tests = ", ".join(f"coalesce({where}, false)" for _, where in CONDITIONS)
-    found: Passing = {condition: {} for condition in CONDITIONS}
+    rows_by_condition: Passing = {condition: {} for condition in CONDITIONS}
     for name, file, number, *passes in spark(f"SELECT kept_in, file, id, {tests} FROM kept"):
-        for condition, one in zip(CONDITIONS, passes, strict=True):
-            if one and condition[0] == name:
-                found[condition][number] = file
-    return found
+        for condition, matches in zip(CONDITIONS, passes, strict=True):
+            if matches and condition[0] == name:
+                rows_by_condition[condition][number] = file
+    return rows_by_condition
 
 
 @pytest.mark.parametrize(("table", "where"), CONDITIONS)
@@ -158,9 +158,9 @@ def test_only_files_with_such_rows(spark: Spark, passing: Passing, table: str, w
 
 def files_left(frame: Any) -> int:
     """How many files are read, as the plan says."""
-    found = re.search(r"files: (\d+)", frame._jdf.queryExecution().executedPlan().toString())
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"files: (\d+)", frame._jdf.queryExecution().executedPlan().toString())
+    assert match is not None
+    return int(match[1])
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Kiritimati"])

@@ -16,8 +16,8 @@ def name(session: Spark) -> str:
 
 
 def test_metadata_tables_that_are_not_there(session: Spark, name: str) -> None:
-    told = r"lake\.mistakes\.t has no metadata table snapshot; did you mean snapshots\? there are .*history"
-    with pytest.raises(IllegalArgumentException, match=told):
+    expected = r"lake\.mistakes\.t has no metadata table snapshot; did you mean snapshots\? there are .*history"
+    with pytest.raises(IllegalArgumentException, match=expected):
         session(f"SELECT * FROM {name}.snapshot")
     with pytest.raises(IllegalArgumentException, match=r"has no metadata table wombat; there are "):
         session.session.table(f"{name}.wombat").collect()
@@ -58,8 +58,8 @@ STATEMENTS = {
 
 
 def test_statements_of_another_format(session: Spark, name: str) -> None:
-    for statement, told in STATEMENTS.items():
-        with pytest.raises(ParseException, match=rf"is not a statement for tables of Iceberg; .*{told}"):
+    for statement, expected in STATEMENTS.items():
+        with pytest.raises(ParseException, match=rf"is not a statement for tables of Iceberg; .*{expected}"):
             session(statement.format(name=name))
     with pytest.raises(ParseException, match="PARSE_SYNTAX_ERROR"):
         session("OPTIMIZE elsewhere.t")  # which another extension of Spark's may know

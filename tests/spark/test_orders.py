@@ -77,11 +77,11 @@ def test_the_tutorial_is_true(session: Spark, tmp_path: Path) -> None:
     blocks = re.findall(r"^```(sql|rows|tree)\n(.*?)^```$", TUTORIAL.read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) > 30
     floe.attach(session.session, iceberg=str(tmp_path / "warehouse"))
-    given: list[str] = []
+    rows: list[str] = []
     for kind, text in blocks:
         if kind == "sql":
-            given = texts(session.session.sql(text))
+            rows = texts(session.session.sql(text))
         elif kind == "rows":
-            assert given == text.splitlines(), text
+            assert rows == text.splitlines(), text
         else:
             assert files(tmp_path / "warehouse") == sorted(map(plain, text.splitlines()))

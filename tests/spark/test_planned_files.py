@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import floe
-from floe.spark.read.source import PlannedFiles
+from floe.spark.read.scan_source import PlannedFiles
 from floe.table.table import Table
 from helpers.synthetic_files import data_file, equality_deletes, position_deletes
 
@@ -34,7 +34,7 @@ def test_deletes_of_some_files_are_those_of_the_plan(table: Table) -> None:
     names = [path.rpartition("/")[2] for path in plan.deletes_to_arrow()["file_path"].to_pylist()]
     expected = {row["file_path"]: {names[number] for number in row["deletes"]} for row in plan.to_arrow().to_pylist()}
     every = PlannedFiles(plan)
-    for chosen in (every, every.keeping(np.arange(len(every)) % 2 == 1), every.among([files[0].file_path])):
+    for chosen in (every, every.select(np.arange(len(every)) % 2 == 1), every.select_paths([files[0].file_path])):
         paths = chosen.table["file_path"].to_pylist()
         owners, numbers = chosen.position_deletes
         found = [(paths[owner], names[number]) for owner, number in zip(owners, numbers, strict=True)]
@@ -42,7 +42,7 @@ def test_deletes_of_some_files_are_those_of_the_plan(table: Table) -> None:
             (p, one) for p in paths for one in expected[p] if not one.endswith("-eq.parquet")
         )
         by_key = {path: {one for one in expected[path] if one.endswith("-eq.parquet")} for path in paths}
-        assert chosen.with_keys.tolist() == [bool(by_key[path]) for path in paths]
+        assert chosen.has_equality_deletes.tolist() == [bool(by_key[path]) for path in paths]
         assert {names[number] for number in chosen.equality_deletes} == set().union(*by_key.values())
         tasks = {t.file.file_path: {d.file_path.rpartition("/")[2] for d in t.deletes} for t in chosen.tasks()}
         assert tasks == {path: expected[path] for path in paths}
@@ -63,7 +63,7 @@ def peak(table: Table, deletes: int) -> int:
     tracemalloc.start()
     try:
         files = PlannedFiles(plan)
-        assert files.with_keys.all()
+        assert files.has_equality_deletes.all()
         assert len(files.equality_deletes) == deletes
         return tracemalloc.get_traced_memory()[1]
     finally:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from floe.spark.bridge.values import Call, Cast, Column, Conditions, Node, Value
-from floe.spark.read.filters import files_named, filter_of, translate
+from floe.spark.read.filters import combined_filter, file_predicate_paths, translate
 from floe.spec.expressions.nodes import TRUE
 from floe.spec.expressions.row_evaluation import evaluate
 from floe.spec.partitioning.transforms import Bucket
@@ -96,8 +96,8 @@ def cut_decimal(value: Decimal) -> Decimal:
     return Decimal(math.floor(value * 2)) / 2
 
 
-def local(zone: str, moment: int) -> datetime.datetime:
-    utc = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=moment)
+def local(zone: str, micros: int) -> datetime.datetime:
+    utc = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=micros)
     return utc.astimezone(ZoneInfo(zone))
 
 
@@ -296,18 +296,18 @@ def joined(inner: st.SearchStrategy[tuple[Node, Model]]) -> st.SearchStrategy[tu
 @given(st.recursive(leaves(), joined, max_leaves=4), st.lists(rows, min_size=1, max_size=6), st.sampled_from(ZONES))
 def test_no_row_is_lost(condition: tuple[Node, Model], found: list[dict[str, Any]], zone: str) -> None:
     tree, model = condition
-    (made,) = translate(Conditions((tree,), case_sensitive=True, time_zone=zone), SCHEMA)
+    (translation,) = translate(Conditions((tree,), case_sensitive=True, time_zone=zone), SCHEMA)
     for row in found:
         truth = model(row, zone)
-        for side, wanted in ((made.passing, truth is True), (made.failing, truth is False)):
+        for side, expected in ((translation.passing, truth is True), (translation.failing, truth is False)):
             passes = evaluate(side.filter, row)
-            assert passes or not wanted, f"{side.filter} leaves {row} out"
-            assert passes == wanted or not side.exact, f"{side.filter} lets {row} pass"
+            assert passes or not expected, f"{side.filter} leaves {row} out"
+            assert passes == expected or not side.exact, f"{side.filter} lets {row} pass"
 
 
 def shown(tree: Node, zone: str = "UTC") -> str:
-    (found,) = translate(Conditions((tree,), time_zone=zone), SCHEMA)
-    return f"{found.filter} ({'exact' if found.exact else 'or more'})"
+    (translation,) = translate(Conditions((tree,), time_zone=zone), SCHEMA)
+    return f"{translation.filter} ({'exact' if translation.exact else 'or more'})"
 
 
 def test_functions_become_ranges() -> None:
@@ -379,8 +379,8 @@ def test_parts_that_are_not_known() -> None:
 
 def test_names_of_columns_and_files() -> None:
     tree = Call("=", (Column(("I",)), number(1)))
-    assert filter_of(Conditions((tree,), case_sensitive=True), SCHEMA) == TRUE
-    assert str(filter_of(Conditions((tree,)), SCHEMA)) == "i = 1"
+    assert combined_filter(Conditions((tree,), case_sensitive=True), SCHEMA) == TRUE
+    assert str(combined_filter(Conditions((tree,)), SCHEMA)) == "i = 1"
     named = Call("IN", (Column(("_file",)), Value("string", "a"), Value("string", "b")))
-    assert files_named(named) == {"a", "b"}
-    assert files_named(tree) is None
+    assert file_predicate_paths(named) == {"a", "b"}
+    assert file_predicate_paths(tree) is None

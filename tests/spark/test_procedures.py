@@ -33,7 +33,7 @@ def make(session: Spark, catalog: str, name: str, rows: int = 3) -> list[int]:
 
 
 def snapshots(session: Spark, catalog: str, name: str) -> list[int]:
-    return [one.snapshot_id for one in session.lake(catalog).table(f"calls.{name}").snapshots]
+    return [snapshot.snapshot_id for snapshot in session.lake(catalog).table(f"calls.{name}").snapshots]
 
 
 def ids(session: Spark, catalog: str, name: str) -> list[Any]:
@@ -105,11 +105,12 @@ def test_fast_forward(session: Spark, catalog: str) -> None:
 
 
 def test_ancestors_of(session: Spark, catalog: str) -> None:
-    made = make(session, catalog, "line")
-    times = {one.snapshot_id: one.timestamp_ms for one in session.lake(catalog).table("calls.line").snapshots}
-    expected = [(one, times[one]) for one in reversed(made)]
+    snapshot_ids = make(session, catalog, "line")
+    history = session.lake(catalog).table("calls.line").snapshots
+    times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in history}
+    expected = [(snapshot_id, times[snapshot_id]) for snapshot_id in reversed(snapshot_ids)]
     assert session(f"CALL {catalog}.system.ancestors_of('calls.line')") == expected
-    assert session(f"CALL {catalog}.system.ancestors_of('calls.line', {made[1]})") == expected[1:]
+    assert session(f"CALL {catalog}.system.ancestors_of('calls.line', {snapshot_ids[1]})") == expected[1:]
 
 
 def test_history_after_expiry_and_transactions(session: Spark, catalog: str) -> None:
@@ -156,7 +157,7 @@ def test_names_may_have_the_catalog_or_only_the_table(session: Spark, catalog: s
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         ("system.ancestors_of('calls.nowhere')", "nowhere"),
         ("system.ancestors_of(NULL)", "table must not be null"),
@@ -164,10 +165,10 @@ def test_names_may_have_the_catalog_or_only_the_table(session: Spark, catalog: s
         ("other.ancestors_of('calls.t')", "there is no procedure other.ancestors_of"),
     ],
 )
-def test_mistakes_are_told(session: Spark, catalog: str, call: str, told: str) -> None:
+def test_errors_say_what_is_wrong(session: Spark, catalog: str, call: str, message: str) -> None:
     with pytest.raises(PySparkException) as caught:
         session(f"CALL {catalog}.{call}")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "Py4J" not in str(caught.value)
     assert "Traceback" not in str(caught.value)
 
@@ -181,8 +182,8 @@ def test_an_argument_that_is_missing_is_spark_s_own_error(session: Spark, catalo
 def test_procedures_are_shown_and_described(session: Spark, catalog: str) -> None:
     if session.version < (4, 1):
         pytest.skip("this Spark has no SHOW PROCEDURES")
-    shown = session(f"SHOW PROCEDURES IN {catalog}.system")
-    assert set(NAMES) <= {row[3] for row in shown}
-    assert {row[0] for row in shown} == {catalog}
-    told = "\n".join(row[0] for row in session(f"DESCRIBE PROCEDURE {catalog}.system.fast_forward"))
-    assert "moves a branch ahead" in told
+    listed = session(f"SHOW PROCEDURES IN {catalog}.system")
+    assert set(NAMES) <= {row[3] for row in listed}
+    assert {row[0] for row in listed} == {catalog}
+    message = "\n".join(row[0] for row in session(f"DESCRIBE PROCEDURE {catalog}.system.fast_forward"))
+    assert "moves a branch ahead" in message

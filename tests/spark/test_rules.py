@@ -1,4 +1,4 @@
-"""The rule in Spark's optimizer: asked for our own nodes, in every query, and for no other."""
+"""The rule `PlanRule` in Spark's optimizer: it calls Python for Floe's nodes of every query, and for no others."""
 
 from typing import Any
 
@@ -18,44 +18,45 @@ def tables(session: Spark) -> None:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    found: list[str] = []
-    before = FloeNodes.apply
+def nodes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the nodes for which Python is called."""
+    names: list[str] = []
+    original = FloeNodes.apply
 
     def apply(self: FloeNodes, node: Any, owner: Any) -> Any:
-        found.append(node.nodeName())
-        return before(self, node, owner)
+        names.append(node.nodeName())
+        return original(self, node, owner)
 
     monkeypatch.setattr(FloeNodes, "apply", apply)
-    return found
+    return names
 
 
-def test_it_sees_each_scan_also_in_subqueries_and_no_other_node(session: Spark, asked: list[str]) -> None:
+def test_it_sees_each_scan_also_in_subqueries_and_no_other_node(session: Spark, nodes: list[str]) -> None:
     session.session.sql("SELECT id FROM range(5)").collect()
-    assert asked == []
+    assert nodes == []
     rows = session.session.sql("SELECT id FROM lake.rules.t WHERE id IN (SELECT id FROM lake.rules.u)").collect()
     assert sorted(row[0] for row in rows) == [0, 1, 2]
-    assert len(asked) >= 2
-    assert all("ScanRelation" in name or "RelationV2" in name for name in asked)
+    assert len(nodes) >= 2
+    assert all("ScanRelation" in name or "RelationV2" in name for name in nodes)
 
 
-def test_a_scan_can_be_put_in_another_way(session: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the rule gives is what runs: here, no rows at all."""
+def test_a_scan_can_rewrite_its_node(session: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query runs the plan that the scan returns: here an empty relation."""
 
-    def nothing(self: TableScan, node: Any) -> Any:
+    def rewrite(self: TableScan, node: Any) -> Any:
         return self.jvm.sql("catalyst.plans.logical.LocalRelation")(
             node.output(), self.jvm.seq([]), False, self.jvm.none
         )
 
-    monkeypatch.setattr(TableScan, "rewritten", nothing)
+    monkeypatch.setattr(TableScan, "rewrite", rewrite)
     assert session.session.table("lake.rules.t").collect() == []
 
 
 def test_every_session_has_it_once(session: Spark) -> None:
     other = session.session.newSession()
     assert isinstance(other, FloeSession)
-    for one in (session.session, other):
-        rules = one._jsparkSession.experimental().extraOptimizations()
-        names = [rules.apply(place).ruleName() for place in range(rules.size())]
+    for spark in (session.session, other):
+        rules = spark._jsparkSession.experimental().extraOptimizations()
+        names = [rules.apply(index).ruleName() for index in range(rules.size())]
         assert "floe.PlanRule" in names
         assert len(set(names)) == len(names)

@@ -86,8 +86,8 @@ def test_batches_of_a_stream_can_use_the_catalogs(session: Spark, tmp_path: Path
 @pytest.mark.slow
 def test_first_statements_in_threads_and_a_session_after_another(tmp_path: Path) -> None:
     """Every class is compiled once in a JVM, whichever threads and sessions need it first."""
-    found = run_program("helpers.fresh_session", tmp_path, str(tmp_path))
-    assert found == {"answers": [str(answer) for answer in ANSWERS], "once more": [3, 3]}
+    answers = run_program("helpers.fresh_session", tmp_path, str(tmp_path))
+    assert answers == {"answers": [str(answer) for answer in ANSWERS], "once more": [3, 3]}
 
 
 def test_sessions_are_attached_in_threads(session: Spark, tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_sessions_are_attached_in_threads(session: Spark, tmp_path: Path) -> Non
     assert isinstance(other, FloeSession)
     assert {*names, "lake", "sq"} <= set(other.lakes)
     rules = other._jsparkSession.experimental().extraOptimizations()
-    told = [rules.apply(place).ruleName() for place in range(rules.size())]
-    assert sorted(told) == sorted(set(told))
+    rule_names = [rules.apply(index).ruleName() for index in range(rules.size())]
+    assert sorted(rule_names) == sorted(set(rule_names))
 
 
 CALLS = """
@@ -135,11 +135,11 @@ def answers_to_others(port: int, objects: list[str], *token: str) -> str:
 
 def test_other_users_cannot_call_what_the_session_answers(session: Spark) -> None:
     gateway: Any = session.session.sparkContext._gateway
-    server, known = gateway.get_callback_server(), list(gateway.gateway_property.pool.dict)
-    assert known
+    server, object_ids = gateway.get_callback_server(), list(gateway.gateway_property.pool.dict)
+    assert object_ids
     assert server.get_listening_address() == "127.0.0.1"
-    assert answers_to_others(server.get_listening_port(), known[:3]) == ""
-    assert "yv" not in answers_to_others(server.get_listening_port(), known[:1], "guessed")
+    assert answers_to_others(server.get_listening_port(), object_ids[:3]) == ""
+    assert "yv" not in answers_to_others(server.get_listening_port(), object_ids[:1], "guessed")
     assert session("SHOW NAMESPACES IN lake LIKE 'nothing'") == []
 
 
@@ -149,19 +149,19 @@ def test_calls_that_were_answered_before_are_answered_with_a_token(session: Spar
     gateway._callback_server = None
     gateway.python_parameters = gateway.callback_server_parameters = PythonParameters(port=0)
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-    open_to_all, known = gateway.get_callback_server(), list(gateway.gateway_property.pool.dict)[:1]
-    assert "!y" in answers_to_others(open_to_all.get_listening_port(), known)
+    open_to_all, object_ids = gateway.get_callback_server(), list(gateway.gateway_property.pool.dict)[:1]
+    assert "!y" in answers_to_others(open_to_all.get_listening_port(), object_ids)
     answer_calls(jvm_of(session.session))
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", open_to_all.get_listening_port()), 10)
-    assert answers_to_others(gateway.get_callback_server().get_listening_port(), known) == ""
+    assert answers_to_others(gateway.get_callback_server().get_listening_port(), object_ids) == ""
     assert session("SHOW NAMESPACES IN lake LIKE 'nothing'") == []
     assert session.session.newSession().sql("SHOW NAMESPACES IN lake LIKE 'nothing'").collect() == []
 
 
 def test_temporary_files_are_of_this_user_alone(session: Spark) -> None:
     jvm = jvm_of(session.session)
-    folder = Path(jvm.named("java.lang.System").getProperty("java.io.tmpdir"))
+    folder = Path(jvm.java_class("java.lang.System").getProperty("java.io.tmpdir"))
     assert folder.stat().st_mode & 0o777 == 0o700
     assert list(folder.glob("blockmgr-*"))  # where rows go that are shuffled or cached
     assert Path(session.session.sparkContext._temp_dir).is_relative_to(folder)
@@ -226,13 +226,13 @@ def test_what_is_missing_is_told(session: Spark, monkeypatch: pytest.MonkeyPatch
         check_environment()
 
 
-@pytest.mark.parametrize(("told", "version"), [("11.0.2", 11), ("1.8.0_392", 8), ("21", 21)])
+@pytest.mark.parametrize(("java_version", "version"), [("11.0.2", 11), ("1.8.0_392", 8), ("21", 21)])
 def test_the_version_of_java_is_read_from_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, version: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java_version: str, version: int
 ) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch()
-    (tmp_path / "release").write_text(f'IMPLEMENTOR="X"\nJAVA_VERSION="{told}"\n')
+    (tmp_path / "release").write_text(f'IMPLEMENTOR="X"\nJAVA_VERSION="{java_version}"\n')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert requirements.java_version() == version
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
@@ -271,9 +271,9 @@ def test_the_data_source(session: Spark, tmp_path: Path, mode: str) -> None:
     spark: Any = session.session
     frame = spark.createDataFrame([(2, "b"), (3, None)], "id bigint, name string")
     frame.write.format("iceberg").mode(mode).save(path)
-    kept = [(1, "a")] if mode == "append" else []
+    old_rows = [(1, "a")] if mode == "append" else []
     read = spark.read.format("iceberg").load(path)
-    assert sorted(map(tuple, read.collect())) == [*kept, (2, "b"), (3, None)]
+    assert sorted(map(tuple, read.collect())) == [*old_rows, (2, "b"), (3, None)]
     assert [tuple(row) for row in read.where("id = 2").collect()] == [(2, "b")]
     first = table.snapshots[0].snapshot_id
     old = spark.read.format("iceberg").option("snapshot-id", first).load(path)

@@ -12,7 +12,7 @@ from floe import errors
 from floe.spark.bridge.jvm import jvm_of
 from floe.spark.names import AsOf
 from floe.spark.read.changes import change_range
-from floe.spark.read.source import Source, with_options
+from floe.spark.read.scan_source import ScanSource, apply_read_options
 from floe.spark.settings import (
     CATALOG_SETTINGS,
     HADOOP_SETTINGS,
@@ -85,7 +85,7 @@ def test_adaptive_splits(session: Spark, rows: str) -> None:
     total, enabled = 2**30, "spark.sql.iceberg.read.adaptive-split-size.enabled"
 
     def size(settings: dict[str, str]) -> int:
-        source = with_options(Source("t", table, AsOf(), table.schema), {}, settings)
+        source = apply_read_options(ScanSource("t", table, AsOf(), table.schema), {}, settings)
         return source.split_settings(total, 16).target_size
 
     assert size({}) == 64 * 2**20
@@ -99,14 +99,14 @@ def test_adaptive_splits(session: Spark, rows: str) -> None:
 
 def test_defaults_of_a_catalog(session: Spark, rows: str) -> None:
     prefix = "spark.sql.catalog.lake."
-    given = {
+    settings = {
         f"{prefix}table-default.a": "1", f"{prefix}table-override.b": "2", f"{prefix}table-default.c": "3",
         f"{prefix}default-namespace": "settings",
     }  # fmt: skip
-    with set_to(session, given):
+    with set_to(session, settings):
         session("CREATE OR REPLACE TABLE lake.settings.d (id BIGINT) TBLPROPERTIES ('b' = 'mine', 'c' = 'mine')")
-        found = session.lake().table("settings.d").properties
-        assert {name: found[name] for name in "abc"} == {"a": "1", "b": "2", "c": "mine"}
+        properties = session.lake().table("settings.d").properties
+        assert {name: properties[name] for name in "abc"} == {"a": "1", "b": "2", "c": "mine"}
         other = session.session.newSession()
         other.conf.set(f"{prefix}default-namespace", "settings")
         other.sql("USE lake")
@@ -118,33 +118,33 @@ def test_nullability_of_a_query(session: Spark, rows: str) -> None:
     query = "SELECT id, CAST(NULL AS INT) AS n FROM range(1)"
     with set_to(session, {"spark.sql.catalog.lake.use-nullable-query-schema": "false"}):
         session(f"CREATE OR REPLACE TABLE lake.settings.n AS {query}")
-        assert [one.required for one in session.lake().table("settings.n").schema.fields] == [True, False]
+        assert [field.required for field in session.lake().table("settings.n").schema.fields] == [True, False]
     session(f"CREATE OR REPLACE TABLE lake.settings.n2 AS {query}")
-    assert [one.required for one in session.lake().table("settings.n2").schema.fields] == [False, False]
+    assert [field.required for field in session.lake().table("settings.n2").schema.fields] == [False, False]
 
 
 def test_properties_of_views(session: Spark) -> None:
     catalog = "sq"
     session(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.settings")
     prefix = f"spark.sql.catalog.{catalog}."
-    given = {f"{prefix}view-default.a": "1", f"{prefix}view-override.b": "2", f"{prefix}view-default.c": "3"}
-    with set_to(session, given):
+    settings = {f"{prefix}view-default.a": "1", f"{prefix}view-override.b": "2", f"{prefix}view-default.c": "3"}
+    with set_to(session, settings):
         session(f"CREATE VIEW {catalog}.settings.v TBLPROPERTIES ('b' = 'mine', 'c' = 'mine') AS SELECT 1 AS one")
-    found = session.lake(catalog).view("settings.v").properties
-    assert {name: found[name] for name in "abc"} == {"a": "1", "b": "2", "c": "mine"}
+    properties = session.lake(catalog).view("settings.v").properties
+    assert {name: properties[name] for name in "abc"} == {"a": "1", "b": "2", "c": "mine"}
 
 
 def test_what_has_no_effect_is_told_once(session: Spark, rows: str) -> None:
     with set_to(session, {"spark.sql.iceberg.planning.preserve-data-grouping": "true"}):
-        with pytest.warns(errors.IgnoredSetting, match="no partitioning is reported to Spark yet") as told:
+        with pytest.warns(errors.IgnoredSetting, match="no partitioning is reported to Spark yet") as caught:
             session(f"SELECT * FROM {rows}")
-        assert [one.category for one in told].count(errors.IgnoredSetting) == 1
+        assert [warning.category for warning in caught].count(errors.IgnoredSetting) == 1
         session(f"SELECT * FROM {rows} WHERE id > 1")  # a warning would be an error here
     frame = session.session.createDataFrame([(9,)], "id BIGINT")
     session("CREATE OR REPLACE TABLE lake.settings.w (id BIGINT)")
-    with pytest.warns(errors.IgnoredSetting, match="shred-variants=true has no effect: variants are written") as told:
+    with pytest.warns(errors.IgnoredSetting, match="shred-variants=true has no effect: variants are written") as caught:
         frame.writeTo("lake.settings.w").option("shred-variants", "true").append()
-    assert [one.category for one in told].count(errors.IgnoredSetting) == 1
+    assert [warning.category for warning in caught].count(errors.IgnoredSetting) == 1
     frame.writeTo("lake.settings.w").option("shred-variants", "false").append()
 
 
@@ -169,23 +169,23 @@ def test_misspelt_and_wrong_settings(session: Spark, rows: str) -> None:
 
 
 def test_options_of_writes(session: Spark, rows: str) -> None:
-    given = {
+    settings = {
         "delete-format": "avro", "target-delete-file-size-bytes": "5", "delete-granularity": "file",
         "compression-strategy": "speed", "write-format": "orc",
     }  # fmt: skip
-    found = write_options(jvm_of(session.session), given, session.lake().table("settings.t").metadata, None)
-    assert found.overrides == {
+    options = write_options(jvm_of(session.session), settings, session.lake().table("settings.t").metadata, None)
+    assert options.overrides == {
         "write.delete.format.default": "avro", "write.delete.target-file-size-bytes": "5",
         "write.delete.granularity": "file", "write.orc.compression-strategy": "speed", "write.format.default": "orc",
     }  # fmt: skip
     with set_to(session, {"spark.sql.iceberg.compression-strategy": "compression"}):
-        found = write_options(jvm_of(session.session), {}, session.lake().table("settings.t").metadata, None)
-    assert found.overrides == {"write.parquet.compression-strategy": "compression"}
+        options = write_options(jvm_of(session.session), {}, session.lake().table("settings.t").metadata, None)
+    assert options.overrides == {"write.parquet.compression-strategy": "compression"}
 
 
 def test_options_of_streams_and_changes(session: Spark, rows: str) -> None:
-    found = stream_options({"stream-from-timestamp": "5", "streaming-max-files-per-micro-batch": "6"})
-    assert (found.from_ms, found.max_files) == (5, 6)
+    options = stream_options({"stream-from-timestamp": "5", "streaming-max-files-per-micro-batch": "6"})
+    assert (options.from_ms, options.max_files) == (5, 6)
     table = session.lake().table("settings.t")
     first, second, *_ = table.snapshots
     times = {"start-timestamp": str(first.timestamp_ms), "end-timestamp": str(second.timestamp_ms)}
@@ -210,7 +210,7 @@ def test_every_setting_without_effect_is_told_exactly_once(kind: str) -> None:
         if setting.state not in ("ignored", "refused"):
             continue
         value, name = _value(setting), setting.name.replace("*", "x")
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             if setting.state == "refused":
                 with pytest.raises(errors.UnsupportedFeature, match=r"is refused: "):
@@ -220,8 +220,8 @@ def test_every_setting_without_effect_is_told_exactly_once(kind: str) -> None:
             for same in setting.no_effect:
                 check(name, same)
         expected = [f"has no effect: {setting.note}"] if setting.state == "ignored" else []
-        assert [str(each.message).partition(" has ")[2] for each in told] == [text[4:] for text in expected], name
-        assert all(each.category is errors.IgnoredSetting for each in told)
+        assert [str(each.message).partition(" has ")[2] for each in caught] == [text[4:] for text in expected], name
+        assert all(each.category is errors.IgnoredSetting for each in caught)
 
 
 def _value(setting: Setting[Any]) -> str:

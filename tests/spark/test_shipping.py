@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from floe.spark.executors import ExecutorFunction, packed_code
+from floe.spark.executors import ExecutorFunction, pack_code
 
 OPEN = """
 import pickle, sys
@@ -30,15 +30,15 @@ def opened(tmp_path: Path, before: str) -> str:
 
 
 def test_work_is_opened_with_the_code_that_was_sent(tmp_path: Path) -> None:
-    archive = packed_code(tmp_path / "floe.zip")
-    said = opened(tmp_path, f"sys.path.insert(1, {str(archive)!r})")
-    assert said == f"{archive}/floe/__init__.pyc 6\n"
-    again = packed_code(tmp_path / "again.zip")
+    archive = pack_code(tmp_path / "floe.zip")
+    output = opened(tmp_path, f"sys.path.insert(1, {str(archive)!r})")
+    assert output == f"{archive}/floe/__init__.pyc 6\n"
+    again = pack_code(tmp_path / "again.zip")
     assert again.read_bytes() == archive.read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("before", "told"),
+    ("before", "message"),
     [
         ("", "has no package floe; send it along: floe.spark(…, ship=True), or pip install 'floe[spark]' there"),
         (
@@ -47,7 +47,7 @@ def test_work_is_opened_with_the_code_that_was_sent(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_an_executor_lacks_is_told_in_a_sentence(tmp_path: Path, before: str, told: str) -> None:
+def test_what_an_executor_lacks_is_told_in_a_sentence(tmp_path: Path, before: str, message: str) -> None:
     last = opened(tmp_path, before).splitlines()[-1]
     assert last.startswith(f"floe.errors.InvalidSettings: {sys.executable} on ")
-    assert told in last
+    assert message in last

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from floe import errors
-from floe.spark.read.splits import actual_location, even_turns, file_parts, hadoop_path, urls_of
+from floe.spark.read.native_reader import actual_location, even_split_size, hadoop_path, hadoop_urls, split_files
 from floe.spec.schemas.metadata_columns import FILE
 from floe.storage.access import Access
 from floe.storage.local import LocalStorage
@@ -31,7 +31,9 @@ def one_by_one(storage: Storage, path: str) -> str:
 )
 def test_urls_together_are_those_of_each(storage: Storage, root: str, folders: list[list[str]]) -> None:
     paths = ["/".join([root, *names, f"{n}.parquet"]) for n, names in enumerate(folders)]
-    assert urls_of(storage, pa.array(paths, pa.string())).to_pylist() == [one_by_one(storage, path) for path in paths]
+    assert hadoop_urls(storage, pa.array(paths, pa.string())).to_pylist() == [
+        one_by_one(storage, path) for path in paths
+    ]
 
 
 ROOTS = [
@@ -52,7 +54,9 @@ ROOTS = [
 )
 def test_urls_of_mixed_spellings_schemes_and_buckets(storage: Storage, places: list[tuple[str, list[str]]]) -> None:
     paths = ["/".join([root, f"w{n % 2}", *names, f"{n}.parquet"]) for n, (root, names) in enumerate(places)]
-    assert urls_of(storage, pa.array(paths, pa.string())).to_pylist() == [one_by_one(storage, path) for path in paths]
+    assert hadoop_urls(storage, pa.array(paths, pa.string())).to_pylist() == [
+        one_by_one(storage, path) for path in paths
+    ]
 
 
 @pytest.mark.parametrize(
@@ -68,22 +72,22 @@ def test_urls_of_mixed_spellings_schemes_and_buckets(storage: Storage, places: l
     ],
 )
 def test_urls_of_files_that_have_less_than_a_folder_in_common(paths: list[str], urls: list[str]) -> None:
-    assert urls_of(MOVED, pa.array(paths)).to_pylist() == urls
+    assert hadoop_urls(MOVED, pa.array(paths)).to_pylist() == urls
 
 
 def test_files_without_a_common_folder() -> None:
     paths = ["s3://b/a.parquet", "/wh/b.parquet", "file:/wh/ c.parquet"]
-    found = urls_of(LOCAL, pa.array(paths)).to_pylist()
-    assert found == ["s3://b/a.parquet", "file:/wh/b.parquet", "file:/wh/%20c.parquet"]
+    urls = hadoop_urls(LOCAL, pa.array(paths)).to_pylist()
+    assert urls == ["s3://b/a.parquet", "file:/wh/b.parquet", "file:/wh/%20c.parquet"]
 
 
 @given(total=st.integers(1, 10**12), parallelism=st.integers(1, 500), size=st.integers(1, 2**30))
 def test_parts_are_as_many_as_fill_all_turns(total: int, parallelism: int, size: int) -> None:
-    found = even_turns(total, parallelism, size)
+    split_size = even_split_size(total, parallelism, size)
     turns = -(-total // (parallelism * size))
-    assert found <= size
-    assert found * parallelism * turns >= total, "no turn more than before"
-    assert found == size if turns == 1 else found > size // 2
+    assert split_size <= size
+    assert split_size * parallelism * turns >= total, "no turn more than before"
+    assert split_size == size if turns == 1 else split_size > size // 2
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_big_files_are_cut_where_row_groups_begin(offsets: list[int] | None, cut
             "key_metadata": pa.nulls(3, pa.binary()),
         }
     )
-    parts = file_parts(files, LOCAL, [FILE], 100)
+    parts = split_files(files, LOCAL, [FILE], 100)
     found = list(zip(parts.urls.to_pylist(), parts.begins, parts.begins + parts.lengths, strict=True))
     assert found == [("file:/wh/a", 0, 100), *(("file:/wh/big", *cut) for cut in cuts), ("file:/wh/b", 0, 7)]
     assert parts.constants[0].to_pylist() == ["/wh/a", *["/wh/big"] * len(cuts), "/wh/b"]
@@ -119,16 +123,16 @@ def test_big_files_are_cut_where_row_groups_begin(offsets: list[int] | None, cut
 def test_files_outside_the_roots_are_not_for_spark_either() -> None:
     usual = Access(LOCAL, roots=["/wh", "/apart/t"], exact=False)
     names = [f"/wh/t/data/day={n}/f.parquet" for n in range(3)]
-    assert len(urls_of(usual, pa.array(names))) == 3
-    assert len(urls_of(usual, pa.array([*names, "file:/apart/t/a.parquet"]))) == 4, "below no one root"
+    assert len(hadoop_urls(usual, pa.array(names))) == 3
+    assert len(hadoop_urls(usual, pa.array([*names, "file:/apart/t/a.parquet"]))) == 4, "below no one root"
     for wrong in ("/apart/u/a.parquet", "/wh/t/../../private/a.parquet", "/wh2/a.parquet", "s3://wh/t/a.parquet"):
         with pytest.raises(errors.PathNotAllowed) as caught:
-            urls_of(usual, pa.array([*names, wrong]))
+            hadoop_urls(usual, pa.array([*names, wrong]))
         assert caught.value.context["location"] == wrong
     moved = PrefixMap(usual, {"s3://b/wh": "/wh", "s3://b/wh/t/x=1": "/private"})
-    assert len(urls_of(moved, pa.array(["s3://b/wh/t/a", "s3://b/wh/t/x=2/a"]))) == 2
+    assert len(hadoop_urls(moved, pa.array(["s3://b/wh/t/a", "s3://b/wh/t/x=2/a"]))) == 2
     with pytest.raises(errors.PathNotAllowed):
-        urls_of(moved, pa.array(["s3://b/wh/t/a", "s3://b/wh/t/x=1/a"]))
+        hadoop_urls(moved, pa.array(["s3://b/wh/t/a", "s3://b/wh/t/x=1/a"]))
 
 
 def test_given_roots_hold_for_links_to_files(tmp_path: Path) -> None:
@@ -137,24 +141,24 @@ def test_given_roots_hold_for_links_to_files(tmp_path: Path) -> None:
     (tmp_path / "wh").mkdir()
     (tmp_path / "wh/a.parquet").symlink_to(tmp_path / "private/a.parquet")
     with pytest.raises(errors.PathNotAllowed):
-        urls_of(Access(LOCAL, roots=[str(tmp_path / "wh")]), pa.array([f"{tmp_path}/wh/a.parquet"]))
+        hadoop_urls(Access(LOCAL, roots=[str(tmp_path / "wh")]), pa.array([f"{tmp_path}/wh/a.parquet"]))
 
 
 def test_many_files_are_checked_by_their_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    checked: list[str] = []
     allows = Access.allows
-    monkeypatch.setattr(Access, "allows", lambda gate, location: asked.append(location) or allows(gate, location))
+    monkeypatch.setattr(Access, "allows", lambda gate, location: checked.append(location) or allows(gate, location))
     paths = [f"/wh/t/data/f{n}.parquet" for n in range(1000)]
     usual = Access(LOCAL, roots=["/wh/t/data", "/apart"], exact=False)
-    urls_of(usual, pa.array(paths))
-    assert asked == ["/wh/t/data/"]
-    asked.clear()
-    urls_of(usual, pa.array([*paths, "/apart/a.parquet"]))
-    assert len(asked) <= 4
+    hadoop_urls(usual, pa.array(paths))
+    assert checked == ["/wh/t/data/"]
+    checked.clear()
+    hadoop_urls(usual, pa.array([*paths, "/apart/a.parquet"]))
+    assert len(checked) <= 4
 
 
 def test_encrypted_files_are_not_handed_to_spark() -> None:
     keys = pa.array([None, b"key"], pa.binary())
     files = pa.table({"file_path": ["/wh/a", "/wh/b"], "file_size_in_bytes": [1, 1], "key_metadata": keys})
     with pytest.raises(errors.UnsupportedFeature, match=r"the file is encrypted.*/wh/b"):
-        file_parts(files, LOCAL, [], 100)
+        split_files(files, LOCAL, [], 100)

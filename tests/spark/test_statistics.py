@@ -21,7 +21,7 @@ def namespace(session: Spark) -> None:
         session(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.{NAMESPACE}")
 
 
-def made(session: Spark, name: str, catalog: str = "lake", columns: str = "id BIGINT, k STRING, n INT") -> str:
+def new_table(session: Spark, name: str, catalog: str = "lake", columns: str = "id BIGINT, k STRING, n INT") -> str:
     full = f"{catalog}.{NAMESPACE}.{name}"
     session(f"CREATE TABLE {full} ({columns})")
     return full
@@ -29,7 +29,7 @@ def made(session: Spark, name: str, catalog: str = "lake", columns: str = "id BI
 
 def filled(session: Spark, name: str, catalog: str = "lake", rows: int = 1_000) -> str:
     """A table of numbers, ten texts, and seven numbers of which one row in ten has none."""
-    full = made(session, name, catalog)
+    full = new_table(session, name, catalog)
     values = "id, concat('k', id % 10), IF(id % 10 = 0, NULL, CAST(id % 7 AS INT))"
     session(f"INSERT INTO {full} SELECT {values} FROM range({rows})")
     return full
@@ -42,11 +42,11 @@ def table_of(session: Spark, full: str) -> Table:
 
 def counts(session: Spark, full: str, snapshot: int | None = None) -> dict[str, int]:
     table = table_of(session, full)
-    wanted = table.metadata.current_snapshot_id if snapshot is None else snapshot
+    snapshot_id = table.metadata.current_snapshot_id if snapshot is None else snapshot
     return {
         table.schema.name_of(blob.fields[0]): int(blob.properties["ndv"])
         for file in table.metadata.statistics
-        if file.snapshot_id == wanted
+        if file.snapshot_id == snapshot_id
         for blob in file.blob_metadata
     }
 
@@ -60,8 +60,8 @@ def test_rows_and_size_need_no_counting(session: Spark, catalog: str) -> None:
     assert session(f"ANALYZE TABLE {full} COMPUTE STATISTICS") == []
     assert session(f"ANALYZE TABLE {full} COMPUTE STATISTICS NOSCAN") == []
     assert table_of(session, full).metadata_location == before
-    told = {row[0]: row[1] for row in session(f"DESCRIBE EXTENDED {full}")}
-    assert "1000 rows" in told["Statistics"]
+    description = {row[0]: row[1] for row in session(f"DESCRIBE EXTENDED {full}")}
+    assert "1000 rows" in description["Statistics"]
 
 
 def test_some_columns_and_all(session: Spark, catalog: str) -> None:
@@ -98,7 +98,7 @@ def test_deleted_rows_are_not_counted(session: Spark, version: int) -> None:
 
 @pytest.mark.parametrize("files", [5, 20])
 def test_many_files_in_many_tasks_are_counted_together(session: Spark, files: int) -> None:
-    full = made(session, f"many_{files}")
+    full = new_table(session, f"many_{files}")
     table = table_of(session, full)
     step = 40_000 // files
     for begin in range(0, 40_000, step):  # each has half of the next one's numbers
@@ -126,7 +126,7 @@ def test_types_that_spark_does_not_have(session: Spark) -> None:
 
 
 def test_a_table_without_rows(session: Spark) -> None:
-    full = made(session, "empty")
+    full = new_table(session, "empty")
     session(f"ANALYZE TABLE {full} COMPUTE STATISTICS FOR ALL COLUMNS")
     assert session(f"CALL lake.system.compute_table_stats('{NAMESPACE}.empty')") == []
     assert table_of(session, full).metadata.statistics == ()
@@ -143,7 +143,7 @@ def test_a_branch(session: Spark) -> None:
 
 
 def test_what_cannot_be_analyzed(session: Spark) -> None:
-    full = made(session, "refused", columns="id BIGINT, s STRUCT<a: INT>")
+    full = new_table(session, "refused", columns="id BIGINT, s STRUCT<a: INT>")
     session(f"INSERT INTO {full} VALUES (1, named_struct('a', 1))")
     with pytest.raises(PySparkException, match="does not take a PARTITION"):
         session(f"ANALYZE TABLE {full} PARTITION (id = 1) COMPUTE STATISTICS")
@@ -160,8 +160,8 @@ def test_what_cannot_be_analyzed(session: Spark) -> None:
 
 def test_explain_counts_nothing(session: Spark) -> None:
     full = filled(session, "explained", rows=10)
-    told = session.explained(f"ANALYZE TABLE {full} COMPUTE STATISTICS FOR COLUMNS id, k")
-    assert f"ANALYZE TABLE {full}: id, k" in told
+    plan = session.explained(f"ANALYZE TABLE {full} COMPUTE STATISTICS FOR COLUMNS id, k")
+    assert f"ANALYZE TABLE {full}: id, k" in plan
     assert table_of(session, full).metadata.statistics == ()
 
 
@@ -169,8 +169,8 @@ def test_tables_of_others_are_analyzed_by_spark(session: Spark) -> None:
     session("CREATE TABLE spark_catalog.default.others USING parquet AS SELECT id FROM range(7)")
     try:
         session("ANALYZE TABLE spark_catalog.default.others COMPUTE STATISTICS")
-        told = {row[0]: row[1] for row in session("DESCRIBE EXTENDED spark_catalog.default.others")}
-        assert "7 rows" in told["Statistics"]
+        description = {row[0]: row[1] for row in session("DESCRIBE EXTENDED spark_catalog.default.others")}
+        assert "7 rows" in description["Statistics"]
     finally:
         session("DROP TABLE spark_catalog.default.others")
 
@@ -200,7 +200,7 @@ def test_the_procedure(session: Spark, catalog: str) -> None:
 
 
 def test_the_procedure_counts_inside_structs(session: Spark) -> None:
-    full = made(session, "nested", columns="s STRUCT<a: INT, b: STRUCT<c: STRING>>")
+    full = new_table(session, "nested", columns="s STRUCT<a: INT, b: STRUCT<c: STRING>>")
     session(f"INSERT INTO {full} SELECT named_struct('a', id % 3, 'b', named_struct('c', id % 4)) FROM range(20)")
     session(f"CALL lake.system.compute_table_stats(table => '{NAMESPACE}.nested', columns => array('s.a', 's.b.c'))")
     assert counts(session, full) == {"s.a": 3, "s.b.c": 4}
@@ -268,7 +268,7 @@ def test_reads_with_deletes_are_estimated(session: Spark, file_format: str) -> N
 
 @pytest.mark.usefixtures("by_costs")
 def test_joins_are_estimated(session: Spark, counted: str) -> None:
-    other = made(session, "other_side", columns="k STRING, id BIGINT")
+    other = new_table(session, "other_side", columns="k STRING, id BIGINT")
     session(f"INSERT INTO {other} SELECT concat('k', id % 5), id * 2 FROM range(20)")
     session(f"ANALYZE TABLE {other} COMPUTE STATISTICS FOR ALL COLUMNS")
     # rows of one times rows of the other, by the greater number of different values
@@ -283,7 +283,7 @@ def test_joins_are_reordered(session: Spark, counted: str) -> None:
     """The join that leaves few rows comes first, which Spark cannot know without counts."""
     names = {"many": (1_000, 2), "few": (1_000, 1_000)}
     for name, (rows, different) in names.items():
-        full = made(session, name + "_matches", columns="id BIGINT")
+        full = new_table(session, name + "_matches", columns="id BIGINT")
         session(f"INSERT INTO {full} SELECT id % {different} FROM range({rows})")
         session(f"ANALYZE TABLE {full} COMPUTE STATISTICS FOR ALL COLUMNS")
     session.session.conf.set("spark.sql.cbo.joinReorder.enabled", True)
@@ -302,9 +302,9 @@ def test_joins_are_reordered(session: Spark, counted: str) -> None:
 
 @pytest.mark.usefixtures("by_costs")
 def test_columns_are_described(session: Spark, counted: str) -> None:
-    told = dict(session(f"DESCRIBE EXTENDED {counted} n"))
-    assert (told["distinct_count"], told["num_nulls"]) == ("7", "100")
-    assert ("0" in told["min"], "6" in told["max"]) == (True, True)
+    description = dict(session(f"DESCRIBE EXTENDED {counted} n"))
+    assert (description["distinct_count"], description["num_nulls"]) == ("7", "100")
+    assert ("0" in description["min"], "6" in description["max"]) == (True, True)
 
 
 @pytest.mark.usefixtures("by_costs")
@@ -323,7 +323,7 @@ def test_counts_are_those_of_the_snapshot_that_is_read(session: Spark) -> None:
 def test_types_that_spark_cannot_estimate_by(session: Spark) -> None:
     """Spark fails when it is told of a time without a zone, and misjudges numbers without a range."""
     columns = "t TIMESTAMP_NTZ, d DOUBLE, e DECIMAL(20, 3), z TIMESTAMP, y DATE, b BOOLEAN, nothing INT, unbounded INT"
-    full = made(session, "kinds", columns=columns)
+    full = new_table(session, "kinds", columns=columns)
     session(f"ALTER TABLE {full} SET TBLPROPERTIES ('write.metadata.metrics.column.unbounded' = 'counts')")
     values = (
         "CAST(timestamp_seconds(id) AS TIMESTAMP_NTZ), IF(id = 3, double('NaN'), id), CAST(id AS DECIMAL(20, 3)) / 4, "
@@ -348,18 +348,18 @@ def test_types_that_spark_cannot_estimate_by(session: Spark) -> None:
 
 
 def test_nothing_is_told_where_it_is_of_no_use(session: Spark, counted: str) -> None:
-    def told(query: str) -> bool:
+    def has_column_statistics(query: str) -> bool:
         frame: Any = session.session.sql(query)
         return not frame._jdf.queryExecution().optimizedPlan().stats().attributeStats().isEmpty()
 
     conf = session.session.conf
-    assert not told(f"SELECT * FROM {counted}")
+    assert not has_column_statistics(f"SELECT * FROM {counted}")
     conf.set("spark.sql.cbo.enabled", True)
     try:
-        assert told(f"SELECT * FROM {counted}")
-        assert not told(f"SELECT * FROM {counted} WITH (`report-column-stats` = 'false')")
+        assert has_column_statistics(f"SELECT * FROM {counted}")
+        assert not has_column_statistics(f"SELECT * FROM {counted} WITH (`report-column-stats` = 'false')")
         conf.set("spark.sql.iceberg.report-column-stats", False)
-        assert not told(f"SELECT * FROM {counted}")
+        assert not has_column_statistics(f"SELECT * FROM {counted}")
     finally:
         conf.unset("spark.sql.iceberg.report-column-stats")
         conf.unset("spark.sql.cbo.enabled")

@@ -6,7 +6,7 @@ import pytest
 
 import floe
 from floe.errors import NoSuchSnapshot, UnsupportedFeature
-from floe.spark.streaming.source import BEGINNING, StreamOffset, StreamOptions, StreamSteps, parse_offset
+from floe.spark.streaming.source import BEGINNING, StreamOffset, StreamOptions, StreamPlanner, parse_offset
 from floe.spec.metadata.snapshots import Snapshot
 from floe.table.table import Table
 
@@ -17,12 +17,12 @@ def new_table() -> Table:
     return lake.create_table("db.t", "id bigint, k bigint", partition_by=["k"])
 
 
-def steps_of(table: Table, **options: bool | int) -> StreamSteps:
-    return StreamSteps(table.storage, table.schema, StreamOptions(**options))  # type: ignore[arg-type]
+def planner_of(table: Table, **options: bool | int) -> StreamPlanner:
+    return StreamPlanner(table.storage, table.schema, StreamOptions(**options))  # type: ignore[arg-type]
 
 
-def files_between(table: Table, steps: StreamSteps, start: StreamOffset, end: StreamOffset) -> list[str]:
-    return [task.file.file_path for part in steps.parts(table.metadata, start, end) for task in part.tasks()]
+def files_between(table: Table, planner: StreamPlanner, start: StreamOffset, end: StreamOffset) -> list[str]:
+    return [task.file.file_path for part in planner.file_ranges(table.metadata, start, end) for task in part.tasks()]
 
 
 def added_by(snapshot: Snapshot | None, table: Table) -> list[str]:
@@ -34,40 +34,41 @@ def added_by(snapshot: Snapshot | None, table: Table) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_each_appended_file_comes_once(seed: int) -> None:
-    chance, table = random.Random(seed), new_table()
+    rng, table = random.Random(seed), new_table()
     appended: list[str] = []
     read: list[str] = []
-    place = BEGINNING
-    steps = steps_of(table, skip_deletes=True, skip_overwrites=True)
+    offset = BEGINNING
+    planner = planner_of(table, skip_deletes=True, skip_overwrites=True)
     number = 0
     for _ in range(40):
-        match chance.choice(["append", "append", "delete", "overwrite", "rewrite", "read", "read", "restart"]):
+        match rng.choice(["append", "append", "delete", "overwrite", "rewrite", "read", "read", "restart"]):
             case "append":
-                rows = [{"id": number + n, "k": n % chance.randint(1, 4)} for n in range(chance.randint(1, 8))]
+                rows = [{"id": number + n, "k": n % rng.randint(1, 4)} for n in range(rng.randint(1, 8))]
                 number += len(rows)
                 appended += added_by(table.append(rows), table)
             case "delete" if table.current_snapshot is not None:
-                table.delete(f"k = {chance.randint(0, 3)}")
+                table.delete(f"k = {rng.randint(0, 3)}")
             case "overwrite" if table.current_snapshot is not None:
                 # which is an append where there is nothing to replace
                 appended += added_by(table.overwrite([{"id": -1, "k": 9}], where="k = 9"), table)
             case "rewrite" if table.current_snapshot is not None:
                 table.rewrite_manifests()
             case "restart":
-                place = parse_offset(str(place))  # which is all that a checkpoint keeps
-                steps = steps_of(table, skip_deletes=True, skip_overwrites=True)
+                offset = parse_offset(str(offset))  # which is all that a checkpoint keeps
+                planner = planner_of(table, skip_deletes=True, skip_overwrites=True)
             case _:
-                limits = chance.choice([{}, {"max_files": chance.randint(1, 5)}, {"max_rows": chance.randint(1, 6)}])
-                end = steps.next_offset(table.metadata, place, table.metadata.current_snapshot_id, **limits)
-                batch = files_between(table, steps, place, end)
+                limits = rng.choice([{}, {"max_files": rng.randint(1, 5)}, {"max_rows": rng.randint(1, 6)}])
+                end = planner.next_offset(table.metadata, offset, table.metadata.current_snapshot_id, **limits)
+                batch = files_between(table, planner, offset, end)
                 assert len(batch) <= limits.get("max_files", len(batch))
                 assert (
-                    files_between(table, steps_of(table, skip_deletes=True, skip_overwrites=True), place, end) == batch
+                    files_between(table, planner_of(table, skip_deletes=True, skip_overwrites=True), offset, end)
+                    == batch
                 )
                 read += batch
-                place = end
-    end = steps.next_offset(table.metadata, place, table.metadata.current_snapshot_id)
-    read += files_between(table, steps, place, end)
+                offset = end
+    end = planner.next_offset(table.metadata, offset, table.metadata.current_snapshot_id)
+    read += files_between(table, planner, offset, end)
     assert read == appended
 
 
@@ -75,11 +76,13 @@ def test_a_batch_has_so_many_rows_and_at_least_one_file() -> None:
     table = new_table()
     for count in (2, 2, 7, 1):
         table.append([{"id": n, "k": 0} for n in range(count)])
-    steps, place, counts = steps_of(table), BEGINNING, []
-    while (end := steps.next_offset(table.metadata, place, table.metadata.current_snapshot_id, max_rows=4)) != place:
-        parts = steps.parts(table.metadata, place, end)
+    planner, offset, counts = planner_of(table), BEGINNING, []
+    while (
+        end := planner.next_offset(table.metadata, offset, table.metadata.current_snapshot_id, max_rows=4)
+    ) != offset:
+        parts = planner.file_ranges(table.metadata, offset, end)
         counts.append(sum(task.file.record_count for part in parts for task in part.tasks()))
-        place = end
+        offset = end
     assert counts == [4, 7, 1]
 
 
@@ -88,8 +91,10 @@ def test_operations_that_are_no_appends_are_told() -> None:
     table.append([{"id": 1, "k": 1}])
     table.delete("k = 1")
     with pytest.raises(UnsupportedFeature, match="streaming-skip-delete-snapshots"):
-        steps_of(table).next_offset(table.metadata, BEGINNING, table.metadata.current_snapshot_id)
-    end = steps_of(table, skip_deletes=True).next_offset(table.metadata, BEGINNING, table.metadata.current_snapshot_id)
+        planner_of(table).next_offset(table.metadata, BEGINNING, table.metadata.current_snapshot_id)
+    end = planner_of(table, skip_deletes=True).next_offset(
+        table.metadata, BEGINNING, table.metadata.current_snapshot_id
+    )
     assert end.snapshot_id == table.metadata.current_snapshot_id  # so that the delete may expire
 
 
@@ -97,13 +102,13 @@ def test_a_first_batch_cannot_be_repeated_when_its_beginning_has_expired() -> No
     table = new_table()
     for number in range(3):
         table.append([{"id": number, "k": 0}, {"id": number, "k": 1}])
-    steps = steps_of(table)
-    end = steps.next_offset(table.metadata, BEGINNING, table.metadata.current_snapshot_id, max_files=3)
+    planner = planner_of(table)
+    end = planner.next_offset(table.metadata, BEGINNING, table.metadata.current_snapshot_id, max_files=3)
     first, second, _ = (one.snapshot_id for one in table.snapshots)
     assert end == StreamOffset(second, 1)
     table.expire(snapshots=[first]).apply()
     with pytest.raises(NoSuchSnapshot, match="new checkpoint"):
-        files_between(table, steps_of(table), BEGINNING, end)
+        files_between(table, planner_of(table), BEGINNING, end)
 
 
 def test_a_time_from_before_what_has_expired_is_no_beginning() -> None:
@@ -111,14 +116,14 @@ def test_a_time_from_before_what_has_expired_is_no_beginning() -> None:
     for number in range(3):
         table.append([{"id": number, "k": 0}])
     first, _, third = table.snapshots
-    steps = steps_of(table, from_ms=first.timestamp_ms - 1)
-    end = steps.next_offset(table.metadata, BEGINNING, third.snapshot_id)
-    assert len(files_between(table, steps, BEGINNING, end)) == 3
+    planner = planner_of(table, from_ms=first.timestamp_ms - 1)
+    end = planner.next_offset(table.metadata, BEGINNING, third.snapshot_id)
+    assert len(files_between(table, planner, BEGINNING, end)) == 3
     table.create_tag("kept", snapshot=first.snapshot_id)
     table.expire(snapshots=[table.snapshots[1].snapshot_id]).apply()
-    with pytest.raises(NoSuchSnapshot, match="what came before has expired"):
-        steps_of(table, from_ms=first.timestamp_ms - 1).next_offset(table.metadata, BEGINNING, third.snapshot_id)
-    late = steps_of(table, from_ms=third.timestamp_ms).next_offset(table.metadata, BEGINNING, third.snapshot_id)
+    with pytest.raises(NoSuchSnapshot, match=f"has expired.*snapshot {third.snapshot_id} of"):
+        planner_of(table, from_ms=first.timestamp_ms - 1).next_offset(table.metadata, BEGINNING, third.snapshot_id)
+    late = planner_of(table, from_ms=third.timestamp_ms).next_offset(table.metadata, BEGINNING, third.snapshot_id)
     assert late == StreamOffset(third.snapshot_id, 1)
 
 
@@ -127,11 +132,11 @@ def test_a_checkpoint_of_another_table_is_refused(rows: list[dict[str, int]]) ->
     """A table that was dropped and made anew has other snapshots: nothing of it is read as if the stream went on."""
     old, new = new_table(), new_table()
     old.append([{"id": 1, "k": 1}])
-    end = steps_of(old).next_offset(old.metadata, BEGINNING, old.metadata.current_snapshot_id)
+    end = planner_of(old).next_offset(old.metadata, BEGINNING, old.metadata.current_snapshot_id)
     if rows:
         new.append(rows)
-    told = rf"snapshot {end.snapshot_id}.*uuid {new.uuid}.*new checkpoint"
-    with pytest.raises(NoSuchSnapshot, match=told):
-        steps_of(new).next_offset(new.metadata, end, new.metadata.current_snapshot_id)
-    with pytest.raises(NoSuchSnapshot, match=told):
-        files_between(new, steps_of(new), BEGINNING, end)
+    message = rf"snapshot {end.snapshot_id}.*uuid {new.uuid}.*new checkpoint"
+    with pytest.raises(NoSuchSnapshot, match=message):
+        planner_of(new).next_offset(new.metadata, end, new.metadata.current_snapshot_id)
+    with pytest.raises(NoSuchSnapshot, match=message):
+        files_between(new, planner_of(new), BEGINNING, end)

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, functions as F
 
 from floe.errors import CommitStateUnknown, InvalidInput
 from floe.spark.streaming import sink
-from floe.spark.streaming.sink import epoch_summary, last_epoch, publish_epoch
+from floe.spark.streaming.sink import commit_epoch, epoch_summary, last_epoch
 from floe.spark.streaming.source import StreamOffset, parse_offset
-from floe.spark.write.columns import places_of
+from floe.spark.write.columns import column_indexes
 from floe.sql.columns import parse_columns
 from helpers.spark import Spark
 
@@ -164,7 +164,7 @@ def test_a_state_of_the_past_is_no_stream(session: Spark, reading: Callable[...,
     session("CREATE TABLE lake.streams.past AS SELECT 1 AS id")
     snapshot = session.lake().table("streams.past").current_snapshot
     assert snapshot is not None
-    with pytest.raises((StreamingQueryException, IllegalArgumentException), match="not a state in its past"):
+    with pytest.raises((StreamingQueryException, IllegalArgumentException), match="not a past snapshot"):
         reading("lake.streams.past", snapshot_id=snapshot.snapshot_id)()
 
 
@@ -329,27 +329,27 @@ def test_columns_are_found_by_name_and_filled_with_defaults(session: Spark, tmp_
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [
-        ("a string, b long, z integer", "columns that the table has not: z"),
+        ("a string, b long, z integer", "columns that are not in the table: z"),
         ("a string", "no column 'b', which may not be null"),
         ("a integer, b long", "'a' of the stream is integer, and that of the table string"),
         ("a string, b long, c decimal(5,3)", "'c' of the stream is decimal"),
         ("a string, b long, A string", "two columns named 'A'"),
     ],
 )
-def test_columns_that_do_not_fit_are_told(columns: str, told: str) -> None:
+def test_columns_that_do_not_fit_are_told(columns: str, message: str) -> None:
     fields = [dict(zip(("name", "type"), one.split(" "), strict=True)) for one in columns.split(", ")]
     table = parse_columns("a string, b bigint not null, c decimal(9, 2)")
-    with pytest.raises(InvalidInput, match=told):
-        places_of(table, {"type": "struct", "fields": fields}, case_sensitive=False, table="db.t")
+    with pytest.raises(InvalidInput, match=message):
+        column_indexes(table, {"type": "struct", "fields": fields}, case_sensitive=False, table="db.t")
 
 
 def test_a_query_tells_of_columns_that_do_not_fit(session: Spark, tmp_path: Path) -> None:
     session("CREATE TABLE lake.streams.misfit (a STRING, b BIGINT NOT NULL)")
     folder = Folder(session, tmp_path, "a STRING, b BIGINT, z INT")
     folder.add({"b": 1})
-    with pytest.raises(StreamingQueryException, match="columns that the table has not: z"):
+    with pytest.raises(StreamingQueryException, match="columns that are not in the table: z"):
         write(folder.stream(), "lake.streams.misfit", tmp_path / "checkpoint")
 
 
@@ -384,7 +384,7 @@ def test_an_epoch_whose_commit_got_no_answer_keeps_its_files(
     (tmp_path / "in" / "a.json").write_text('{"n": 1}\n')
 
     def lost(*given: Any, **options: Any) -> bool:
-        publish_epoch(*given, **options)
+        commit_epoch(*given, **options)
         raise CommitStateUnknown("no answer")
 
     def run() -> None:
@@ -392,7 +392,7 @@ def test_an_epoch_whose_commit_got_no_answer_keeps_its_files(
         writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
         writer.toTable("lake.streams.no_answer").awaitTermination()
 
-    monkeypatch.setattr(sink, "publish_epoch", lost)
+    monkeypatch.setattr(sink, "commit_epoch", lost)
     with pytest.raises(StreamingQueryException, match="no answer"):
         run()
     monkeypatch.undo()

@@ -82,8 +82,8 @@ def test_the_place_of_a_view(session: Spark, catalog: str, db: str, tmp_path: Pa
     if catalog == "lake":
         with pytest.raises(PySparkException, match=r"location.*views\.placed"):
             session("CREATE " + make.format(first, 1))
-        own = session.lake().catalog.default_location(("views", "placed"))
-        session("CREATE " + make.format(f"file:{own}/", 1))
+        default_location = session.lake().catalog.default_location(("views", "placed"))
+        session("CREATE " + make.format(f"file:{default_location}/", 1))
         assert session.one(f"SELECT one FROM {db}.placed") == 1
         return
     session("CREATE " + make.format(first, 1))

@@ -13,7 +13,6 @@ from pyiceberg.table.sorting import SortOrder as PyOrder
 
 from floe.errors import InvalidMetadata, InvalidSortOrder, InvalidValue, NoSuchColumn, UnsupportedFeature
 from floe.spec import types as t
-from floe.spec.codecs.ordering import compare
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, YEAR, Bucket, Truncate, UnknownTransform
 from floe.spec.schemas.schema import Schema
 from floe.spec.sort_order import (
@@ -29,6 +28,7 @@ from floe.spec.sort_order import (
     sort_key,
 )
 from floe.spec.types import Field, GeographyType, GeometryType, ListType, MapType, StructType
+from floe.spec.values.value_order import compare
 from helpers.corpus import metadata_files, table_names
 from helpers.transforms import ALLOWED, SOURCES, allowed_id
 from helpers.value_strategies import values_of

@@ -64,19 +64,19 @@ def test_never_more_than_the_limit(pool: ThreadPoolExecutor) -> None:
 
 
 def test_items_are_taken_as_needed(pool: ThreadPoolExecutor) -> None:
-    taken: list[int] = []
+    started: list[int] = []
 
     def endless() -> Iterator[int]:
         number = 0
         while True:
-            taken.append(number)
+            started.append(number)
             yield number
             number += 1
 
     results = map_concurrently(lambda n: n, endless(), limit=4, executor=pool)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     results.close()  # type: ignore[attr-defined]
-    assert len(taken) <= 3 + 4
+    assert len(started) <= 3 + 4
 
 
 def test_the_first_error_is_raised_and_stops_the_rest(pool: ThreadPoolExecutor) -> None:

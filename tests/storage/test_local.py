@@ -29,7 +29,7 @@ class Calls:
     """Records the system calls that matter, in order, and can make one of them fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.made: list[tuple[str, str]] = []
+        self.recorded: list[tuple[str, str]] = []
         self.failures: dict[str, Callable[[], BaseException]] = {}
         for name in ("fsync", "link", "replace", "unlink", "mkdir"):
             monkeypatch.setattr(os, name, self._recorded(name, getattr(os, name)))
@@ -43,7 +43,7 @@ class Calls:
                 name_now = f"fsync {target}"
             else:
                 name_now = name
-            self.made.append((name_now, str(arguments[-1])))
+            self.recorded.append((name_now, str(arguments[-1])))
             if name_now in self.failures:
                 raise self.failures.pop(name_now)()
             return real(*arguments, **options)
@@ -52,7 +52,7 @@ class Calls:
 
     @property
     def names(self) -> list[str]:
-        return [name for name, _ in self.made]
+        return [name for name, _ in self.recorded]
 
 
 @pytest.fixture
@@ -85,11 +85,11 @@ def test_without_durability_nothing_is_flushed(tmp_path: Path, calls: Calls) -> 
     assert "fsync folder" not in calls.names
 
 
-@pytest.mark.parametrize("moment", ["fsync file", "link"])
-def test_a_crash_before_publishing_leaves_no_file(tmp_path: Path, calls: Calls, moment: str) -> None:
+@pytest.mark.parametrize("failing_call", ["fsync file", "link"])
+def test_a_crash_before_publishing_leaves_no_file(tmp_path: Path, calls: Calls, failing_call: str) -> None:
     """A real crash leaves the temporary file; it is hidden, and `leftovers` finds it."""
     storage = LocalStorage()
-    calls.failures = {moment: KeyboardInterrupt, "unlink": failing(errno.EIO)}
+    calls.failures = {failing_call: KeyboardInterrupt, "unlink": failing(errno.EIO)}
     with pytest.raises(KeyboardInterrupt):
         storage.create(f"{tmp_path}/v1", b"1")
     assert not storage.exists(f"{tmp_path}/v1")
@@ -232,13 +232,13 @@ def test_killed_writers_leave_whole_files_or_none(tmp_path: Path, acknowledged: 
         for _ in range(acknowledged):
             writer.stdout.readline()
         writer.kill()
-        told = acknowledged + len(writer.stdout.read().split())
+        acknowledged_count = acknowledged + len(writer.stdout.read().split())
     storage = LocalStorage(durable=False)
-    found = {Path(info.location).name: info.size for info in storage.list(str(tmp_path))}
-    assert set(found.values()) <= {300_000}
-    assert {f"v{version}" for version in range(told)} <= set(found)
-    assert len(found) <= told + 1
-    storage.create(f"{tmp_path}/v{len(found)}", b"the next writer goes on")
+    sizes = {Path(info.location).name: info.size for info in storage.list(str(tmp_path))}
+    assert set(sizes.values()) <= {300_000}
+    assert {f"v{version}" for version in range(acknowledged_count)} <= set(sizes)
+    assert len(sizes) <= acknowledged_count + 1
+    storage.create(f"{tmp_path}/v{len(sizes)}", b"the next writer goes on")
 
 
 def test_a_full_disk_leaves_no_file_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,11 +276,11 @@ def test_readers_never_see_half_a_file(tmp_path: Path) -> None:
 
     writer = threading.Thread(target=overwrite)
     writer.start()
-    seen = set()
+    contents_read = set()
     while not done.is_set():
-        seen.add(storage.read(f"{tmp_path}/hint"))
+        contents_read.add(storage.read(f"{tmp_path}/hint"))
     writer.join()
-    assert seen <= set(versions)
+    assert contents_read <= set(versions)
 
 
 def test_pipes_and_devices_are_refused_and_not_waited_for(tmp_path: Path) -> None:

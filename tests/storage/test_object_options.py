@@ -9,7 +9,7 @@ from floe.storage.object_stores import format_options, known_properties, parse_o
 
 
 @pytest.mark.parametrize(
-    ("scheme", "given", "config"),
+    ("scheme", "options", "config"),
     [
         ("s3", {"s3.region": "r", "s3.access-key-id": "a"}, {"region": "r", "access_key_id": "a"}),
         ("s3", {"client.region": "r"}, {"region": "r"}),
@@ -22,18 +22,18 @@ from floe.storage.object_stores import format_options, known_properties, parse_o
         ("abfs", {"adls.auth.shared-key.account.key": "k"}, {"account_key": "k"}),
     ],
 )
-def test_names_of_iceberg_and_of_the_library(scheme: str, given: dict[str, Any], config: dict[str, Any]) -> None:
-    assert parse_options(scheme, given).config == config
+def test_names_of_iceberg_and_of_the_library(scheme: str, options: dict[str, Any], config: dict[str, Any]) -> None:
+    assert parse_options(scheme, options).config == config
 
 
 def test_the_token_of_the_account_is_taken() -> None:
-    given = {
+    options = {
         "adls.sas-token.one.dfs.core.windows.net": "first",
         "adls.sas-token.two": "second",
     }
-    assert parse_options("abfs", given, account="one").config == {"sas_token": "first"}
-    assert parse_options("abfs", given, account="two").config == {"sas_token": "second"}
-    assert parse_options("abfs", given, account="three").config == {}
+    assert parse_options("abfs", options, account="one").config == {"sas_token": "first"}
+    assert parse_options("abfs", options, account="two").config == {"sas_token": "second"}
+    assert parse_options("abfs", options, account="three").config == {}
 
 
 def test_a_token_of_google_is_kept_apart() -> None:

@@ -36,7 +36,7 @@ class Recorder:
                 self.end_headers()
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Quiet."""
+                """Print no log lines."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -85,8 +85,8 @@ def test_a_create_carries_the_stores_condition(
 ) -> None:
     storage, location = store(recorder)
     storage.create(location, b"{}")
-    ((method, asked, headers),) = recorder.requests
-    assert (method, unquote(asked)) == ("PUT", path)
+    ((method, requested_path, headers),) = recorder.requests
+    assert (method, unquote(requested_path)) == ("PUT", path)
     assert headers[condition[0]] == condition[1]
 
 

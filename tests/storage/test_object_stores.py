@@ -254,9 +254,9 @@ def test_wrong_options_are_told_without_their_values(scheme: str, location: str,
     storage = ObjectStorage(scheme, options)
     with pytest.raises(InvalidInput) as caught:
         storage.read(location)
-    said = everything_said(caught.value)
-    assert next(iter(options)) in said
-    assert CANARY not in said
+    text = everything_said(caught.value)
+    assert next(iter(options)) in text
+    assert CANARY not in text
 
 
 def test_options_of_iceberg_that_are_not_known_are_told() -> None:

@@ -147,7 +147,7 @@ def test_runs_of_one_seed_are_the_same_and_of_two_differ() -> None:
 
 def test_snapshot_ids_are_positive_and_fit_a_java_long() -> None:
     for ids in (SystemIds(), SeededIds(3)):
-        made = {ids.snapshot_id() for _ in range(1000)}
-        assert len(made) == 1000
-        assert all(0 < number < 2**63 for number in made)
+        snapshot_ids = {ids.snapshot_id() for _ in range(1000)}
+        assert len(snapshot_ids) == 1000
+        assert all(0 < number < 2**63 for number in snapshot_ids)
         assert ids.uuid().version == 4

@@ -51,10 +51,10 @@ def test_listings_give_recorded_locations() -> None:
         files.write(f"gs://new/t/{name}", b"")
     storage = PrefixMap(files, {"file:/old/": "gs://new/"})
     for folder in ("/old/t", "file:///old/t/", "file:/old/t"):
-        found = [info.location for info in storage.list(folder)]
+        locations = [info.location for info in storage.list(folder)]
         start = folder if folder.endswith("/") else folder + "/"
-        assert found == [f"{start}data/a", f"{start}data/b c%20", f"{start}metadata/v1"]
-        assert all(storage.stat(location).location == location for location in found)
+        assert locations == [f"{start}data/a", f"{start}data/b c%20", f"{start}metadata/v1"]
+        assert all(storage.stat(location).location == location for location in locations)
     assert list(storage.folders("/old/t")) == ["data", "metadata"]
 
 

@@ -100,20 +100,20 @@ def test_only_files_that_failed_are_deleted_again(files: MemoryStorage) -> None:
     class OneFails(StorageWrapper):
         def __init__(self, storage: MemoryStorage) -> None:
             super().__init__(storage)
-            self.asked: list[list[str]] = []
+            self.requested: list[list[str]] = []
 
         def delete_many(self, locations: object) -> list[Deletion]:  # type: ignore[override]
             names = list(locations)  # type: ignore[call-overload]
-            self.asked.append(names)
+            self.requested.append(names)
             errors = {"memory:b": StorageUnavailable("not now"), "memory:c": StorageError("never")}
-            return [Deletion(n, errors.get(n) if len(self.asked) == 1 or n == "memory:c" else None) for n in names]
+            return [Deletion(n, errors.get(n) if len(self.requested) == 1 or n == "memory:c" else None) for n in names]
 
     inner = OneFails(files)
     outcomes = Retrying(inner, environment=deterministic_environment()).delete_many(
         ["memory:a", "memory:b", "memory:c"]
     )
     assert [outcome.deleted for outcome in outcomes] == [True, True, False]
-    assert inner.asked == [["memory:a", "memory:b", "memory:c"], ["memory:b"]]
+    assert inner.requested == [["memory:a", "memory:b", "memory:c"], ["memory:b"]]
 
 
 class BreakingListing(StorageWrapper):
@@ -136,7 +136,7 @@ def test_a_listing_that_breaks_off_goes_on_where_it_was(after: int) -> None:
     files = MemoryStorage()
     for name in "abcde":
         files.write(f"memory:t/{name}", b"")
-    storage = Retrying(BreakingListing(files, after, lambda found: found), environment=deterministic_environment())
+    storage = Retrying(BreakingListing(files, after, lambda listing: listing), environment=deterministic_environment())
     assert list(storage.list("memory:t")) == list(files.list("memory:t"))
 
 
@@ -144,7 +144,9 @@ def test_a_listing_without_order_is_not_continued() -> None:
     files = MemoryStorage()
     for name in "abcde":
         files.write(f"memory:t/{name}", b"")
-    storage = Retrying(BreakingListing(files, 2, lambda found: found[::-1]), environment=deterministic_environment())
+    storage = Retrying(
+        BreakingListing(files, 2, lambda listing: listing[::-1]), environment=deterministic_environment()
+    )
     with pytest.raises(StorageUnavailable):
         list(storage.list("memory:t"))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from floe.spec.metadata.creation import new_table_metadata
 from floe.spec.metadata.snapshots import Snapshot, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.sort_order import build_order
 from floe.sql.columns import parse_columns
 from floe.sql.printing import partition_terms, sort_terms

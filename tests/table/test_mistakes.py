@@ -194,7 +194,7 @@ def test_expiry_is_shown_for_people(table: Table) -> None:
     plan = expiration.plan()
     assert repr(plan) == str(plan)
     assert str(plan).startswith("db.t: 1 snapshot expires, 1 is kept")
-    assert f"made at {first.timestamp_ms} ms" not in str(plan)
+    assert f"committed at {first.timestamp_ms} ms" not in str(plan)
     assert " UTC" in str(plan)
     done = expiration.apply(plan)
     assert repr(done) == str(done)
@@ -270,13 +270,13 @@ ROW_MISTAKES: list[tuple[Call, str]] = [
     (lambda t: t.scan().to_batches(batch_size=-1), "batch_size"),
     (lambda t: t.scan().to_batches(batch_size="x"), "batch_size"),  # type: ignore[arg-type]
     (lambda t: t.scan().to_batches(workers=2.5), "workers"),  # type: ignore[arg-type]
-    (lambda t: t.append({"id": 1}), "one row is a list of one dictionary"),
+    (lambda t: t.append({"id": 1}), "write one row as a list of one dictionary"),
     (lambda t: t.append([{"id": 1}], options={"wriet.format.default": "orc"}), "wriet.format.default"),
     (lambda t: t.delete("id = 1", options={"delete.mode": "copy-on-write"}), "delete.mode"),
     (lambda t: t.append([{"id": 1}], options=5), "dictionary"),  # type: ignore[arg-type]
     (lambda t: t.append([{"id": 1}], options={"write.data.path": " "}), "property write.data.path is empty"),
-    (lambda t: t.update({"day": "2024-05-17"}), "times have quotes: \"'2024-05-17'\""),
-    (lambda t: t.update({"day": "soon"}), "times have quotes: \"'soon'\""),
+    (lambda t: t.update({"day": "2024-05-17"}), "times are quoted: \"'2024-05-17'\""),
+    (lambda t: t.update({"day": "soon"}), "times are quoted: \"'soon'\""),
 ]
 
 

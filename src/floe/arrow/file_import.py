@@ -1,11 +1,12 @@
-"""Files that are there already, described so that a table can have them: Parquet, ORC and Avro, with field ids or not.
+"""Import of existing Parquet, ORC and Avro files into a table, with or without field ids.
 
-Nothing is copied. Of a Parquet file the footer is read; others are read once, for they tell less of themselves. The
-columns of a file must be the table's, by id, or by name where it has no ids: readers then need a name mapping, which
-the table gets (`schema.name-mapping.default`).
+Nothing is copied: `import_files` describes the files as manifest entries. For a Parquet file only the footer is read;
+ORC and Avro files are read once, because their metadata has no metrics for all columns. The columns of a file must be
+the table's, by id, or by name where the file has no ids. Readers then need a name mapping, which the table gets
+(`schema.name-mapping.default`).
 
-All rows of a file are of one partition. Its values are those that are given, those that folders of a Hive table tell
-(`day=2024-02-29`), those that the footer proves, or else those that are found by reading the columns.
+All rows of a file belong to one partition. Its values are taken from the caller, from the folders of a Hive table
+(`day=2024-02-29`), from the bounds in the footer, or else from the rows themselves, in this order.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from floe.errors import CorruptFile, FloeError, InvalidInput, InvalidSchema, InvalidValue
-from floe.formats.appender import Written, measured
+from floe.formats.appender import WrittenFile, data_file_metrics
 from floe.formats.avro.reader import read_header
-from floe.formats.file_columns import file_fields, find_columns
+from floe.formats.columns.file_columns import file_fields, resolve_file_columns
 from floe.formats.metrics import Metrics, MetricsCollector
 from floe.formats.orc.tail import file_columns, read_tail
 from floe.formats.parquet.reader import footer_metrics, open_parquet
-from floe.formats.writers.partition_split import Splitter
+from floe.formats.writers.partition_split import PartitionSplitter
 from floe.formats.writers.write_target import WriteTarget
 from floe.spec.codecs.avro_schemas import avro_file_fields, parse_avro_schema
 from floe.spec.codecs.single_value import decode
 from floe.spec.manifests.entries import DataFile, FileContent
+from floe.spec.partitioning.partition_paths import parse_partition_path, partition_from_path
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, check_writable
-from floe.spec.partitioning.paths import parse_partition_path, partition_from_path
 from floe.spec.partitioning.transforms import Identity, Void
 from floe.spec.properties import NAME_MAPPING
 from floe.spec.schemas.column_projection import ColumnSource, FromFile
@@ -45,45 +46,48 @@ from floe.storage.locations import Location, canonical, parse
 
 _FORMATS = {".parquet": "parquet", ".parq": "parquet", ".pq": "parquet", ".orc": "orc", ".avro": "avro"}
 _MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"Obj\x01": "avro"}
-_PROVEN = frozenset({"int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
-"""Types whose bounds in a footer are values, and not cut short."""
+_EXACT_BOUNDS = frozenset({"int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+"""Types whose bounds in a footer are values of the column: bounds of text and bytes may be truncated."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedFiles:
-    """Files as a manifest describes them, and the name mapping that the table has to have for them."""
+    """Imported files as manifest entries, and the name mapping that the table needs to read them."""
 
     files: tuple[DataFile, ...]
     name_mapping: NameMapping | None
-    """None if the table has what it needs."""
+    """None if the table does not need a new one."""
 
 
-def data_files_at(target: WriteTarget, locations: Iterable[str]) -> list[str]:
-    """The files at some locations: those that are files, and of folders all data files below that are not hidden.
+def list_data_files(target: WriteTarget, locations: Iterable[str]) -> list[str]:
+    """List the data files at some locations: each location is a file, or a folder that is searched recursively.
 
-    Files whose names begin with `.` or `_` are none, nor those in such folders.
+    Files and folders whose names begin with `.` or `_` are skipped. Raises `InvalidInput` for a location without data
+    files.
 
     >>> from floe.storage.memory import MemoryStorage
     >>> storage = MemoryStorage()
     >>> for name in ("a.parquet", "day=1/b.parquet", "_SUCCESS", "_tmp/c.parquet", "notes.txt"):
     ...     storage.write(f"memory:in/{name}", b"")
-    >>> data_files_at(WriteTarget(None, storage, None, None), ["memory:in"])
+    >>> list_data_files(WriteTarget(None, storage, None, None), ["memory:in"])
     ['memory:in/a.parquet', 'memory:in/day=1/b.parquet']
     """
-    found: dict[str, str] = {}  # each file once, however often and in however many spellings it is named
+    by_canonical_location: dict[str, str] = {}  # a file is listed once, even if it is named several times
     for location in locations:
         if not isinstance(location, str):
-            raise InvalidInput(f"a location is text, found {location!r:.80}")
+            raise InvalidInput(f"a location must be text, found {location!r:.80}")
         if not location.endswith("/") and target.storage.exists(location):
-            found.setdefault(canonical(location), location)
+            by_canonical_location.setdefault(canonical(location), location)
             continue
         folder = parse(location)
-        below = [info.location for info in target.storage.list(location) if _is_data_file(parse(info.location), folder)]
-        if not below:
+        in_folder = [
+            info.location for info in target.storage.list(location) if _is_data_file(parse(info.location), folder)
+        ]
+        if not in_folder:
             raise InvalidInput("there is no data file at this location", location=location)
-        for file in below:
-            found.setdefault(canonical(file), file)
-    return list(found.values())
+        for file in in_folder:
+            by_canonical_location.setdefault(canonical(file), file)
+    return list(by_canonical_location.values())
 
 
 def _is_data_file(file: Location, folder: Location) -> bool:
@@ -99,32 +103,33 @@ def import_files(
     partition: Mapping[str, Any] | None = None,
     allow_extra_columns: bool = False,
 ) -> ImportedFiles:
-    """The files at some locations, checked and described.
+    """Check the files at some locations, and describe them as manifest entries.
 
-    `partition` gives values of partition fields, by their names or those of their columns, for all of the files.
-    Columns that the table has not are an error unless they are allowed; nobody can read them then.
+    `partition` has values of partition fields for all of the files, by the names of the fields or of their columns.
+    A column that the table does not have is an error unless extra columns are allowed; readers ignore them. Errors
+    name the file.
     """
     check_writable(target.spec)
-    _check_named(target, partition or {})
-    text = NAME_MAPPING.read(target.metadata.properties)
-    mapping = mapping_from_schema(target.schema) if text is None else parse_name_mapping(text)
-    files, mapped = [], False
+    _check_partition_names(target, partition or {})
+    mapping_text = NAME_MAPPING.read(target.metadata.properties)
+    mapping = mapping_from_schema(target.schema) if mapping_text is None else parse_name_mapping(mapping_text)
+    files, needs_mapping = [], False
     for location in locations:
         try:
             importer = _Importer(target, location, mapping, dict(partition or {}), allow_extra_columns)
             files.append(importer.file())
         except FloeError as error:
             raise error.with_context(file=location) from None
-        mapped = mapped or not has_ids(importer.columns)
-    return ImportedFiles(tuple(files), mapping if mapped and text is None else None)
+        needs_mapping = needs_mapping or not has_ids(importer.columns)
+    return ImportedFiles(tuple(files), mapping if needs_mapping and mapping_text is None else None)
 
 
-def _check_named(target: WriteTarget, partition: Mapping[str, Any]) -> None:
-    """Raise if a value is given for what is no partition field."""
+def _check_partition_names(target: WriteTarget, partition: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` if a name is neither a partition field nor its column."""
     fields = target.spec.fields
-    known = {name for field in fields for name in (field.name, target.schema.entry(field.source_id).name)}
+    allowed = {name for field in fields for name in (field.name, target.schema.entry(field.source_id).name)}
     for name in partition:
-        if name not in known:
+        if name not in allowed:
             names = ", ".join(field.name for field in fields)
             raise InvalidInput(
                 f"the table is not partitioned by {name!r}",
@@ -133,20 +138,20 @@ def _check_named(target: WriteTarget, partition: Mapping[str, Any]) -> None:
 
 
 class _Importer:
-    """One file on its way into a table."""
+    """Checks and describes one file."""
 
     def __init__(
-        self, target: WriteTarget, location: str, mapping: NameMapping, partition: dict[str, Any], extra: bool
+        self, target: WriteTarget, location: str, mapping: NameMapping, partition: dict[str, Any], allow_extra: bool
     ) -> None:
         self.target = target
         self.location = location
         self.mapping = mapping
-        self.given = partition
+        self.partition = partition
         self.size = target.storage.stat(location).size
         self.format = _format_of(target, location)
         self.columns = _columns_of(target, location, self.format, self.size)
-        self._check_columns(extra)
-        self.constants = self._told()
+        self._check_columns(allow_extra)
+        self.constants = self._constants_of_missing_columns()
 
     def file(self) -> DataFile:
         metrics, written = self._metrics()
@@ -156,54 +161,56 @@ class _Importer:
             file_format=self.format,
             partition=self._partition(metrics),
             file_size_in_bytes=self.size,
-            **measured(metrics, written),
+            **data_file_metrics(metrics, written),
             spec_id=self.target.spec.spec_id,
         )
 
-    # columns -----------------------------------------------------------------------------------------------------
+    # Columns -----------------------------------------------------------------------------------------------------
 
-    def _check_columns(self, extra: bool) -> None:
+    def _check_columns(self, allow_extra: bool) -> None:
         schema = self.target.schema
-        own = has_ids(self.columns)
-        columns = self.columns if own else apply_mapping(self.columns, self.mapping)
+        has_field_ids = has_ids(self.columns)
+        columns = self.columns if has_field_ids else apply_mapping(self.columns, self.mapping)
         for column in columns:
-            ours = None if column.id is None else schema.find(column.id)
-            if ours is None and not extra:
+            table_column = None if column.id is None else schema.find(column.id)
+            if table_column is None and not allow_extra:
                 raise InvalidSchema(
-                    "the file has a column that the table has not",
-                    hint="add it to the table first, or allow extra columns, which nobody sees",
+                    "the file has a column that the table does not have",
+                    hint="add it to the table first, or allow extra columns, which readers ignore",
                     column=column.name,
                 )
-            if own and ours is not None and ours.name != column.name:
+            if has_field_ids and table_column is not None and table_column.name != column.name:
                 raise InvalidSchema(
                     f"the file has field ids of another table: its column {column.name!r} has id {column.id}, which is "
-                    f"{ours.name!r} in this table",
-                    hint="write the rows with append, which gives them the right ids",
+                    f"{table_column.name!r} in this table",
+                    hint="write the rows with append, which uses the ids of this table",
                     column=column.name,
                 )
 
-    def _told(self) -> dict[int, Any]:
-        """The values of columns that are not in the file and that folders or the caller tell."""
+    def _constants_of_missing_columns(self) -> dict[int, Any]:
+        """The values of columns that are not in the file, from its folders or from the caller."""
         values = {}
         columns = self.columns if has_ids(self.columns) else apply_mapping(self.columns, self.mapping)
         stored = {column.id for column in columns}
         for field in self.target.spec.fields:
             if isinstance(field.transform, Identity) and field.source_id not in stored:
-                known, value = self._given_or_folder(field)
-                if known:
+                is_declared, value = self._declared_value(field)
+                if is_declared:
                     values[field.source_id] = value
         return values
 
     def sources(self) -> tuple[ColumnSource, ...]:
         try:
             mapping = None if has_ids(self.columns) else self.mapping
-            return find_columns(self.target.schema, self.columns, name_mapping=mapping, constants=self.constants)
+            return resolve_file_columns(
+                self.target.schema, self.columns, name_mapping=mapping, constants=self.constants
+            )
         except CorruptFile as error:
             raise InvalidSchema(f"the file does not fit the table: {error.message}", **error.context) from None
 
-    # metrics -----------------------------------------------------------------------------------------------------
+    # Metrics -----------------------------------------------------------------------------------------------------
 
-    def _metrics(self) -> tuple[Metrics, Written]:
+    def _metrics(self) -> tuple[Metrics, WrittenFile]:
         target, sources = self.target, self.sources()
         config = target.metrics(target.schema)
         if self.format == "parquet":
@@ -213,44 +220,44 @@ class _Importer:
         collector = MetricsCollector(stored, config)
         for batch in self._read(stored):
             collector.add(batch)
-        return collector.result(), Written(self.size)
+        return collector.result(), WrittenFile(self.size)
 
     def _read(self, schema: Schema) -> Iterator[Any]:
-        reading = self.target.registry.read(self.format, "arrow", self.target.storage, self.location).project(schema)
-        reading = reading.properties(self.target.properties)
-        return reading.name_mapping(self.mapping).facts(file_size=self.size).build()
+        builder = self.target.registry.read(self.format, "arrow", self.target.storage, self.location).project(schema)
+        builder = builder.properties(self.target.properties)
+        return builder.name_mapping(self.mapping).facts(file_size=self.size).build()
 
-    # partitions --------------------------------------------------------------------------------------------------
+    # Partitions --------------------------------------------------------------------------------------------------
 
     def _partition(self, metrics: Metrics) -> tuple[Any, ...]:
         spec = self.target.spec
         values: list[Any] = []
-        unknown: dict[int, PartitionField] = {}
-        for place, field in enumerate(spec.fields):
+        undecided: dict[int, PartitionField] = {}
+        for index, field in enumerate(spec.fields):
             if isinstance(field.transform, Void):
                 values.append(None)
                 continue
-            told, value = self._given_or_folder(field)
-            known, proven = self._proven(field, metrics)
-            if told and known and value != proven:
+            is_declared, value = self._declared_value(field)
+            is_proven, bound_value = self._value_from_bounds(field, metrics)
+            if is_declared and is_proven and value != bound_value:
                 raise InvalidValue(
-                    f"the rows of the file have {proven!r} for the partition field {field.name}, and not {value!r}, as "
-                    "its folder or the caller says"
+                    f"the rows of the file have {bound_value!r} for the partition field {field.name}, but its folder "
+                    f"or the caller says {value!r}"
                 )
-            if not told and not known:
-                unknown[place] = field
-            values.append(value if told else proven)
-        if unknown and metrics.record_count:
-            found = self._found(PartitionSpec(tuple(unknown.values()), spec.spec_id))
-            for place, value in zip(unknown, found, strict=True):
-                values[place] = value
+            if not is_declared and not is_proven:
+                undecided[index] = field
+            values.append(value if is_declared else bound_value)
+        if undecided and metrics.record_count:
+            row_values = self._values_from_rows(PartitionSpec(tuple(undecided.values()), spec.spec_id))
+            for index, value in zip(undecided, row_values, strict=True):
+                values[index] = value
         return tuple(values)
 
-    def _given_or_folder(self, field: PartitionField) -> tuple[bool, Any]:
+    def _declared_value(self, field: PartitionField) -> tuple[bool, Any]:
         source = self.target.schema.entry(field.source_id)
         for name in (field.name, source.name):
-            if name in self.given:
-                return True, self._given(field, self.given[name])
+            if name in self.partition:
+                return True, self._convert(field, self.partition[name])
         if isinstance(field.transform, Identity):
             folders = [part for part in self.location.split("/")[:-1] if "=" in part]
             for folder in folders:
@@ -260,15 +267,15 @@ class _Importer:
                     return True, partition_from_path(spec, self.target.schema, folder)[0]
         return False, None
 
-    def _given(self, field: PartitionField, value: Any) -> Any:
+    def _convert(self, field: PartitionField, value: Any) -> Any:
         source = self.target.schema.entry(field.source_id).field.type
         try:
             return convert(field.transform.result_type(source), value)
         except InvalidValue as error:
             raise error.with_context(**{"partition field": field.name}) from None
 
-    def _proven(self, field: PartitionField, metrics: Metrics) -> tuple[bool, Any]:
-        """The value that all rows have by the bounds of the column, if they tell."""
+    def _value_from_bounds(self, field: PartitionField, metrics: Metrics) -> tuple[bool, Any]:
+        """Whether the bounds of the column prove that all rows have one partition value, and that value."""
         column, source = field.source_id, self.target.schema.entry(field.source_id).field.type
         nulls = metrics.null_value_counts.get(column)
         if nulls is None or not metrics.record_count:
@@ -276,41 +283,45 @@ class _Importer:
         if nulls == metrics.record_count:
             return True, None
         low, high = metrics.lower_bounds.get(column), metrics.upper_bounds.get(column)
-        if nulls or low is None or high is None or source.kind not in _PROVEN:
+        if nulls or low is None or high is None or source.kind not in _EXACT_BOUNDS:
             return False, None
         apply = field.transform.bind(source)
         lower, upper = decode(source, low), decode(source, high)
         same = lower == upper if not field.transform.preserves_order else apply(lower) == apply(upper)
         return (True, apply(lower)) if same else (False, None)
 
-    def _found(self, spec: PartitionSpec) -> tuple[Any, ...]:
-        """The values that the rows have, if it is the same in all of them."""
+    def _values_from_rows(self, spec: PartitionSpec) -> tuple[Any, ...]:
+        """The partition values of the rows; raises `InvalidValue` if they are of several partitions."""
         schema = self.target.schema
-        tops = {(*entry.ancestors, entry.field)[0].id for entry in (schema.entry(one.source_id) for one in spec.fields)}
-        needed = Schema(tuple(field for field in schema.fields if field.id in tops))
-        split = Splitter(spec, needed)
-        seen: dict[Any, tuple[Any, ...]] = {}
+        top_level_ids = {
+            (*entry.ancestors, entry.field)[0].id for entry in (schema.entry(field.source_id) for field in spec.fields)
+        }
+        needed = Schema(tuple(field for field in schema.fields if field.id in top_level_ids))
+        split = PartitionSplitter(spec, needed)
+        partitions: dict[Any, tuple[Any, ...]] = {}
         for batch in self._read(needed):
-            seen.update((part.key, part.values) for part in split(batch))
-            if len(seen) > 1:
+            partitions.update((part.key, part.values) for part in split(batch))
+            if len(partitions) > 1:
                 names = ", ".join(field.name for field in spec.fields)
-                first, second = list(seen.values())[:2]
+                first, second = list(partitions.values())[:2]
                 raise InvalidValue(
                     f"the file has rows of several partitions: {first} and {second} of ({names})",
-                    hint="write its rows with append, which puts them into files of their partitions",
+                    hint="write its rows with append, which writes one file per partition",
                 )
-        return next(iter(seen.values()))
+        return next(iter(partitions.values()))
 
 
 def _format_of(target: WriteTarget, location: str) -> str:
-    by_name = next((found for ending, found in _FORMATS.items() if location.lower().endswith(ending)), None)
-    if by_name is not None:
-        return by_name
-    start = target.storage.read_range(location, 0, 4)
-    found = next((found for magic, found in _MAGIC.items() if start.startswith(magic)), None)
-    if found is None:
-        raise InvalidInput("neither its name nor its first bytes say that this is a Parquet, ORC or Avro file")
-    return found
+    format_by_name = next(
+        (file_format for ending, file_format in _FORMATS.items() if location.lower().endswith(ending)), None
+    )
+    if format_by_name is not None:
+        return format_by_name
+    magic_bytes = target.storage.read_range(location, 0, 4)
+    file_format = next((file_format for magic, file_format in _MAGIC.items() if magic_bytes.startswith(magic)), None)
+    if file_format is None:
+        raise InvalidInput("neither the name nor the first bytes of the file are those of Parquet, ORC or Avro")
+    return file_format
 
 
 def _columns_of(target: WriteTarget, location: str, file_format: str, size: int) -> tuple[FileField, ...]:

@@ -1,4 +1,6 @@
-r"""Rows written to the files of a table: partitioned, sorted and rolled as the table says. Nothing is committed here.
+r"""Writes rows to the files of a table: partitioned, sorted and split into files by the table's settings.
+
+The files are not committed.
 
 >>> from floe.spec.metadata.creation import new_table_metadata
 >>> from floe.spec.types import Field, LONG
@@ -42,11 +44,12 @@ def write_rows(
     clustered: bool = False,
     workers: int | None = None,
 ) -> list[DataFile]:
-    """The files of some rows, in the table's current schema, spec and order, or others that are given.
+    """Write rows to files; the schema, partition spec and sort order are by default the table's current ones.
 
-    With `row_lineage` the batches have the columns `_row_id` and `_last_updated_sequence_number` too, and the files
-    store them: for rows that are moved (spec: Row Lineage). `clustered` rows come partition by partition, which takes
-    little memory. If anything fails, whatever was written is deleted.
+    With `row_lineage`, the batches also have the columns `_row_id` and `_last_updated_sequence_number`, and the files
+    store them: for rows that are rewritten (spec: Row Lineage). `clustered` rows are ordered by partition, which needs
+    little memory. If the write fails, the files are deleted. Raises `InvalidInput` for row lineage before format
+    version 3.
     """
     columns = target.schema if schema is None else schema
     if row_lineage:

@@ -1,7 +1,7 @@
-r"""Avro's container files: a header, and blocks of records between sync markers (Avro spec: Object Container Files).
+r"""Avro container files: a header, then blocks of records between sync markers (Avro spec: Object Container Files).
 
-A container is opened without decompressing anything: the header is read and the blocks are found, and every count and
-size is checked against the bytes that are there. What is left is decompressed under `Limits`.
+`open_container` reads the header and finds the blocks without decompressing them; it checks every count and size
+against the length of the file. `Container.decompressed` decompresses the blocks within `Limits`.
 
 >>> file = write_container({"avro.schema": b'"long"'}, [(2, b"\x02\x04")], sync=bytes(16))
 >>> container = open_container(file)
@@ -11,9 +11,8 @@ size is checked against the bytes that are there. What is left is decompressed u
 Traceback (most recent call last):
 floe.errors.CorruptFile: the file is cut off within a block of ... bytes...
 
-The codecs of Avro's blocks, with a limit on what a block may swell to (Avro spec: Required and Optional Codecs).
-
-The limit is checked before the room is taken, or the output is cut off at it: a few bytes cannot fill the memory.
+`compress` and `decompress` implement the codecs (Avro spec: Required and Optional Codecs). Decompression takes a limit,
+which is checked before memory is allocated or while the output grows, so that a small file cannot fill the memory.
 
 >>> packed = compress("deflate", b"abc" * 1000)
 >>> len(packed) < 100, decompress("deflate", packed, 3000) == b"abc" * 1000
@@ -38,123 +37,126 @@ from isal import isal_zlib
 from floe.avro.records import encode_long, read_long
 from floe.errors import CorruptFile, UnsupportedFeature
 
-# The codecs of Avro's blocks, with a limit on what a block may swell to (Avro spec: Required and Optional Codecs).
+# Codecs -------------------------------------------------------------------------------------------------------
 
 _RAW_DEFLATE = -15
-_DEFLATE_MOST = 1032
-"""No deflate stream gives more bytes than this for one of its own, so a short block needs no other limit."""
+_MAX_DEFLATE_RATIO = 1032
+"""The highest compression ratio of deflate. A block that stays within the limit even at this ratio needs no check."""
 
-_USUAL_BLOCK = 128 * 2**10
+_TYPICAL_BLOCK_BYTES = 128 * 2**10
 _CRC_BYTES = 4
-_QUICK = -2
-"""Beside zlib's levels 0 to 9: a tenth of the time of level 6, for files a tenth longer."""
+_FAST_LEVEL = -2
+"""Level 2 of ISA-L, in addition to zlib's levels 0 to 9: ten times faster than level 6, with files 10% larger."""
 
 
-def _too_large(codec: str, limit: int) -> CorruptFile:
+def _block_too_large(codec: str, limit: int) -> CorruptFile:
     return CorruptFile(f"a block of more than {limit} bytes when decompressed", codec=codec)
 
 
-def _broken(codec: str, error: object) -> CorruptFile:
+def _corrupt_block(codec: str, error: object) -> CorruptFile:
     return CorruptFile(f"a block cannot be decompressed: {error}", codec=codec)
 
 
-def _unpacked(data: bytes, limit: int) -> bytes:
+def _check_size(data: bytes, limit: int) -> bytes:
     if len(data) > limit:
-        raise _too_large("null", limit)
+        raise _block_too_large("null", limit)
     return data
 
 
-def _inflate(data: bytes, limit: int) -> bytes:
+def _decompress_deflate(data: bytes, limit: int) -> bytes:
     try:
-        if len(data) * _DEFLATE_MOST <= limit:
-            return bytes(isal_zlib.decompress(data, _RAW_DEFLATE, _USUAL_BLOCK))
+        if len(data) * _MAX_DEFLATE_RATIO <= limit:
+            return bytes(isal_zlib.decompress(data, _RAW_DEFLATE, _TYPICAL_BLOCK_BYTES))
         stream = isal_zlib.decompressobj(_RAW_DEFLATE)
-        found = bytes(stream.decompress(data, limit + 1))
+        content = bytes(stream.decompress(data, limit + 1))
     except isal_zlib.error as error:
-        raise _broken("deflate", error) from None
-    if len(found) > limit:
-        raise _too_large("deflate", limit)
+        raise _corrupt_block("deflate", error) from None
+    if len(content) > limit:
+        raise _block_too_large("deflate", limit)
     if not stream.eof:
-        raise _broken("deflate", "the stream is incomplete")
-    return found
+        raise _corrupt_block("deflate", "the stream is incomplete")
+    return content
 
 
-def _unsnap(data: bytes, limit: int) -> bytes:
+def _decompress_snappy(data: bytes, limit: int) -> bytes:
     if len(data) <= _CRC_BYTES:
-        raise _broken("snappy", "it has no checksum")
+        raise _corrupt_block("snappy", "it has no checksum")
     packed, crc = data[:-_CRC_BYTES], int.from_bytes(data[-_CRC_BYTES:], "big")
     try:
         if cramjam.snappy.decompress_raw_len(packed) > limit:
-            raise _too_large("snappy", limit)
-        found = bytes(cramjam.snappy.decompress_raw(packed))
+            raise _block_too_large("snappy", limit)
+        content = bytes(cramjam.snappy.decompress_raw(packed))
     except cramjam.DecompressionError as error:
-        raise _broken("snappy", error) from None
-    if zlib.crc32(found) != crc:
-        raise _broken("snappy", "its checksum is wrong")
-    return found
+        raise _corrupt_block("snappy", error) from None
+    if zlib.crc32(content) != crc:
+        raise _corrupt_block("snappy", "its checksum is wrong")
+    return content
 
 
-def _unzstd(data: bytes, limit: int) -> bytes:
-    """Writers that stream do not tell the size, so the room is the limit; pages not written to take no memory."""
+def _decompress_zstandard(data: bytes, limit: int) -> bytes:
+    # Frames of streaming writers do not have the size, so the buffer has the size of the limit. Pages that are not
+    # written to take no memory.
     if not data:
-        raise _broken("zstandard", "it is empty")
-    room = np.empty(limit, np.uint8)
+        raise _corrupt_block("zstandard", "it is empty")
+    buffer = np.empty(limit, np.uint8)
     try:
-        size = cramjam.zstd.decompress_into(data, room.data)
+        size = cramjam.zstd.decompress_into(data, buffer.data)
     except cramjam.DecompressionError as error:
         if "whole buffer" in str(error):
-            raise _too_large("zstandard", limit) from None
-        raise _broken("zstandard", error) from None
-    return room[:size].tobytes()
+            raise _block_too_large("zstandard", limit) from None
+        raise _corrupt_block("zstandard", error) from None
+    return buffer[:size].tobytes()
 
 
-def _deflate(data: bytes, level: int) -> bytes:
-    if level == _QUICK:
+def _compress_deflate(data: bytes, level: int) -> bytes:
+    if level == _FAST_LEVEL:
         return bytes(isal_zlib.compress(data, 2, _RAW_DEFLATE))
     return zlib.compress(data, level, _RAW_DEFLATE)
 
 
-def _snap(data: bytes, level: int) -> bytes:
+def _compress_snappy(data: bytes, level: int) -> bytes:
     return bytes(cramjam.snappy.compress_raw(data)) + zlib.crc32(data).to_bytes(_CRC_BYTES, "big")
 
 
 class _Codec(NamedTuple):
     decompress: Callable[[bytes, int], bytes]
     compress: Callable[[bytes, int], bytes]
-    usual_level: int
+    default_level: int
 
 
 CODECS: dict[str, _Codec] = {
-    "null": _Codec(_unpacked, lambda data, level: data, 0),
-    "deflate": _Codec(_inflate, _deflate, _QUICK),
-    "snappy": _Codec(_unsnap, _snap, 0),
-    "zstandard": _Codec(_unzstd, lambda data, level: bytes(cramjam.zstd.compress(data, level)), 3),
+    "null": _Codec(_check_size, lambda data, level: data, 0),
+    "deflate": _Codec(_decompress_deflate, _compress_deflate, _FAST_LEVEL),
+    "snappy": _Codec(_decompress_snappy, _compress_snappy, 0),
+    "zstandard": _Codec(_decompress_zstandard, lambda data, level: bytes(cramjam.zstd.compress(data, level)), 3),
 }
-"""The codecs that are read and written, by the name that files give them."""
+"""The supported codecs, by their names in the header of a file."""
 
 
 def check_codec(name: str) -> str:
-    """The codec's name, if it is one of those above.
+    """Return the name of a codec; raises UnsupportedFeature unless it is one of `CODECS`.
 
     >>> check_codec("xz")
     Traceback (most recent call last):
-    floe.errors.UnsupportedFeature: the Avro codec 'xz' is not known; known are null, deflate, snappy, zstandard
+    floe.errors.UnsupportedFeature: the Avro codec 'xz' is not supported; use one of null, deflate, snappy, zstandard
     """
     if name not in CODECS:
-        raise UnsupportedFeature(f"the Avro codec {name[:80]!r} is not known; known are {', '.join(CODECS)}")
+        raise UnsupportedFeature(f"the Avro codec {name[:80]!r} is not supported; use one of {', '.join(CODECS)}")
     return name
 
 
 def decompress(codec: str, data: bytes, limit: int) -> bytes:
-    """The content of a block, or CorruptFile if it is broken or has more than `limit` bytes."""
+    """Decompress a block; raises CorruptFile if that fails or the content has more than `limit` bytes."""
     return CODECS[check_codec(codec)].decompress(data, limit)
 
 
 def compress(codec: str, data: bytes, level: int | None = None) -> bytes:
-    """The block of some content; without a level, the one chosen for speed."""
-    found = CODECS[check_codec(codec)]
-    return found.compress(data, found.usual_level if level is None else level)
+    """Compress the content of a block; without `level`, with the codec's default, which is chosen for speed."""
+    chosen = CODECS[check_codec(codec)]
+    return chosen.compress(data, chosen.default_level if level is None else level)
 
+
+# Containers ---------------------------------------------------------------------------------------------------
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -163,16 +165,21 @@ SCHEMA, CODEC = "avro.schema", "avro.codec"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is taken from a file at most. Real manifests have blocks of 64 kB and a few hundred MB in all."""
+    """The most bytes that are decompressed from a file. Manifests usually have blocks of 64 kB, at most some 100 MB."""
 
     block_bytes: int = 64 * 2**20
+    """Of one block."""
+
     total_bytes: int = 2**30
+    """Of all blocks together."""
+
     header_bytes: int = 64 * 2**20
+    """Of one key or value of the header, which is not compressed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of a container: how many records it holds, and where its bytes are."""
+    """A block of a container: its number of records, and the offsets where its compressed bytes start and end."""
 
     count: int
     start: int
@@ -181,7 +188,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """An Avro file that is open, and not decompressed."""
+    """An open Avro file: its header and the offsets of its blocks. The blocks are still compressed."""
 
     data: bytes
     metadata: Mapping[str, bytes]
@@ -195,7 +202,7 @@ class Container:
         return self.metadata[SCHEMA]
 
     def text(self, key: str) -> str | None:
-        """A value of the metadata as text, or None if there is none."""
+        """A value of the header's metadata as text; None if the header does not have the key."""
         value = self.metadata.get(key)
         try:
             return None if value is None else value.decode()
@@ -203,22 +210,25 @@ class Container:
             raise CorruptFile(f"the metadata {key!r} is not UTF-8") from None
 
     def decompressed(self, smallest_record: int = 1) -> list[bytes]:
-        """The content of every block, each with room for its records if none is smaller than `smallest_record`."""
-        found = []
-        left = self.limits.total_bytes
+        """Decompress all blocks.
+
+        Raises CorruptFile for a block that is too short for its count of records of at least `smallest_record` bytes.
+        """
+        contents = []
+        budget = self.limits.total_bytes
         for block in self.blocks:
-            content = decompress(self.codec, self.data[block.start : block.end], min(left, self.limits.block_bytes))
-            left -= len(content)
+            content = decompress(self.codec, self.data[block.start : block.end], min(budget, self.limits.block_bytes))
+            budget -= len(content)
             if block.count * smallest_record > len(content):
                 raise CorruptFile(
-                    f"a block of {len(content)} bytes is said to hold {block.count} records", position=block.start
+                    f"a block of {len(content)} bytes is too short for its {block.count} records", position=block.start
                 )
-            found.append(content)
-        return found
+            contents.append(content)
+        return contents
 
 
 def open_container(data: bytes, limits: Limits | None = None) -> Container:
-    """The header and blocks of an Avro file.
+    """Read the header of an Avro file and find its blocks.
 
     >>> open_container(b"")
     Traceback (most recent call last):
@@ -227,7 +237,7 @@ def open_container(data: bytes, limits: Limits | None = None) -> Container:
     limits = limits or Limits()
     if data[: len(MAGIC)] != MAGIC:
         raise CorruptFile("not an Avro file: " + ("it has no Avro header" if data else "it is empty"))
-    metadata, at = _header(data, limits)
+    metadata, at = _read_header(data, limits)
     sync = data[at : at + SYNC_BYTES]
     if len(sync) < SYNC_BYTES:
         raise CorruptFile("the file is cut off within its header")
@@ -237,11 +247,14 @@ def open_container(data: bytes, limits: Limits | None = None) -> Container:
         codec = check_codec(metadata.get(CODEC, b"null").decode())
     except UnicodeDecodeError:
         raise CorruptFile("the name of the codec is not UTF-8") from None
-    return Container(data, metadata, codec, _blocks(data, at + SYNC_BYTES, sync), limits)
+    return Container(data, metadata, codec, _find_blocks(data, at + SYNC_BYTES, sync), limits)
 
 
-def _header(data: bytes, limits: Limits) -> tuple[dict[str, bytes], int]:
-    """The map of the header: blocks of entries until an empty one; a negative count comes with a size in bytes."""
+def _read_header(data: bytes, limits: Limits) -> tuple[dict[str, bytes], int]:
+    """Read the metadata map of the header. Returns it, and the offset of the sync marker behind it.
+
+    The map is a sequence of blocks that ends with an empty one; a negative count is followed by the block's size.
+    """
     metadata: dict[str, bytes] = {}
     at = len(MAGIC)
     while True:
@@ -252,31 +265,31 @@ def _header(data: bytes, limits: Limits) -> tuple[dict[str, bytes], int]:
             count = -count
             _, at = read_long(data, at)
         if count > len(data) - at:
-            raise CorruptFile(f"the header is said to have {count} entries, and {len(data) - at} bytes are left")
+            raise CorruptFile(f"the header has a count of {count} entries, but {len(data) - at} bytes are left")
         for _ in range(count):
-            key, at = _header_bytes(data, at, limits)
-            value, at = _header_bytes(data, at, limits)
+            key, at = _read_header_bytes(data, at, limits)
+            value, at = _read_header_bytes(data, at, limits)
             try:
                 metadata[key.decode()] = value
             except UnicodeDecodeError:
                 raise CorruptFile("a key of the header is not UTF-8") from None
 
 
-def _header_bytes(data: bytes, at: int, limits: Limits) -> tuple[bytes, int]:
+def _read_header_bytes(data: bytes, at: int, limits: Limits) -> tuple[bytes, int]:
     size, at = read_long(data, at)
     if not 0 <= size <= min(len(data) - at, limits.header_bytes):
-        raise CorruptFile(f"a header entry of {size} bytes, and {len(data) - at} are left", position=at)
+        raise CorruptFile(f"a header entry has a size of {size} bytes, but {len(data) - at} are left", position=at)
     return data[at : at + size], at + size
 
 
-def _blocks(data: bytes, at: int, sync: bytes) -> tuple[Block, ...]:
+def _find_blocks(data: bytes, at: int, sync: bytes) -> tuple[Block, ...]:
     blocks = []
     while at < len(data):
         begin = at
         count, at = read_long(data, at)
         size, at = read_long(data, at)
         if count < 0 or size < 0:
-            raise CorruptFile(f"a block of {count} records and {size} bytes", position=begin)
+            raise CorruptFile(f"a block has a negative count or size: {count} records, {size} bytes", position=begin)
         end = at + size
         if end + SYNC_BYTES > len(data):
             raise CorruptFile(
@@ -298,7 +311,11 @@ def write_container(
     level: int | None = None,
     sync: bytes | None = None,
 ) -> bytes:
-    """The Avro file of some blocks, each with the number of its records; the metadata must have the schema."""
+    """Write an Avro file and return its bytes.
+
+    `blocks` are the uncompressed contents, each with its number of records. `metadata` must have the schema. `sync` is
+    the sync marker, by default a random one.
+    """
     marker = os.urandom(SYNC_BYTES) if sync is None else sync
     header: dict[str, Any] = {**metadata, CODEC: check_codec(codec).encode()}
     parts = [MAGIC, encode_long(len(header))]

@@ -1,14 +1,15 @@
-"""The entries of manifests as columns: decoded when they are looked at, with what entries inherit filled in.
+"""`ManifestColumns`: the entries of manifests as columns, decoded on first use, with inherited values filled in.
 
-`manifests` reads them. Numbers that may be null come as `Column`s, and strings as slices of the decompressed bytes; the
-metrics of a column are looked up by its id.
+`floe.avro.manifest_reader` creates them. Numbers that can be null are `Column`s; strings are slices of the decompressed
+bytes. The metrics of a column are looked up by its field id. `entries` and `data_files` create objects of some rows.
 
-Manifests that are read together: what each row of their joined columns inherits from its own manifest.
+Small manifests are read together: their entries are the rows of one `ManifestColumns`. `JoinedManifests` says which row
+belongs to which manifest, from which it inherits.
 
->>> two = JoinedManifests.of(
+>>> joined = JoinedManifests.of(
 ...     [ManifestFile("a", 9, 0, sequence_number=4), ManifestFile("b", 9, 0, sequence_number=5)], [1, 2]
 ... )
->>> two.spread(lambda manifest: manifest.sequence_number).tolist(), two.manifest_of(2).manifest_path
+>>> joined.repeat_per_row(lambda manifest: manifest.sequence_number).tolist(), joined.manifest_of(2).manifest_path
 ([4, 5, 5], 'b')
 """
 
@@ -44,19 +45,17 @@ from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.types import Field, StructType
 
-# Manifests that are read together: what each row of their joined columns inherits from its own manifest.
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class JoinedManifests:
-    """Manifests of one spec and content, and how many rows each has, one after another."""
+    """Manifests of one partition spec and content, and the number of rows of each, in the order of the rows."""
 
     manifests: tuple[ManifestFile, ...]
     counts: Offsets
 
     @classmethod
     def of(cls, manifests: Sequence[ManifestFile], counts: Sequence[int]) -> JoinedManifests:
-        """The manifests with the counts of their rows.
+        """Create it from manifests and their numbers of rows.
 
         >>> len(JoinedManifests.of([], []))
         0
@@ -66,24 +65,24 @@ class JoinedManifests:
     def __len__(self) -> int:
         return len(self.manifests)
 
-    def spread(self, value: Callable[[ManifestFile], int]) -> Offsets:
-        """A number of each manifest, for each of its rows."""
+    def repeat_per_row(self, value: Callable[[ManifestFile], int]) -> Offsets:
+        """Compute a number for each manifest and repeat it for each of the manifest's rows."""
         values = np.array([value(manifest) for manifest in self.manifests], np.int64)
         if len(values) and (values == values[0]).all():
             return np.broadcast_to(values[0], (int(self.counts.sum()),))
         return np.repeat(values, self.counts)
 
     @property
-    def begins(self) -> Offsets:
-        """The first row of each manifest, also where it has none."""
+    def first_rows(self) -> Offsets:
+        """The index of the first row of each manifest; for a manifest without rows, where it would be."""
         return np.cumsum(self.counts) - self.counts
 
     def manifest_of(self, row: int) -> ManifestFile:
-        """The manifest of a row."""
+        """The manifest that a row belongs to."""
         return self.manifests[int(np.searchsorted(np.cumsum(self.counts), row, "right"))]
 
     def take(self, rows: Offsets) -> JoinedManifests:
-        """The manifests of some rows, which are in ascending order.
+        """Select some ascending rows.
 
         >>> JoinedManifests.of([ManifestFile("a", 9, 0), ManifestFile("b", 9, 0)], [2, 2]).take(
         ...     np.array([1, 2, 3])
@@ -95,16 +94,16 @@ class JoinedManifests:
 
 
 FORMATS = FILE_FORMAT_NAMES
-"""The file formats; `ManifestColumns.file_format` has the index of each."""
+"""The names of the file formats; `ManifestColumns.file_format` has their indexes in this list."""
 
-# the names of the spec all fit into a word of eight bytes; other names are compared one by one
+# the names in the spec fit into a word of eight bytes; other names are compared one by one
 _FORMAT_WORDS = [
     (code, np.uint64(int.from_bytes(text.encode().ljust(8, b"\0"), "big")), len(text))
     for code, name in enumerate(FORMATS[:4])
     for text in (name.upper(), name)
 ]
 
-_METRICS = (
+_METRIC_MAPS = (
     "column_sizes",
     "value_counts",
     "null_value_counts",
@@ -112,14 +111,14 @@ _METRICS = (
     "lower_bounds",
     "upper_bounds",
 )
-_STATUS = tuple(EntryStatus)
-_CONTENT = tuple(FileContent)
+_STATUSES = tuple(EntryStatus)
+_CONTENTS = tuple(FileContent)
 
 
 class ManifestColumns:
-    """The entries of a manifest as columns, in their order.
+    """The entries of one or more manifests as columns, in the order of the entries.
 
-    Numbers that may be null come as `Column`s, strings as `VarBytes`; each is decoded when it is first looked at.
+    Numbers that can be null are `Column`s, strings are `VarBytes`. Each column is decoded when it is first used.
     """
 
     def __init__(
@@ -131,31 +130,33 @@ class ManifestColumns:
         metadata: Mapping[str, bytes],
     ) -> None:
         self.stored = StoredColumns(scan)
-        self.listed = JoinedManifests.of([manifest], [len(scan)]) if isinstance(manifest, ManifestFile) else manifest
-        """The manifests of the rows, from which they inherit; None if they are as stored."""
+        self.joined = JoinedManifests.of([manifest], [len(scan)]) if isinstance(manifest, ManifestFile) else manifest
+        """The manifests that the rows inherit from; None if the values are as stored."""
 
         self.spec_id = spec_id
         self.metadata = metadata
-        self.partition_type = _partition_type(scan.layout.partition, partition_type)
+        self.partition_type = _resolve_partition_type(scan.layout.partition, partition_type)
         self._partitions: dict[int, Column] = {}
 
     @property
     def manifest(self) -> ManifestFile | None:
-        """The one manifest of all rows, or None."""
-        return self.listed.manifests[0] if self.listed is not None and len(self.listed) == 1 else None
+        """The manifest, if all rows belong to one; otherwise None."""
+        return self.joined.manifests[0] if self.joined is not None and len(self.joined) == 1 else None
 
     def take(self, rows: Offsets, *, metrics: bool = True) -> ManifestColumns:
-        """The entries at some rows, in ascending order, without the bytes of the others; the metrics may go too."""
-        scan = take_entries(self.stored.scan, rows, () if metrics else _METRICS)
-        listed = None if self.listed is None else self.listed.take(rows)
-        taken = ManifestColumns(scan, listed, self.partition_type, self.spec_id, self.metadata)
-        if "first_row_id" in self.stored.scan.layout.index:  # counted from all entries, so it cannot be found later
-            taken.__dict__["first_row_id"] = _taken(self.first_row_id, rows)
-        return taken
+        """Copy the entries at some ascending rows, with or without metrics, so that the other bytes can be freed."""
+        scan = take_entries(self.stored.scan, rows, () if metrics else _METRIC_MAPS)
+        manifests = None if self.joined is None else self.joined.take(rows)
+        columns = ManifestColumns(scan, manifests, self.partition_type, self.spec_id, self.metadata)
+        if (
+            "first_row_id" in self.stored.scan.layout.index
+        ):  # depends on all entries before, so it cannot be computed later
+            columns.__dict__["first_row_id"] = _take_rows(self.first_row_id, rows)
+        return columns
 
     def forget(self) -> None:
-        """Drop what was decoded so far; it is decoded again when somebody asks."""
-        for name in self.__dict__.keys() & _DECODED:
+        """Drop the decoded columns to free memory; they are decoded again on the next use."""
+        for name in self.__dict__.keys() & _CACHED_COLUMNS:
             del self.__dict__[name]
         self._partitions.clear()
 
@@ -165,191 +166,202 @@ class ManifestColumns:
     def __repr__(self) -> str:
         return f"<ManifestColumns: {len(self)} entries of spec {self.spec_id}>"
 
-    def _wrong(self, message: str, row: int) -> CorruptFile:
+    def _corrupt_entry(self, message: str, row: int) -> CorruptFile:
         path = self.file_path.take(np.array([row])).to_list()[0] or b""
-        manifest = None if self.listed is None else self.listed.manifest_of(row).manifest_path
+        manifest = None if self.joined is None else self.joined.manifest_of(row).manifest_path
         return CorruptFile(message, file=path.decode(errors="replace"), manifest=manifest)
 
-    # the entry --------------------------------------------------------------------------------------------------
+    # Fields of the entry ----------------------------------------------------------------------------------------
 
     @cached_property
     def status(self) -> Offsets:
-        """What became of each file: the numbers of `EntryStatus`."""
+        """The status of each entry: the numbers of `EntryStatus`."""
         status = self.stored.required_longs("status")
-        wrong = (status < 0) | (status >= len(_STATUS))
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            known = ", ".join(f"{one.value} ({one.name.lower()})" for one in EntryStatus)
-            raise self._wrong(f"an entry's status must be one of {known}; found {int(status[row])}", row)
+        is_invalid = (status < 0) | (status >= len(_STATUSES))
+        if is_invalid.any():
+            row = int(np.flatnonzero(is_invalid)[0])
+            names = ", ".join(f"{status_value.value} ({status_value.name.lower()})" for status_value in EntryStatus)
+            raise self._corrupt_entry(f"an entry's status must be one of {names}; found {int(status[row])}", row)
         return status
 
     @cached_property
     def live(self) -> Mask:
-        """Which files are part of the snapshot."""
+        """Which entries are not deleted, so that their files belong to the snapshot."""
         return np.not_equal(self.status, EntryStatus.DELETED)
 
     @cached_property
     def snapshot_id(self) -> Column:
-        """The snapshots that added the files, or deleted them."""
+        """The ids of the snapshots that added or deleted the files."""
         stored = self.stored.longs("snapshot_id")
-        if self.listed is None or stored.valid is None:
+        if self.joined is None or stored.valid is None:
             return stored
-        has_one = self.listed.spread(lambda manifest: manifest.added_snapshot_id is not None) != 0
-        return _filled(stored, ~stored.known & has_one, self.listed.spread(lambda m: m.added_snapshot_id or 0))
+        has_snapshot = self.joined.repeat_per_row(lambda manifest: manifest.added_snapshot_id is not None) != 0
+        return _fill(
+            stored, ~stored.is_valid & has_snapshot, self.joined.repeat_per_row(lambda m: m.added_snapshot_id or 0)
+        )
 
     @cached_property
     def sequence_number(self) -> Column:
         """The data sequence numbers (spec: Sequence Number Inheritance)."""
         stored = self._inherited_number("sequence_number")
-        if self.listed is None or stored.valid is None:
+        if self.joined is None or stored.valid is None:
             return stored
-        lost = ~stored.known & self.live
-        if lost.any():
-            raise self._wrong(
-                "an existing file must carry its data sequence number, which it cannot inherit",
-                int(np.flatnonzero(lost)[0]),
+        is_missing = ~stored.is_valid & self.live
+        if is_missing.any():
+            raise self._corrupt_entry(
+                "the entry of an existing file has no data sequence number, and only added files inherit one",
+                int(np.flatnonzero(is_missing)[0]),
             )
         return stored
 
     @cached_property
     def file_sequence_number(self) -> Column:
-        """The sequence numbers of the commits that brought the files."""
+        """The sequence numbers of the commits that added the files."""
         return self._inherited_number("file_sequence_number")
 
     def _inherited_number(self, name: str) -> Column:
         stored = self.stored.longs(name)
-        if self.listed is None or stored.valid is None:
+        if self.joined is None or stored.valid is None:
             return stored
-        numbers = self.listed.spread(lambda manifest: manifest.sequence_number)
-        inherits = ~stored.known & (np.equal(numbers, 0) | np.equal(self.status, EntryStatus.ADDED))
-        return _filled(stored, inherits, numbers)
+        numbers = self.joined.repeat_per_row(lambda manifest: manifest.sequence_number)
+        inherits = ~stored.is_valid & (np.equal(numbers, 0) | np.equal(self.status, EntryStatus.ADDED))
+        return _fill(stored, inherits, numbers)
 
-    # the file ---------------------------------------------------------------------------------------------------
+    # Fields of the file -----------------------------------------------------------------------------------------
 
     @cached_property
     def content(self) -> Offsets:
-        """What the files hold: the numbers of `FileContent`."""
+        """The content of the files: the numbers of `FileContent`."""
         content: Offsets = np.asarray(self.stored.longs("content").values)
-        wrong = (content < 0) | (content >= len(_CONTENT))
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            known = ", ".join(f"{one.value} ({one.name.lower().replace('_', ' ')})" for one in FileContent)
-            raise self._wrong(f"a file's content must be one of {known}; found {int(content[row])}", row)
-        if self.listed is not None:
-            expected = self.listed.spread(lambda manifest: manifest.content)
-            wrong = np.equal(content, FileContent.DATA) != np.equal(expected, ManifestContent.DATA)
-            if wrong.any():
-                row = int(np.flatnonzero(wrong)[0])
-                found = _CONTENT[int(content[row])].name.lower().replace("_", " ")
-                raise self._wrong(
-                    f"a manifest of {ManifestContent(int(expected[row])).text} lists a file of {found}", row
+        is_invalid = (content < 0) | (content >= len(_CONTENTS))
+        if is_invalid.any():
+            row = int(np.flatnonzero(is_invalid)[0])
+            names = ", ".join(
+                f"{content_value.value} ({content_value.name.lower().replace('_', ' ')})"
+                for content_value in FileContent
+            )
+            raise self._corrupt_entry(f"a file's content must be one of {names}; found {int(content[row])}", row)
+        if self.joined is not None:
+            expected = self.joined.repeat_per_row(lambda manifest: manifest.content)
+            is_invalid = np.equal(content, FileContent.DATA) != np.equal(expected, ManifestContent.DATA)
+            if is_invalid.any():
+                row = int(np.flatnonzero(is_invalid)[0])
+                content_name = _CONTENTS[int(content[row])].name.lower().replace("_", " ")
+                raise self._corrupt_entry(
+                    f"a manifest of {ManifestContent(int(expected[row])).text} lists a file of {content_name}", row
                 )
         return content
 
     @cached_property
     def file_path(self) -> VarBytes:
-        """Where the files are."""
+        """The paths of the files."""
         return self._required_strings("file_path")
 
     def _required_strings(self, name: str) -> VarBytes:
-        found = self.stored.strings(name)
-        if not found.known.all():
+        strings = self.stored.strings(name)
+        if not strings.is_valid.all():
             raise CorruptFile(f"an entry has no {name}")
-        return found
+        return strings
 
     @cached_property
     def file_format(self) -> NDArray[np.int8]:
-        """The formats of the files, as indexes in `FORMATS`, whatever the case they are written in."""
+        """The formats of the files, as indexes in `FORMATS`; names are not case-sensitive."""
         strings = self._required_strings("file_format")
         codes = np.full(len(self), -1, np.int8)
         words = strings.words()
         for code, name_word, length in _FORMAT_WORDS:
-            same = (words == name_word) & (strings.lengths == length)
-            codes[same] = code
-            if same.all():
+            matches = (words == name_word) & (strings.lengths == length)
+            codes[matches] = code
+            if matches.all():
                 return codes
         for row in np.flatnonzero(codes < 0).tolist():
             word = strings.take(np.array([row])).to_list()[0] or b""
             name = word.decode(errors="replace").lower()
-            number = file_format_code(name)
-            if number is None:
-                raise self._wrong(
+            unusual_code = file_format_code(name)
+            if unusual_code is None:
+                raise self._corrupt_entry(
                     f"a file's format must be one of {', '.join(sorted(FILE_FORMATS))}; found {name!r:.80}", row
                 )
-            codes[row] = number
+            codes[row] = unusual_code
         return codes
 
     @cached_property
     def record_count(self) -> Offsets:
-        """How many rows the files have."""
+        """The numbers of rows of the files."""
         return self.stored.required_longs("record_count")
 
     @cached_property
     def file_size_in_bytes(self) -> Offsets:
-        """How long the files are."""
+        """The sizes of the files."""
         return self.stored.required_longs("file_size_in_bytes")
 
     @cached_property
     def sort_order_id(self) -> Column:
-        """The sort orders of the files."""
+        """The ids of the sort orders of the files."""
         return self.stored.longs("sort_order_id")
 
     @cached_property
     def first_row_id(self) -> Column:
         """The ids of the files' first rows (spec: First Row ID Inheritance)."""
         stored = self.stored.longs("first_row_id")
-        if self.listed is None or not len(self):
+        if self.joined is None or not len(self):
             return stored
-        firsts = self.listed.spread(lambda m: -1 if m.first_row_id is None or m.content else m.first_row_id)
-        has_ids = firsts >= 0
-        inherits = ~stored.known & self.live & has_ids
-        uncounted = inherits & (self.record_count < 0)
-        if uncounted.any():
-            raise self._wrong("a file of unknown row count cannot have row ids", int(np.flatnonzero(uncounted)[0]))
+        first_row_ids = self.joined.repeat_per_row(
+            lambda m: -1 if m.first_row_id is None or m.content else m.first_row_id
+        )
+        has_ids = first_row_ids >= 0
+        inherits = ~stored.is_valid & self.live & has_ids
+        has_unknown_count = inherits & (self.record_count < 0)
+        if has_unknown_count.any():
+            raise self._corrupt_entry(
+                "a file with an unknown row count cannot inherit row ids", int(np.flatnonzero(has_unknown_count)[0])
+            )
         rows = np.where(inherits, self.record_count, 0)
-        before = np.cumsum(rows) - rows
-        begins = np.repeat(before[np.minimum(self.listed.begins, len(self) - 1)], self.listed.counts)
-        filled = _filled(stored, inherits, firsts + before - begins)
-        return Column(filled.values, None if has_ids.all() and filled.valid is None else filled.known & has_ids)
+        rows_before = np.cumsum(rows) - rows
+        rows_before_manifest = np.repeat(
+            rows_before[np.minimum(self.joined.first_rows, len(self) - 1)], self.joined.counts
+        )
+        filled = _fill(stored, inherits, first_row_ids + rows_before - rows_before_manifest)
+        return Column(filled.values, None if has_ids.all() and filled.valid is None else filled.is_valid & has_ids)
 
     @property
-    def numbered_rows(self) -> int:
-        """How many row ids the entries take that inherit theirs."""
+    def inherited_row_id_count(self) -> int:
+        """How many row ids the entries that inherit theirs use."""
         stored = self.stored.longs("first_row_id")
-        return int(self.record_count[~stored.known & self.live].sum())
+        return int(self.record_count[~stored.is_valid & self.live].sum())
 
     @cached_property
     def referenced_data_file(self) -> VarBytes:
-        """The data files that delete files are for, where they are for one alone."""
+        """The paths of the data files that delete files apply to, if a delete file applies to one data file only."""
         return self.stored.strings("referenced_data_file")
 
     @cached_property
     def content_offset(self) -> Column:
-        """Where deletion vectors begin in their files."""
+        """The offsets of deletion vectors in their Puffin files."""
         return self.stored.longs("content_offset")
 
     @cached_property
     def content_size_in_bytes(self) -> Column:
-        """How long deletion vectors are."""
+        """The sizes of deletion vectors."""
         return self.stored.longs("content_size_in_bytes")
 
     @cached_property
     def key_metadata(self) -> VarBytes:
-        """What is needed to decrypt the files."""
+        """The encryption key metadata of the files."""
         return self.stored.strings("key_metadata")
 
     def split_offsets(self, rows: Offsets) -> list[tuple[int, ...] | None]:
-        """Where some of the files may be split, as stored."""
+        """The split offsets of the files of some rows, as stored."""
         return self.stored.lists("split_offsets", rows)
 
     def equality_ids(self, rows: Offsets) -> list[tuple[int, ...] | None]:
-        """The columns that some of the files, of equality deletes, compare."""
+        """The field ids of the columns that the equality deletes of some rows compare."""
         return self.stored.lists("equality_ids", rows)
 
-    # partitions and metrics -------------------------------------------------------------------------------------
+    # Partitions and metrics -------------------------------------------------------------------------------------
 
     def partition(self, field_id: int) -> Column:
-        """The values of a partition field, in the layout that `columnar_rows.evaluate` takes."""
+        """The values of a partition field, as `floe.spec.pruning.column_evaluation` takes them."""
         if field_id not in self._partitions:
             field = next((child for child in self.partition_type if child.id == field_id), None)
             if field is None:
@@ -363,50 +375,50 @@ class ManifestColumns:
         return {child.id: self.partition(child.id) for child in self.partition_type}
 
     @property
-    def has_metrics_at_hand(self) -> bool:
-        """Whether metrics were asked for when the entries were read, so that they need not be looked for now."""
+    def has_scanned_metrics(self) -> bool:
+        """Whether metrics were looked up when the entries were scanned, so that `stats` does not search for them."""
         return bool(self.stored.scan.bounds)
 
     def stats(self, field_ids: Iterable[int]) -> FileStats:
-        """The metrics of some columns, as `columnar_metrics` takes them."""
+        """The metrics of some columns, as `floe.spec.pruning.metrics_evaluation` takes them."""
         return FileStats(self.record_count, {field_id: self.stored.stats(field_id) for field_id in field_ids})
 
-    # objects ----------------------------------------------------------------------------------------------------
+    # Objects ----------------------------------------------------------------------------------------------------
 
     def entry(self, row: int) -> ManifestEntry:
-        """One entry as an object; for several, `entries` is quicker."""
+        """Create the object of one entry; for several, `entries` is faster."""
         return self.entries(np.array([row]))[0]
 
     def entries(self, which: Mask | Offsets | None = None, *, metrics: bool = True) -> list[ManifestEntry]:
-        """Some entries as objects, by a mask or their numbers; all of them by default.
+        """Create the objects of some entries, selected by a mask or row numbers; by default of all.
 
-        Without `metrics` the maps of sizes, counts and bounds are left out, which saves most of the time.
+        Without `metrics` the maps of sizes, counts and bounds are left out, which takes much less time.
         """
-        rows = _rows(which, len(self))
+        rows = _to_row_numbers(which, len(self))
         return [
             ManifestEntry(*values)
             for values in zip(
-                map(_STATUS.__getitem__, self.status[rows].tolist()),
-                _numbers(self.snapshot_id, rows),
-                _numbers(self.sequence_number, rows),
-                _numbers(self.file_sequence_number, rows),
+                map(_STATUSES.__getitem__, self.status[rows].tolist()),
+                _optional_longs(self.snapshot_id, rows),
+                _optional_longs(self.sequence_number, rows),
+                _optional_longs(self.file_sequence_number, rows),
                 self.data_files(rows, metrics=metrics),
                 strict=True,
             )
         ]
 
     def data_files(self, which: Mask | Offsets | None = None, *, metrics: bool = True) -> list[DataFile]:
-        """The files of some entries as objects."""
-        rows = _rows(which, len(self))
-        nothing = [None] * len(rows)
+        """Create the objects of the files of some entries; see `entries`."""
+        rows = _to_row_numbers(which, len(self))
+        no_maps = [None] * len(rows)
         columns = zip(*(column_values(f.type, self.partition(f.id), rows) for f in self.partition_type), strict=True)
         partitions = list(columns) if len(self.partition_type) else [()] * len(rows)
-        maps = [self.stored.maps(name, rows) if metrics else nothing for name in _METRICS]
+        maps = [self.stored.maps(name, rows) if metrics else no_maps for name in _METRIC_MAPS]
         files = [
             DataFile(*values)
             for values in zip(
-                map(_CONTENT.__getitem__, self.content[rows].tolist()),
-                _texts(self.file_path, rows),
+                map(_CONTENTS.__getitem__, self.content[rows].tolist()),
+                _decode_paths(self.file_path, rows),
                 map(FORMATS.__getitem__, self.file_format[rows].tolist()),
                 partitions,
                 self.record_count[rows].tolist(),
@@ -415,11 +427,11 @@ class ManifestColumns:
                 self.key_metadata.take(rows).to_list(),
                 self.split_offsets(rows),
                 self.equality_ids(rows),
-                _numbers(self.sort_order_id, rows),
-                _numbers(self.first_row_id, rows),
-                _texts(self.referenced_data_file, rows),
-                _numbers(self.content_offset, rows),
-                _numbers(self.content_size_in_bytes, rows),
+                _optional_longs(self.sort_order_id, rows),
+                _optional_longs(self.first_row_id, rows),
+                _decode_paths(self.referenced_data_file, rows),
+                _optional_longs(self.content_offset, rows),
+                _optional_longs(self.content_size_in_bytes, rows),
                 repeat(self.spec_id, len(rows)),
                 strict=True,
             )
@@ -429,52 +441,52 @@ class ManifestColumns:
         return files
 
 
-# first row ids are counted from all entries of a manifest, and may be of entries that are gone
-_DECODED = {name for name, value in vars(ManifestColumns).items() if isinstance(value, cached_property)} - {
+# the first row ids depend on all entries of a manifest, which `take` may have dropped, so they are not forgotten
+_CACHED_COLUMNS = {name for name, value in vars(ManifestColumns).items() if isinstance(value, cached_property)} - {
     "first_row_id"
 }
 
 
-def _partition_type(stored: Sequence[PartitionSlot], wanted: StructType | None) -> StructType:
-    """The type of the partition tuples: the one asked for, and that of the file where nobody knows it any more."""
-    if wanted is None:
+def _resolve_partition_type(stored: Sequence[PartitionSlot], requested: StructType | None) -> StructType:
+    """The type of the partition tuples: the requested one; for fields of unknown type, the type in the file."""
+    if requested is None:
         return StructType(
             tuple(Field(-1 - n if slot.id is None else slot.id, slot.name, slot.type) for n, slot in enumerate(stored))
         )
-    if all(field.type.kind != "unknown" for field in wanted):
-        return wanted
+    if all(field.type.kind != "unknown" for field in requested):
+        return requested
     types = {slot.id: slot.type for slot in stored}
     return StructType(
-        tuple(replace(f, type=types.get(f.id, f.type)) if f.type.kind == "unknown" else f for f in wanted)
+        tuple(replace(f, type=types.get(f.id, f.type)) if f.type.kind == "unknown" else f for f in requested)
     )
 
 
-def _taken(column: Column, rows: Offsets) -> Column:
+def _take_rows(column: Column, rows: Offsets) -> Column:
     values = np.asarray(column.values)[rows]
     return Column(values, None if column.valid is None else column.valid[rows])
 
 
-def _rows(which: Mask | Offsets | None, count: int) -> Offsets:
+def _to_row_numbers(which: Mask | Offsets | None, count: int) -> Offsets:
     if which is None:
         return np.arange(count)
     return np.flatnonzero(which) if which.dtype == np.bool_ else np.asarray(which, np.int64)
 
 
-def _filled(column: Column, where: Mask, values: int | Offsets) -> Column:
-    """The column with other values in some rows, which are known then."""
-    known = column.known | where
-    return Column(np.where(where, values, np.asarray(column.values)), None if known.all() else known)
+def _fill(column: Column, where: Mask, values: int | Offsets) -> Column:
+    """Replace the values of some rows, which are not null then."""
+    is_known = column.is_valid | where
+    return Column(np.where(where, values, np.asarray(column.values)), None if is_known.all() else is_known)
 
 
-def _numbers(column: Column, rows: Offsets) -> list[int | None]:
+def _optional_longs(column: Column, rows: Offsets) -> list[int | None]:
     values: list[int | None] = np.asarray(column.values)[rows].tolist()
     if column.valid is None:
         return values
-    return [one if known else None for one, known in zip(values, column.valid[rows].tolist(), strict=True)]
+    return [value if is_valid else None for value, is_valid in zip(values, column.valid[rows].tolist(), strict=True)]
 
 
-def _texts(strings: VarBytes, rows: Offsets) -> list[str | None]:
+def _decode_paths(strings: VarBytes, rows: Offsets) -> list[str | None]:
     try:
-        return [None if one is None else one.decode() for one in strings.take(rows).to_list()]
+        return [None if path is None else path.decode() for path in strings.take(rows).to_list()]
     except UnicodeDecodeError:
         raise CorruptFile("a path is not UTF-8") from None

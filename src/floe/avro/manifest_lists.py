@@ -28,8 +28,8 @@ from floe.spec.types import ListType, StructType
 
 BLOCK_BYTES = 64_000
 
-_NAMES = {child.id: child.name for version in FORMAT_VERSIONS for child in manifest_file_type(version)}
-_KINDS = {child.name: child.type.kind for version in FORMAT_VERSIONS for child in manifest_file_type(version)}
+_FIELD_NAMES = {child.id: child.name for version in FORMAT_VERSIONS for child in manifest_file_type(version)}
+_FIELD_KINDS = {child.name: child.type.kind for version in FORMAT_VERSIONS for child in manifest_file_type(version)}
 _SUMMARY: StructType = next(
     child.type.element
     for child in manifest_file_type(1)
@@ -37,25 +37,25 @@ _SUMMARY: StructType = next(
 )
 _SUMMARY_NAMES = {child.id: child.name for child in _SUMMARY}
 _SUMMARY_KINDS = {child.name: child.type.kind for child in _SUMMARY}
-_PYTHON = {"int": int, "long": int, "string": str, "binary": bytes, "boolean": bool, "list": list}
+_PYTHON_TYPES = {"int": int, "long": int, "string": str, "binary": bytes, "boolean": bool, "list": list}
 _REQUIRED = ("manifest_path", "manifest_length", "partition_spec_id")
 
 
 def read_manifest_list(data: bytes, limits: Limits | None = None) -> list[ManifestFile]:
-    """The manifests of a manifest list, given the bytes of its file; CorruptFile if it is not whole."""
+    """Read the manifests of a manifest list from the bytes of its file; raises CorruptFile if it is invalid."""
     container = open_container(data, limits)
     root = parse_layout(container.schema_text)
     if root.kind != "record":
         raise CorruptFile(f"the rows of a manifest list must be records, found {root.kind}")
     read_row = make_reader(root)
-    found: list[ManifestFile] = []
+    manifests: list[ManifestFile] = []
     contents = container.decompressed(max(root.smallest, 1))
     for block, content in zip(container.blocks, contents, strict=True):
-        found.extend(_manifest(root, row) for row in _rows(read_row, content, block.count))
-    return found
+        manifests.extend(_build_manifest(root, row) for row in _read_rows(read_row, content, block.count))
+    return manifests
 
 
-def _rows(read_row: Reader, content: bytes, count: int) -> Iterable[dict[str, Any]]:
+def _read_rows(read_row: Reader, content: bytes, count: int) -> Iterable[dict[str, Any]]:
     at = 0
     for _ in range(count):
         row, at = read_row(content, at)
@@ -64,46 +64,50 @@ def _rows(read_row: Reader, content: bytes, count: int) -> Iterable[dict[str, An
         raise CorruptFile(f"{len(content) - at} bytes follow the last row of a block", position=at)
 
 
-def _known(node: Node, row: dict[str, Any], names: dict[int, str], kinds: dict[str, str]) -> dict[str, Any]:
-    """The values of a row by the format's names, found by field id, or by name where the writer gave no ids."""
-    found = {}
+def _format_values(node: Node, row: dict[str, Any], names: dict[int, str], kinds: dict[str, str]) -> dict[str, Any]:
+    """The values of a row by the format's names; fields are matched by id, or by name if the schema has no ids."""
+    values = {}
     for child in node.fields:
         name = child.name if child.id is None else names.get(child.id)
         if name is None or name not in kinds:
             continue
         value = row[child.name]
-        if value is not None and type(value) is not _PYTHON[kinds[name]]:
+        if value is not None and type(value) is not _PYTHON_TYPES[kinds[name]]:
             raise CorruptFile(f"{name} of a manifest list must be a {kinds[name]}, found {value!r:.80}")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
-def _manifest(node: Node, row: dict[str, Any]) -> ManifestFile:
-    values = {name: value for name, value in _known(node, row, _NAMES, _KINDS).items() if value is not None}
+def _build_manifest(node: Node, row: dict[str, Any]) -> ManifestFile:
+    values = {
+        name: value
+        for name, value in _format_values(node, row, _FIELD_NAMES, _FIELD_KINDS).items()
+        if value is not None
+    }
     for name in _REQUIRED:
         if name not in values:
-            raise CorruptFile(f"a manifest list has no {name}")
+            raise CorruptFile(f"an entry of the manifest list has no {name}")
     values["content"] = manifest_content(values.get("content"))
     if "partitions" in values:
-        summaries = _summary_node(node)
-        values["partitions"] = tuple(_field_summary(summaries, summary) for summary in values["partitions"])
+        summaries = _find_summary_node(node)
+        values["partitions"] = tuple(_build_summary(summaries, summary) for summary in values["partitions"])
     manifest = ManifestFile(**values)
     check_manifest_file(manifest)
     return manifest
 
 
-def _summary_node(node: Node) -> Node:
-    """The layout of a field summary, within that of a manifest."""
+def _find_summary_node(node: Node) -> Node:
+    """Find the layout of a field summary in that of a row."""
     for child in node.fields:
-        if (child.name if child.id is None else _NAMES.get(child.id)) == "partitions":
+        if (child.name if child.id is None else _FIELD_NAMES.get(child.id)) == "partitions":
             arrays = [branch for branch in (child.node, *child.node.branches) if branch.kind == "array"]
             if arrays and arrays[0].items is not None and arrays[0].items.kind == "record":
                 return arrays[0].items
     raise CorruptFile("the partitions of a manifest list must be a list of records")
 
 
-def _field_summary(node: Node, summary: dict[str, Any]) -> FieldSummary:
-    values = _known(node, summary, _SUMMARY_NAMES, _SUMMARY_KINDS)
+def _build_summary(node: Node, summary: dict[str, Any]) -> FieldSummary:
+    values = _format_values(node, summary, _SUMMARY_NAMES, _SUMMARY_KINDS)
     if values.get("contains_null") is None:
         raise CorruptFile("a field summary of a manifest list has no contains_null")
     return FieldSummary(**values)
@@ -120,7 +124,10 @@ def write_manifest_list(
     codec: str = "deflate",
     level: int | None = None,
 ) -> bytes:
-    """The manifest list of a snapshot; v2 needs its sequence number, v3 its first row id too."""
+    """Write the manifest list of a snapshot and return its bytes.
+
+    Format version 2 requires `sequence_number`, version 3 also `first_row_id`.
+    """
     metadata = manifest_list_metadata(
         format_version,
         snapshot_id=snapshot_id,
@@ -130,13 +137,13 @@ def write_manifest_list(
     )
     type_ = manifest_file_type(format_version)
     write, names = make_writer(type_), [child.name for child in type_]
-    rows = [write(tuple(_stored(manifest, name, format_version) for name in names)) for manifest in manifests]
+    rows = [write(tuple(_stored_value(manifest, name, format_version) for name in names)) for manifest in manifests]
     header = {SCHEMA: json.dumps(manifest_list_schema(format_version), separators=(",", ":")).encode()}
     header |= {key: text.encode() for key, text in metadata.items()}
     return write_container(header, group_into_blocks(rows), codec=codec, level=level)
 
 
-def _stored(manifest: ManifestFile, name: str, format_version: int) -> Any:
+def _stored_value(manifest: ManifestFile, name: str, format_version: int) -> Any:
     value = getattr(manifest, name)
     if name == "partitions" and value is not None:
         return [tuple(getattr(summary, child.name) for child in _SUMMARY) for summary in value]
@@ -146,20 +153,20 @@ def _stored(manifest: ManifestFile, name: str, format_version: int) -> Any:
 
 
 def group_into_blocks(rows: Iterable[bytes], size: int = BLOCK_BYTES) -> Iterable[tuple[int, bytes]]:
-    """Rows gathered into blocks of about that many bytes.
+    """Group encoded rows into blocks of about `size` bytes, each with its number of rows.
 
     >>> list(group_into_blocks([b"ab", b"c", b"d"], 3))
     [(2, b'abc'), (1, b'd')]
     """
-    gathered: list[bytes] = []
+    block: list[bytes] = []
     left = size
-    add: Callable[[bytes], None] = gathered.append
+    add: Callable[[bytes], None] = block.append
     for row in rows:
         add(row)
         left -= len(row)
         if left <= 0:
-            yield len(gathered), b"".join(gathered)
-            gathered.clear()
+            yield len(block), b"".join(block)
+            block.clear()
             left = size
-    if gathered:
-        yield len(gathered), b"".join(gathered)
+    if block:
+        yield len(block), b"".join(block)

@@ -1,8 +1,9 @@
-"""Manifests read into columns: what planning looks at as arrays, and Python objects only for the files that are left.
+"""Reads manifests into columns, and the manifests of a snapshot.
 
-Reading finds where every value is; a column is decoded when it is first asked for. Strings and bounds stay where they
-are, as slices of the decompressed bytes, and the metrics of a column are looked up by its id. What entries inherit from
-their manifest (snapshot id, sequence numbers, first row ids) is filled in, by the rules of `floe.spec.manifests`.
+`read_manifest` and the other readers return `ManifestColumns`: planning works on arrays, and Python objects are created
+only for the files that remain. Reading decompresses a manifest and finds the offsets of all values; a column is decoded
+on first use. Strings and bounds are slices of the decompressed bytes. Values that entries inherit from their manifest
+(snapshot id, sequence numbers, first row ids) are filled in, by the rules of `floe.spec.manifests`.
 
 >>> from floe.avro.manifest_writer import write_manifest
 >>> from floe.spec.manifests.entries import DataFile, EntryStatus, FileContent, ManifestEntry
@@ -19,7 +20,8 @@ their manifest (snapshot id, sequence numbers, first row ids) is filled in, by t
 >>> columns.entry(0).data_file == file
 True
 
-The manifests of a snapshot: from its manifest list, or from the names that old v1 snapshots hold themselves.
+`read_snapshot_manifests` returns the manifests of a snapshot, from its manifest list, or, for old tables of format
+version 1, from the paths in the snapshot.
 
 >>> from floe.avro.manifest_lists import write_manifest_list
 >>> from floe.storage.memory import MemoryStorage
@@ -52,9 +54,10 @@ from floe.storage.protocol import Storage
 
 _BATCH_BYTES = 8 * 2**20
 _PIECE_BYTES = 4 * 2**20
-"""How much of a large manifest, as stored, is read at once where the whole is not needed."""
+"""The size of the pieces of a large manifest, compressed, where the manifest need not be read as one."""
 
-TypeOf = Callable[[int], StructType | None]
+PartitionTypes = Callable[[int], StructType | None]
+"""Returns the partition type of a spec id; None for the type in the file."""
 
 
 def read_manifest(
@@ -65,13 +68,14 @@ def read_manifest(
     metrics: Collection[int] = (),
     limits: Limits | None = None,
 ) -> ManifestColumns:
-    """The entries of a manifest, given the bytes of its file.
+    """Read the entries of a manifest from the bytes of its file.
 
-    With `manifest`, as the manifest list describes it, entries inherit from it; without, they are as stored. Partition
-    values come in the order and types of `partition_type`, or of the file if it is not given. `metrics` are the ids of
-    columns whose metrics will be wanted; they are quicker to find on the way, and can be asked for later all the same.
+    Entries inherit from `manifest`, which comes from the manifest list; without it the values are as stored. Partition
+    values have the order and types of `partition_type`, by default those of the file. `metrics` are the field ids of
+    columns whose metrics will be used: they are found during the scan, which is faster than later. Other metrics can
+    still be used.
     """
-    (columns,) = _columns([_open(data, manifest, limits)], lambda spec_id: partition_type, metrics)
+    (columns,) = _split_columns([_open_manifest(data, manifest, limits)], lambda spec_id: partition_type, metrics)
     return columns
 
 
@@ -83,13 +87,13 @@ def read_manifests(
     metrics: Collection[int] = (),
     limits: Limits | None = None,
 ) -> Iterator[ManifestColumns]:
-    """The entries of many manifests, each as `read_manifest` gives them; partition types are by spec id.
+    """Read the entries of many manifests, each as `read_manifest` does; `partition_types` are by spec id.
 
-    Small manifests of one schema that follow one another are read together, which is much quicker.
+    Adjacent small manifests of one schema are scanned together, which is much faster.
     """
     type_of = (partition_types or {}).get
-    for batch in _batches(files, manifests, limits):
-        yield from _columns(batch, type_of, metrics)
+    for batch in _batch_manifests(files, manifests, limits):
+        yield from _split_columns(batch, type_of, metrics)
 
 
 def read_joined_manifests(
@@ -100,10 +104,10 @@ def read_joined_manifests(
     metrics: Collection[int] = (),
     limits: Limits | None = None,
 ) -> Iterator[ManifestColumns]:
-    """The entries of manifests, in sets of columns that are neither small nor large, in order.
+    """Read the entries of many manifests, in order, as `ManifestColumns` of moderate size.
 
-    Manifests of one schema and spec that follow one another are joined, and each row inherits from its own. A large
-    manifest comes in several pieces.
+    Adjacent small manifests of one schema and spec are joined; each row inherits from its own manifest. A large
+    manifest is read in several pieces.
     """
     return decompress_manifests(files, manifests, limits).columns(partition_types or {}, metrics)
 
@@ -111,62 +115,67 @@ def read_joined_manifests(
 def decompress_manifests(
     files: Iterable[bytes], manifests: Sequence[ManifestFile], limits: Limits | None = None
 ) -> DecompressedManifests:
-    """Manifests that are decompressed and not looked into yet.
+    """Decompress manifests without scanning them.
 
-    Decompressing can be done in many threads at once; what comes after is quicker in one.
+    Decompression benefits from several threads; `DecompressedManifests.columns` is faster in one.
     """
-    batches: list[list[_Opened]] = []
-    small: list[_Opened] = []  # the last batch, if more can join it
+    batches: list[list[_DecompressedManifest]] = []
+    open_batch: list[_DecompressedManifest] = []  # the last batch, if more manifests can join it
     for manifest, data in zip(manifests, files, strict=True):
-        pieces = list(_pieces(_container(data, manifest, limits), manifest))
-        if len(pieces) == 1 and small and small[0].like(pieces[0]) and _size(small) <= _BATCH_BYTES:
-            small.append(pieces[0])
+        pieces = list(_decompress_pieces(_open_file(data, manifest, limits), manifest))
+        if (
+            len(pieces) == 1
+            and open_batch
+            and open_batch[0].can_join(pieces[0])
+            and _total_size(open_batch) <= _BATCH_BYTES
+        ):
+            open_batch.append(pieces[0])
             continue
         batches.extend([piece] for piece in pieces)
-        small = batches[-1] if len(pieces) == 1 else []
+        open_batch = batches[-1] if len(pieces) == 1 else []
     return DecompressedManifests(batches)
 
 
 class DecompressedManifests:
     """Decompressed manifests, small ones joined and large ones in pieces."""
 
-    def __init__(self, batches: list[list[_Opened]]) -> None:
+    def __init__(self, batches: list[list[_DecompressedManifest]]) -> None:
         self._batches = batches[::-1]
 
     def columns(
         self, partition_types: Mapping[int, StructType], metrics: Collection[int] = ()
     ) -> Iterator[ManifestColumns]:
-        """The entries, as `read_joined_manifests` gives them; what was given is not kept."""
-        path, numbered = None, 0
+        """The entries, as `read_joined_manifests` returns them. This can be called once: the batches are dropped."""
+        previous_path, row_ids_before = None, 0
         while self._batches:
             batch = self._batches.pop()
             first = batch[0]
             if len(batch) == 1 and first.manifest is not None and first.manifest.first_row_id is not None:
-                # a further piece of a manifest goes on where the one before it ended
-                numbered = numbered if first.manifest.manifest_path == path else 0
-                path = first.manifest.manifest_path
-                begins = replace(first.manifest, first_row_id=first.manifest.first_row_id + numbered)
-                columns = _joined_columns(batch, [begins], partition_types.get, metrics)
-                numbered += columns.numbered_rows
+                # the row ids of a further piece of a manifest continue those of the piece before
+                row_ids_before = row_ids_before if first.manifest.manifest_path == previous_path else 0
+                previous_path = first.manifest.manifest_path
+                piece_manifest = replace(first.manifest, first_row_id=first.manifest.first_row_id + row_ids_before)
+                columns = _join_columns(batch, [piece_manifest], partition_types.get, metrics)
+                row_ids_before += columns.inherited_row_id_count
             else:
-                path = None
-                manifests = [one.manifest for one in batch if one.manifest is not None]
-                columns = _joined_columns(batch, manifests, partition_types.get, metrics)
+                previous_path = None
+                manifests = [part.manifest for part in batch if part.manifest is not None]
+                columns = _join_columns(batch, manifests, partition_types.get, metrics)
             batch.clear()
             yield columns
 
 
-def _pieces(container: Container, manifest: ManifestFile) -> Iterator[_Opened]:
-    """A manifest, or the pieces of a large one."""
-    left = container.limits.total_bytes
-    for blocks in _blocks_of_pieces(container):
-        limits = replace(container.limits, total_bytes=left)
-        opened = _opened(replace(container, blocks=blocks, limits=limits), manifest)
-        left -= opened.size
-        yield opened
+def _decompress_pieces(container: Container, manifest: ManifestFile) -> Iterator[_DecompressedManifest]:
+    """Decompress a manifest, in several pieces if it is large."""
+    budget = container.limits.total_bytes
+    for blocks in _group_blocks(container):
+        limits = replace(container.limits, total_bytes=budget)
+        piece = _decompress(replace(container, blocks=blocks, limits=limits), manifest)
+        budget -= piece.size
+        yield piece
 
 
-def _blocks_of_pieces(container: Container) -> Iterator[tuple[Block, ...]]:
+def _group_blocks(container: Container) -> Iterator[tuple[Block, ...]]:
     piece: list[Block] = []
     for block in container.blocks:
         if piece and block.end - piece[0].start > _PIECE_BYTES:
@@ -176,22 +185,22 @@ def _blocks_of_pieces(container: Container) -> Iterator[tuple[Block, ...]]:
     yield tuple(piece)
 
 
-def _batches(
+def _batch_manifests(
     files: Iterable[bytes], manifests: Sequence[ManifestFile] | None, limits: Limits | None
-) -> Iterator[list[_Opened]]:
-    """Small manifests that follow one another and can be scanned together."""
-    batch: list[_Opened] = []
-    for number, data in enumerate(files):
-        opened = _open(data, None if manifests is None else manifests[number], limits)
-        if batch and (not batch[0].like(opened) or _size(batch) > _BATCH_BYTES):
+) -> Iterator[list[_DecompressedManifest]]:
+    """Decompress manifests, in batches of adjacent small ones that can be scanned together."""
+    batch: list[_DecompressedManifest] = []
+    for index, data in enumerate(files):
+        decompressed = _open_manifest(data, None if manifests is None else manifests[index], limits)
+        if batch and (not batch[0].can_join(decompressed) or _total_size(batch) > _BATCH_BYTES):
             yield batch
             batch = []
-        batch.append(opened)
+        batch.append(decompressed)
     yield batch
 
 
-class _Opened:
-    """A manifest that is decompressed and not scanned yet."""
+class _DecompressedManifest:
+    """A manifest, or a piece of one, that is decompressed but not scanned yet."""
 
     def __init__(self, container: Container, manifest: ManifestFile | None) -> None:
         self.metadata = container.metadata
@@ -201,94 +210,99 @@ class _Opened:
         self.counts = [block.count for block in container.blocks]
         self.size = sum(map(len, self.blocks))
         text = container.text("partition-spec-id")
-        self.spec_id = _spec_id(manifest, text)
+        self.spec_id = _parse_spec_id(manifest, text)
 
     @property
     def path(self) -> str | None:
         return None if self.manifest is None else self.manifest.manifest_path
 
-    def like(self, other: _Opened) -> bool:
-        """Whether both can be scanned together, and joined."""
+    def can_join(self, other: _DecompressedManifest) -> bool:
+        """Whether both can be scanned together and joined."""
         if self.layout is not other.layout or self.spec_id != other.spec_id:
             return False
         return self.manifest is None or other.manifest is None or self.manifest.content == other.manifest.content
 
 
-def _size(batch: Iterable[_Opened]) -> int:
-    return sum(one.size for one in batch)
+def _total_size(batch: Iterable[_DecompressedManifest]) -> int:
+    return sum(manifest.size for manifest in batch)
 
 
-def _open(data: bytes, manifest: ManifestFile | None, limits: Limits | None) -> _Opened:
-    return _opened(_container(data, manifest, limits), manifest)
+def _open_manifest(data: bytes, manifest: ManifestFile | None, limits: Limits | None) -> _DecompressedManifest:
+    return _decompress(_open_file(data, manifest, limits), manifest)
 
 
-def _container(data: bytes, manifest: ManifestFile | None, limits: Limits | None) -> Container:
+def _open_file(data: bytes, manifest: ManifestFile | None, limits: Limits | None) -> Container:
     try:
         return open_container(data, limits)
     except (CorruptFile, UnsupportedFeature) as error:
         raise error.with_context(manifest=None if manifest is None else manifest.manifest_path) from None
 
 
-def _opened(container: Container, manifest: ManifestFile | None) -> _Opened:
+def _decompress(container: Container, manifest: ManifestFile | None) -> _DecompressedManifest:
     try:
-        return _Opened(container, manifest)
+        return _DecompressedManifest(container, manifest)
     except (CorruptFile, UnsupportedFeature) as error:
         raise error.with_context(manifest=None if manifest is None else manifest.manifest_path) from None
 
 
-def _spec_id(manifest: ManifestFile | None, text: str | None) -> int:
+def _parse_spec_id(manifest: ManifestFile | None, text: str | None) -> int:
     if manifest is not None:
         return manifest.partition_spec_id
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-def _columns(batch: list[_Opened], type_of: TypeOf, metrics: Collection[int]) -> Iterator[ManifestColumns]:
+def _split_columns(
+    batch: list[_DecompressedManifest], type_of: PartitionTypes, metrics: Collection[int]
+) -> Iterator[ManifestColumns]:
     if not batch:
         return
-    scan = _scan(batch, metrics)
+    scan = _scan_batch(batch, metrics)
     begin = 0
-    for one in batch:
-        end = begin + sum(one.counts)
+    for manifest in batch:
+        end = begin + sum(manifest.counts)
         part = scan if len(batch) == 1 else scan.part(begin, end)
-        yield ManifestColumns(part, one.manifest, type_of(one.spec_id), one.spec_id, one.metadata)
+        yield ManifestColumns(part, manifest.manifest, type_of(manifest.spec_id), manifest.spec_id, manifest.metadata)
         begin = end
 
 
-def _joined_columns(
-    batch: list[_Opened], manifests: Sequence[ManifestFile], type_of: TypeOf, metrics: Collection[int]
+def _join_columns(
+    batch: list[_DecompressedManifest],
+    manifests: Sequence[ManifestFile],
+    type_of: PartitionTypes,
+    metrics: Collection[int],
 ) -> ManifestColumns:
-    listed = JoinedManifests.of(manifests, [sum(one.counts) for one in batch])
-    first, scan = batch[0], _scan(batch, metrics)
-    return ManifestColumns(scan, listed, type_of(first.spec_id), first.spec_id, first.metadata)
+    joined = JoinedManifests.of(manifests, [sum(manifest.counts) for manifest in batch])
+    first, scan = batch[0], _scan_batch(batch, metrics)
+    return ManifestColumns(scan, joined, type_of(first.spec_id), first.spec_id, first.metadata)
 
 
-def _scan(batch: list[_Opened], metrics: Collection[int]) -> ScannedEntries:
-    counts = [count for one in batch for count in one.counts]
-    blocks = batch[0].blocks if len(batch) == 1 else [block for one in batch for block in one.blocks]
+def _scan_batch(batch: list[_DecompressedManifest], metrics: Collection[int]) -> ScannedEntries:
+    counts = [count for manifest in batch for count in manifest.counts]
+    blocks = batch[0].blocks if len(batch) == 1 else [block for manifest in batch for block in manifest.blocks]
     try:
         return scan_blocks(batch[0].layout, blocks, counts, metrics)
     except CorruptFile as error:
-        if len(batch) > 1:  # find out which of them it is
-            for one in batch:
-                _scan([one], metrics)
+        if len(batch) > 1:  # raises the error of the manifest that is corrupt
+            for manifest in batch:
+                _scan_batch([manifest], metrics)
         raise error.with_context(manifest=batch[0].path) from None
 
 
-# The manifests of a snapshot: from its manifest list, or from the names that old v1 snapshots hold themselves.
+# Manifests of a snapshot --------------------------------------------------------------------------------------
 
 
 def read_snapshot_manifests(snapshot: Snapshot, storage: Storage) -> list[ManifestFile]:
-    """All manifests of a snapshot, in the order of its list.
+    """Read the manifests of a snapshot, in the order of its manifest list.
 
-    Snapshots of old v1 tables may name their manifests themselves and tell nothing about them; each is then read to
-    find out.
+    Snapshots of old tables of format version 1 can have the paths of their manifests instead of a manifest list; then
+    each manifest is read to count its files.
     """
     if snapshot.key_id is not None:
         raise UnsupportedFeature(
-            "the manifest list is encrypted, and encrypted tables cannot be read yet", snapshot=snapshot.snapshot_id
+            "the manifest list is encrypted; reading encrypted tables is not supported", snapshot=snapshot.snapshot_id
         )
     if snapshot.manifest_list is None:
-        return [_described(path, snapshot, storage) for path in snapshot.manifests or ()]
+        return [_describe_manifest(path, snapshot, storage) for path in snapshot.manifests or ()]
     data = storage.read(snapshot.manifest_list)
     try:
         return read_manifest_list(data)
@@ -297,16 +311,16 @@ def read_snapshot_manifests(snapshot: Snapshot, storage: Storage) -> list[Manife
 
 
 def read_manifest_file(manifest: ManifestFile, storage: Storage) -> bytes:
-    """The bytes of a manifest's file."""
+    """Read the file of a manifest; raises UnsupportedFeature if it is encrypted."""
     if manifest.key_metadata is not None:
         raise UnsupportedFeature(
-            "the manifest is encrypted, and encrypted tables cannot be read yet", manifest=manifest.manifest_path
+            "the manifest is encrypted; reading encrypted tables is not supported", manifest=manifest.manifest_path
         )
     return storage.read(manifest.manifest_path)
 
 
 def has_counts(manifest: ManifestFile) -> bool:
-    """Whether everything is known that lists of v2 and v3 must tell about a manifest; v1 lists may leave it out.
+    """Whether a manifest has all counts that manifest lists of format versions 2 and 3 require; version 1 does not.
 
     >>> has_counts(ManifestFile("m.avro", 100, 0, added_snapshot_id=7))
     False
@@ -323,39 +337,39 @@ def has_counts(manifest: ManifestFile) -> bool:
 
 
 def with_counts(manifest: ManifestFile, storage: Storage) -> ManifestFile:
-    """The manifest with its counts, which are read from its entries if they are not known."""
+    """The manifest with its counts; if it has none, its entries are read and counted."""
     if has_counts(manifest):
         return manifest
-    return _with_counts(manifest, read_manifest(read_manifest_file(manifest, storage), manifest))
+    return _count_files(manifest, read_manifest(read_manifest_file(manifest, storage), manifest))
 
 
-def _described(path: str, snapshot: Snapshot, storage: Storage) -> ManifestFile:
-    """What a manifest list would say about a manifest that has none."""
+def _describe_manifest(path: str, snapshot: Snapshot, storage: Storage) -> ManifestFile:
+    """Build the description of a manifest that is in no manifest list, from its entries."""
     data = storage.read(path)
     spec_id = read_manifest(data).spec_id
     manifest = ManifestFile(path, len(data), spec_id)
     columns = read_manifest(data, manifest)
-    return replace(_with_counts(manifest, columns), added_snapshot_id=_writer(columns, snapshot.snapshot_id))
+    return replace(_count_files(manifest, columns), added_snapshot_id=_writing_snapshot(columns, snapshot.snapshot_id))
 
 
-def _writer(columns: ManifestColumns, unknown: int | None) -> int | None:
-    """The snapshot that wrote a manifest: the one that added or deleted files by it, else the newest in it."""
-    own = np.not_equal(columns.status, EntryStatus.EXISTING)
-    ids, known = np.asarray(columns.snapshot_id.values), columns.snapshot_id.known
-    if (own & known).any():
-        return int(ids[own & known][0])
-    return int(ids[known].max()) if known.any() else unknown
+def _writing_snapshot(columns: ManifestColumns, default: int | None) -> int | None:
+    """The snapshot that wrote a manifest: the one that added or deleted files in it, otherwise the highest id in it."""
+    is_changed = np.not_equal(columns.status, EntryStatus.EXISTING)
+    ids, is_known = np.asarray(columns.snapshot_id.values), columns.snapshot_id.is_valid
+    if (is_changed & is_known).any():
+        return int(ids[is_changed & is_known][0])
+    return int(ids[is_known].max()) if is_known.any() else default
 
 
-def _with_counts(manifest: ManifestFile, columns: ManifestColumns) -> ManifestFile:
+def _count_files(manifest: ManifestFile, columns: ManifestColumns) -> ManifestFile:
     rows = np.maximum(columns.record_count, 0)
-    which = {status: np.equal(columns.status, status) for status in EntryStatus}
-    files = {status: int(mask.sum()) for status, mask in which.items()}
-    counts = {status: int(rows[mask].sum()) for status, mask in which.items()}
+    masks = {status: np.equal(columns.status, status) for status in EntryStatus}
+    files = {status: int(mask.sum()) for status, mask in masks.items()}
+    counts = {status: int(rows[mask].sum()) for status, mask in masks.items()}
     added_by = manifest.added_snapshot_id
     return replace(
         manifest,
-        added_snapshot_id=_writer(columns, None) if added_by is None else added_by,
+        added_snapshot_id=_writing_snapshot(columns, None) if added_by is None else added_by,
         added_files_count=files[EntryStatus.ADDED],
         existing_files_count=files[EntryStatus.EXISTING],
         deleted_files_count=files[EntryStatus.DELETED],

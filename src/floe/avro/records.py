@@ -1,23 +1,24 @@
-r"""Any Avro value, read or skipped by its layout, exactly and one at a time.
+r"""Avro values, read, skipped and written one at a time (Avro spec: Binary Encoding).
 
-This is the plain way: for manifest lists, which are short, and for what columns cannot hold. A reader takes the bytes
-and a place, and gives the value and the place behind it; a skipper gives the place alone.
+These functions support everything that Avro allows. They are used for manifest lists, which are short, and wherever
+`floe.avro.vector_decoder` meets an encoding that it does not support.
+
+Longs are zig-zag encoded, then split into groups of seven bits, the lowest first:
+
+>>> encode_long(-65).hex(), read_long(bytes.fromhex("8101"), 0)
+('8101', (-65, 2))
+
+`make_reader` returns a function that takes the bytes and the offset of a value, and returns the value and the offset
+where it ends; `make_skipper` returns one that returns the end only. Records are dicts by field name. The counts of
+arrays are checked against the number of bytes left before any item is read.
 
 >>> from floe.avro.schemas import build_layout
 >>> read = make_reader(build_layout({"type": "array", "items": ["null", "string"]}))
 >>> read(b"\x04\x02\x04ab\x00\x00", 0)
 (['ab', None], 7)
 
-Records are dicts by name. The counts of arrays are checked against the bytes that are left before anything is read.
-
-Avro's numbers, one at a time: zig-zag, then seven bits in each byte, the lowest first (Avro spec: Binary Encoding).
-
->>> encode_long(-65).hex(), read_long(bytes.fromhex("8101"), 0)
-('8101', (-65, 2))
-
-Values as Avro bytes, by their type: the exact counterpart of `type_to_avro`, one value at a time.
-
-Structs are tuples in the order of their fields here; maps are dicts, lists are sequences.
+`make_writer` returns a function that encodes values of an Iceberg type, with the schema that `type_to_avro` makes for
+it. Structs are tuples in the order of their fields, maps are dicts, lists are sequences.
 
 >>> from floe.spec.types import INT, STRING, Field
 >>> write = make_writer(StructType((Field(1, "a", INT, required=True), Field(2, "b", STRING))))
@@ -38,13 +39,13 @@ from floe.errors import CorruptFile, InvalidInput, InvalidValue, UnsupportedFeat
 from floe.spec.types import DecimalType, Field, FixedType, ListType, MapType, StructType, Type
 from floe.spec.values.exact_numbers import bytes_for_precision, unscaled_value
 
-# Avro's numbers, one at a time: zig-zag, then seven bits in each byte, the lowest first (Avro spec: Binary Encoding).
+# Longs --------------------------------------------------------------------------------------------------------
 
 MAX_BYTES = 10
-_SMALL = 1 << 14
+_ENCODED_COUNT = 1 << 14
 
 
-def _unsigned(value: int) -> bytes:
+def _encode_unsigned(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -53,24 +54,24 @@ def _unsigned(value: int) -> bytes:
     return bytes(out)
 
 
-_TABLE = [_unsigned(n) for n in range(_SMALL)]
+_ENCODED = [_encode_unsigned(n) for n in range(_ENCODED_COUNT)]
 
 
 def encode_long(value: int) -> bytes:
-    """The bytes of a number of 64 bits.
+    """Encode an integer of 64 bits; raises InvalidValue for a larger one.
 
     >>> encode_long(2**63)
     Traceback (most recent call last):
-    floe.errors.InvalidValue: Avro numbers have 64 bits; 9223372036854775808 does not fit
+    floe.errors.InvalidValue: 9223372036854775808 does not fit into an Avro long of 64 bits
     """
     if not -(1 << 63) <= value < 1 << 63:
-        raise InvalidValue(f"Avro numbers have 64 bits; {value} does not fit")
+        raise InvalidValue(f"{value} does not fit into an Avro long of 64 bits")
     zigzag = value << 1 if value >= 0 else ~(value << 1)
-    return _TABLE[zigzag] if zigzag < _SMALL else _unsigned(zigzag)
+    return _ENCODED[zigzag] if zigzag < _ENCODED_COUNT else _encode_unsigned(zigzag)
 
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
-    r"""The number that starts at a place, and where it ends.
+    r"""Read the integer at an offset; returns it, and the offset where it ends.
 
     >>> read_long(b"\xff" * 11, 0)
     Traceback (most recent call last):
@@ -80,93 +81,98 @@ def read_long(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         if byte < 0x80:
             return (byte >> 1) ^ -(byte & 1), at + 1
-        value, shift, place = byte & 0x7F, 7, at + 1
+        value, shift, end = byte & 0x7F, 7, at + 1
         while True:
-            byte = data[place]
-            place += 1
+            byte = data[end]
+            end += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 break
             shift += 7
-            if place - at >= MAX_BYTES:
+            if end - at >= MAX_BYTES:
                 raise CorruptFile("a number of more than 64 bits", position=at)
     except IndexError:
         raise CorruptFile("the file ends within a number", position=at) from None
     if value >> 64:
         raise CorruptFile("a number of more than 64 bits", position=at)
-    return (value >> 1) ^ -(value & 1), place
+    return (value >> 1) ^ -(value & 1), end
 
 
-_RUN = 1000
+_MAX_RUN = 1000
 
 
 @cache
-def _run_of(count: int) -> Callable[[bytes, int], re.Match[bytes] | None]:
-    # possessive, so that a mismatch is found without trying the bytes again
+def _match_longs(count: int) -> Callable[[bytes, int], re.Match[bytes] | None]:
+    """The match function of a regular expression for so many longs."""
+    # possessive, so that a mismatch does not backtrack
     return re.compile(rb"(?:[\x80-\xff]{0,9}+[\x00-\x7f]){%d}+" % count, re.DOTALL).match
 
 
 def skip_longs(data: bytes, at: int, count: int) -> int:
-    """The end of that many numbers; the search runs in C, and makes no object for any of them.
+    """Return the offset behind `count` integers.
+
+    A regular expression finds it, which creates no object per integer.
 
     >>> skip_longs(bytes.fromhex("028001ff01"), 0, 2)
     3
     """
-    place = at
+    offset = at
     while count > 0:
-        run = min(count, _RUN)
-        found = _run_of(run)(data, place)
-        if found is None:
-            raise CorruptFile(f"the file ends within {count} numbers, or one of them is too long", position=place)
-        place = found.end()
+        run = min(count, _MAX_RUN)
+        match = _match_longs(run)(data, offset)
+        if match is None:
+            raise CorruptFile(f"the file ends within {count} numbers, or one has more than 64 bits", position=offset)
+        offset = match.end()
         count -= run
-    return place
+    return offset
 
+
+# Readers ------------------------------------------------------------------------------------------------------
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
 Skipper = Callable[[bytes, int], int]
 
 
 def read_byte_string(data: bytes, at: int) -> tuple[bytes, int]:
-    r"""The byte string at a place: its length, and its bytes.
+    r"""Read the byte string at an offset; returns it, and the offset where it ends.
 
     >>> read_byte_string(b"\x04abc", 0)
     (b'ab', 3)
     """
     size, at = read_long(data, at)
     if not 0 <= size <= len(data) - at:
-        raise CorruptFile(f"a string of {size} bytes, and {len(data) - at} are left", position=at)
+        raise CorruptFile(f"a string has a length of {size} bytes, but {len(data) - at} are left", position=at)
     return data[at : at + size], at + size
 
 
 def _read_string(data: bytes, at: int) -> tuple[str, int]:
-    found, end = read_byte_string(data, at)
+    content, end = read_byte_string(data, at)
     try:
-        return found.decode(), end
+        return content.decode(), end
     except UnicodeDecodeError:
         raise CorruptFile("a string is not UTF-8", position=at) from None
 
 
 def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
-    byte = _taken(data, at, 1)[0]
+    byte = _take_bytes(data, at, 1)[0]
     if byte > 1:
         raise CorruptFile(f"a boolean must be 0 or 1, found {byte}", position=at)
     return byte == 1, at + 1
 
 
-def _taken(data: bytes, at: int, size: int) -> bytes:
-    found = data[at : at + size]
-    if len(found) < size:
+def _take_bytes(data: bytes, at: int, size: int) -> bytes:
+    content = data[at : at + size]
+    if len(content) < size:
         raise CorruptFile(f"the file ends within a value of {size} bytes", position=at)
-    return found
+    return content
 
 
-def _fixed(size: int) -> Reader:
-    return lambda data, at: (_taken(data, at, size), at + size)
+def _fixed_reader(size: int) -> Reader:
+    return lambda data, at: (_take_bytes(data, at, size), at + size)
 
 
-def _number(form: struct.Struct) -> Reader:
-    return lambda data, at: (form.unpack(_taken(data, at, form.size))[0], at + form.size)
+def _struct_reader(form: struct.Struct) -> Reader:
+    return lambda data, at: (form.unpack(_take_bytes(data, at, form.size))[0], at + form.size)
 
 
 _READERS: dict[str, Reader] = {
@@ -174,39 +180,39 @@ _READERS: dict[str, Reader] = {
     "boolean": _read_boolean,
     "int": read_long,
     "long": read_long,
-    "float": _number(struct.Struct("<f")),
-    "double": _number(struct.Struct("<d")),
+    "float": _struct_reader(struct.Struct("<f")),
+    "double": _struct_reader(struct.Struct("<d")),
     "bytes": read_byte_string,
     "string": _read_string,
 }
 
 
 def make_reader(node: Node) -> Reader:
-    """What reads values of a layout."""
-    return _READERS.get(node.kind) or _NESTED[node.kind](node)
+    """Return a function that reads values of a layout."""
+    return _READERS.get(node.kind) or _NESTED_READERS[node.kind](node)
 
 
 def _record_reader(node: Node) -> Reader:
     children = tuple((child.name, make_reader(child.node)) for child in node.fields)
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-        found = {}
+        record = {}
         for name, read_child in children:
-            found[name], at = read_child(data, at)
-        return found, at
+            record[name], at = read_child(data, at)
+        return record, at
 
     return read
 
 
 def _union_reader(node: Node) -> Reader:
     branches = tuple(map(make_reader, node.branches))
-    return lambda data, at: _branch(branches, data, at)
+    return lambda data, at: _read_branch(branches, data, at)
 
 
-def _branch(branches: tuple[Any, ...], data: bytes, at: int) -> Any:
+def _read_branch(branches: tuple[Any, ...], data: bytes, at: int) -> Any:
     index, after = read_long(data, at)
     if not 0 <= index < len(branches):
-        raise CorruptFile(f"branch {index} of a union of {len(branches)}", position=at)
+        raise CorruptFile(f"branch {index} of a union of {len(branches)} branches", position=at)
     return branches[index](data, after)
 
 
@@ -214,17 +220,17 @@ def _enum_reader(node: Node) -> Reader:
     def read(data: bytes, at: int) -> tuple[str, int]:
         index, end = read_long(data, at)
         if not 0 <= index < len(node.symbols):
-            raise CorruptFile(f"symbol {index} of an enum of {len(node.symbols)}", position=at)
+            raise CorruptFile(f"symbol {index} of an enum of {len(node.symbols)} symbols", position=at)
         return node.symbols[index], end
 
     return read
 
 
 def block_head(data: bytes, at: int) -> tuple[int, int, int]:
-    r"""The head of one block of an array or map: how many items it has, where they begin, and where they must end.
+    r"""Read the head of a block of an array or map: the number of items, and the offsets of their start and end.
 
-    A negative count comes with the block's size in bytes; else the end is -1, as only reading tells. The last block
-    has a count of 0.
+    The end is known only for blocks with a negative count, which have their size in bytes; otherwise it is -1. The last
+    block has a count of 0.
 
     >>> block_head(b"\x03\x04\x02\x02\x00", 0), block_head(b"\x00", 0)
     ((2, 2, 4), (0, 1, -1))
@@ -237,16 +243,16 @@ def block_head(data: bytes, at: int) -> tuple[int, int, int]:
         size, at = read_long(data, at)
         left, end = len(data) - at, at + size
         if not 0 <= size <= left:
-            raise CorruptFile(f"an array block of {size} bytes, and {left} are left", position=begin)
+            raise CorruptFile(f"an array block has a size of {size} bytes, but {left} are left", position=begin)
     if count > left:
-        raise CorruptFile(f"an array block of {count} items, and {left} bytes are left", position=begin)
+        raise CorruptFile(f"an array block has a count of {count} items, but {left} bytes are left", position=begin)
     return count, at, end
 
 
 def check_block_end(at: int, end: int) -> None:
-    """Raise CorruptFile if a block of an array ends elsewhere than its head says."""
+    """Raise CorruptFile if the items of a block end at another offset than its head says."""
     if end not in (-1, at):
-        raise CorruptFile("an array block has not the size that it is said to have", position=at)
+        raise CorruptFile(f"the items of an array block end at {at}, its head says {end}", position=at)
 
 
 def _array_reader(node: Node) -> Reader:
@@ -254,14 +260,14 @@ def _array_reader(node: Node) -> Reader:
     read_item = make_reader(node.items)
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
-        found: list[Any] = []
+        items: list[Any] = []
         while True:
             count, at, end = block_head(data, at)
             if count == 0:
-                return found, at
+                return items, at
             for _ in range(count):
                 item, at = read_item(data, at)
-                found.append(item)
+                items.append(item)
             check_block_end(at, end)
 
     return read
@@ -269,34 +275,34 @@ def _array_reader(node: Node) -> Reader:
 
 def _map_reader(node: Node) -> Reader:
     assert node.items is not None
-    pairs = make_reader(Node("array", items=_pair(node.items)))
+    pairs = make_reader(Node("array", items=_pair_node(node.items)))
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-        found, end = pairs(data, at)
-        return {pair["key"]: pair["value"] for pair in found}, end
+        entries, end = pairs(data, at)
+        return {pair["key"]: pair["value"] for pair in entries}, end
 
     return read
 
 
-def _pair(value: Node) -> Node:
-    return Node("record", (NodeField("key", None, Node("string")), NodeField("value", None, value)))
+def _pair_node(value_node: Node) -> Node:
+    return Node("record", (NodeField("key", None, Node("string")), NodeField("value", None, value_node)))
 
 
-_NESTED: dict[str, Callable[[Node], Reader]] = {
+_NESTED_READERS: dict[str, Callable[[Node], Reader]] = {
     "record": _record_reader,
     "union": _union_reader,
     "enum": _enum_reader,
     "array": _array_reader,
     "map": _map_reader,
-    "fixed": lambda node: _fixed(node.size),
+    "fixed": lambda node: _fixed_reader(node.size),
 }
 
 
-# skipping -----------------------------------------------------------------------------------------------------
+# Skippers -----------------------------------------------------------------------------------------------------
 
 
 def make_skipper(node: Node) -> Skipper:
-    r"""What finds the end of a value of a layout, and makes no object of it.
+    r"""Return a function that finds the end of a value of a layout without creating an object for it.
 
     >>> from floe.avro.schemas import build_layout
     >>> make_skipper(build_layout({"type": "array", "items": "long"}))(b"\x04\x02\x80\x01\x00", 0)
@@ -315,20 +321,20 @@ def _skipper(node: Node) -> Skipper:
         return _array_skipper(node.items)
     if node.kind == "map":
         assert node.items is not None
-        return _array_skipper(_pair(node.items))
+        return _array_skipper(_pair_node(node.items))
     if node.kind == "record":
         return _record_skipper(node)
     if node.kind == "union":
         branches = tuple(map(_skipper, node.branches))
-        return lambda data, at: int(_branch(branches, data, at))
+        return lambda data, at: int(_read_branch(branches, data, at))
     size = {"null": 0, "boolean": 1, "float": 4, "double": 8}.get(node.kind, node.size)
-    return lambda data, at: at + len(_taken(data, at, size))
+    return lambda data, at: at + len(_take_bytes(data, at, size))
 
 
 def _skip_bytes(data: bytes, at: int) -> int:
     size, at = read_long(data, at)
     if not 0 <= size <= len(data) - at:
-        raise CorruptFile(f"a string of {size} bytes, and {len(data) - at} are left", position=at)
+        raise CorruptFile(f"a string has a length of {size} bytes, but {len(data) - at} are left", position=at)
     return at + size
 
 
@@ -344,7 +350,7 @@ def _record_skipper(node: Node) -> Skipper:
 
 
 def _array_skipper(item: Node) -> Skipper:
-    numbers = _numbers_in(item)
+    numbers = _longs_per_value(item)
     skip_item = _skipper(item)
 
     def skip(data: bytes, at: int) -> int:
@@ -362,36 +368,36 @@ def _array_skipper(item: Node) -> Skipper:
     return skip
 
 
-def _numbers_in(node: Node) -> int:
-    """Of how many numbers a value consists, if of nothing else; else 0."""
+def _longs_per_value(node: Node) -> int:
+    """How many integers a value has if it consists only of integers; otherwise 0."""
     if node.kind in ("int", "long"):
         return 1
     if node.kind == "record":
-        parts = [_numbers_in(child.node) for child in node.fields]
-        return sum(parts) if all(parts) else 0
+        counts = [_longs_per_value(child.node) for child in node.fields]
+        return sum(counts) if all(counts) else 0
     return 0
 
 
-# Values as Avro bytes, by their type: the exact counterpart of `type_to_avro`, one value at a time.
+# Writers ------------------------------------------------------------------------------------------------------
 
 Writer = Callable[[Any], bytes]
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
-def _bytes(value: bytes) -> bytes:
+def _encode_bytes(value: bytes) -> bytes:
     return encode_long(len(value)) + value
 
 
-def _string(value: str) -> bytes:
+def _encode_string(value: str) -> bytes:
     try:
         data = value.encode()
     except UnicodeEncodeError:
-        raise InvalidValue(f"a string that UTF-8 cannot hold: {value!r:.80}") from None
+        raise InvalidValue(f"a string cannot be encoded as UTF-8: {value!r:.80}") from None
     return encode_long(len(data)) + data
 
 
-_PLAIN: dict[str, Writer] = {
+_PRIMITIVE_WRITERS: dict[str, Writer] = {
     "unknown": lambda value: b"",
     "boolean": lambda value: b"\1" if value else b"\0",
     **dict.fromkeys(
@@ -399,61 +405,61 @@ _PLAIN: dict[str, Writer] = {
     ),
     "float": _FLOAT.pack,
     "double": _DOUBLE.pack,
-    "string": _string,
-    "binary": _bytes,
+    "string": _encode_string,
+    "binary": _encode_bytes,
     "uuid": lambda value: bytes(value.bytes),
 }
 
 
 def make_writer(type_: Type) -> Writer:
-    """What writes values of a type that are not null."""
+    """Return a function that encodes values of a type, which must not be None."""
     if isinstance(type_, StructType):
-        return _struct(type_)
+        return _struct_writer(type_)
     if isinstance(type_, ListType):
         item = make_field_writer(type_.element_field)
-        return lambda values: _blocks([item(value) for value in values])
+        return lambda values: _encode_array([item(value) for value in values])
     if isinstance(type_, MapType):
         key, value = make_writer(type_.key), make_field_writer(type_.value_field)
-        return lambda pairs: _blocks([key(k) + value(v) for k, v in pairs.items()])
+        return lambda pairs: _encode_array([key(k) + value(v) for k, v in pairs.items()])
     if isinstance(type_, DecimalType):
-        return _decimal(type_)
+        return _decimal_writer(type_)
     if isinstance(type_, FixedType):
-        return _write_fixed(type_.length)
+        return _fixed_writer(type_.length)
     try:
-        return _PLAIN[type_.kind]
+        return _PRIMITIVE_WRITERS[type_.kind]
     except KeyError:
-        raise UnsupportedFeature(f"values of type {type_} are not written into manifests") from None
+        raise UnsupportedFeature(f"manifests cannot have values of type {type_}") from None
 
 
 def make_field_writer(child: Field) -> Writer:
-    """What writes the values of a field: behind the byte of a union, if it may be null."""
-    own = make_writer(child.type)
+    """Return a function that encodes the values of a field: an optional field is a union with null."""
+    write_value = make_writer(child.type)
     if child.type.kind == "unknown":
-        return own
+        return write_value
     if child.required:
-        return _required(child.name, own)
-    return lambda value: b"\0" if value is None else b"\2" + own(value)
+        return _required_writer(child.name, write_value)
+    return lambda value: b"\0" if value is None else b"\2" + write_value(value)
 
 
-def _required(name: str, own: Writer) -> Writer:
+def _required_writer(name: str, write_value: Writer) -> Writer:
     def write(value: Any) -> bytes:
         if value is None:
-            raise InvalidInput(f"{name} is required, and there is none")
-        return own(value)
+            raise InvalidInput(f"{name} is required, but it is None")
+        return write_value(value)
 
     return write
 
 
-def _struct(type_: StructType) -> Writer:
+def _struct_writer(type_: StructType) -> Writer:
     children = tuple(map(make_field_writer, type_.fields))
     return lambda values: b"".join([write(value) for write, value in zip(children, values, strict=True)])
 
 
-def _blocks(items: list[bytes]) -> bytes:
+def _encode_array(items: list[bytes]) -> bytes:
     return b"".join([encode_long(len(items)), *items, b"\0"]) if items else b"\0"
 
 
-def _write_fixed(length: int) -> Writer:
+def _fixed_writer(length: int) -> Writer:
     def write(value: bytes) -> bytes:
         if len(value) != length:
             raise InvalidValue(f"a value of fixed[{length}] must have {length} bytes, found {len(value)}")
@@ -462,7 +468,7 @@ def _write_fixed(length: int) -> Writer:
     return write
 
 
-def _decimal(type_: DecimalType) -> Writer:
+def _decimal_writer(type_: DecimalType) -> Writer:
     width = bytes_for_precision(type_.precision)
 
     def write(value: Any) -> bytes:

@@ -161,7 +161,7 @@ def _check_parts(parts: tuple[str, ...]) -> None:
     for part in parts:
         problem = _problem_of(part)
         if problem:
-            raise InvalidName(f"a name must not {problem}", name=_shown(parts))
+            raise InvalidName(f"a name must not {problem}", name=_for_display(parts))
 
 
 def _problem_of(part: str) -> str | None:
@@ -181,7 +181,7 @@ def _problem_of(part: str) -> str | None:
     return None
 
 
-def _shown(parts: tuple[str, ...]) -> str:
+def _for_display(parts: tuple[str, ...]) -> str:
     """The name for an error message: unreadable characters replaced, and cut if it is long."""
     text = format_identifier(parts)
     safe = "".join(c if unicodedata.category(c) not in _UNREADABLE and c not in _DIRECTIONAL else "�" for c in text)

@@ -220,7 +220,7 @@ class MemoryCatalog:
     def register_table(self, identifier: Identifier, metadata_location: str) -> None:
         """Adds a table whose current metadata is an existing file."""
         check_identifier(identifier)
-        storage = self.table_roots(identifier[:-1]).found(metadata_location)
+        storage = self.table_roots(identifier[:-1]).allow_table_folder(metadata_location)
         state = TableState(read_metadata(storage, metadata_location), metadata_location)
         with self._lock:
             self.check_name_is_free(identifier)

@@ -139,8 +139,8 @@ def _no_catalog(word: str, names: Iterable[str]) -> NoSuchCatalog:
     """The error for a word that is neither a name nor an existing folder, and so no new warehouse by mistake."""
     configured = list(names)
     near = [repr(name) for name in get_close_matches(word, configured, n=3, cutoff=0.6)]
-    shown = ", ".join(map(repr, configured[:_SHOWN]))
-    listed = f"the settings have {shown}" if configured else "there are no settings (floe.toml)"
+    examples = ", ".join(map(repr, configured[:_SHOWN]))
+    listed = f"the settings have {examples}" if configured else "there are no settings (floe.toml)"
     suggestion = f"did you mean {' or '.join(near)}? " if near else f"{listed}; "
     return NoSuchCatalog(
         f"no catalog is named {word!r}, and there is no folder of that name",

@@ -109,7 +109,7 @@ def hide_password(uri: str) -> str:
 
 def shown_options(options: Mapping[str, Any]) -> str:
     """The options as text, secrets masked."""
-    return ", ".join(f"{name}={_shown(name, value)}" for name, value in options.items())
+    return ", ".join(f"{name}={_for_display(name, value)}" for name, value in options.items())
 
 
 def reveal(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def reveal(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.reveal() if isinstance(value, Secret) else value for name, value in options.items()}
 
 
-def _shown(name: str, value: Any) -> str:
+def _for_display(name: str, value: Any) -> str:
     if isinstance(value, Secret) or is_secret_name(name):
         return "***"
     return repr(hide_password(value)) if isinstance(value, str) else repr(value)

@@ -1,6 +1,6 @@
-"""Which table, catalog or namespace a name on the command line means; shell completion of such names.
+"""The arguments and options that commands share, and the tables, catalogs and namespaces that they name.
 
-| typed | means |
+| on the command line | meaning |
 |---|---|
 | `warehouse/db/orders`, `./orders`, `s3://bucket/wh/db/orders`, `….metadata.json` | a table's folder or metadata file |
 | `lake.db.orders` | table `db.orders` of the catalog that floe.toml calls `lake` |
@@ -16,17 +16,147 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
 
 from floe.catalog.identifiers import Identifier, Namespace, format_identifier, parse_identifier, parse_namespace
 from floe.catalog.protocol import Capability, Catalog
 from floe.catalog.registry import open_catalog, open_pointer
 from floe.catalog.settings import Settings, hide_password, load_settings
-from floe.catalog.sql.uri import is_sql_uri
+from floe.catalog.sql.database import is_sql_uri
 from floe.commit.pointer import Pointer, TableState
 from floe.errors import FloeError, InvalidName, NoSuchCatalog, NoSuchNamespace, NoSuchTable
 from floe.storage.environment import Environment
 from floe.storage.locations import parse
+
+# Options --------------------------------------------------------------------------------------------------------------
+
+
+def _set_debug(context: typer.Context, value: bool) -> bool:
+    if value:
+        context.ensure_object(dict)["debug"] = True
+    return value
+
+
+def _complete_table(incomplete: str) -> list[str]:
+    return complete_table(incomplete)  # which is defined below
+
+
+TableName: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="The table: warehouse/db/orders (a folder, or a metadata file), lake.db.orders (lake is a catalog of"
+        " floe.toml), or db.orders with --catalog or a default catalog.",
+        autocompletion=_complete_table,
+        show_default=False,
+    ),
+]
+CatalogOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--catalog",
+        "-c",
+        metavar="URI",
+        help="The catalog: a folder, sqlite:///lake.db, postgresql://host/db, or a name from floe.toml.",
+        show_default=False,
+    ),
+]
+CatalogOptions: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-O",
+        metavar="KEY=VALUE",
+        help="An option of the catalog or its storage, such as warehouse=s3://bucket/wh, s3.region=eu-west-1, or "
+        "prefixes=/old=/new for a table that was moved. Repeat it for more.",
+        show_default=False,
+    ),
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Debug: TypeAlias = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, expose_value=True)
+]
+SnapshotId: TypeAlias = Annotated[
+    int | None, typer.Option("--snapshot", metavar="ID", help="Read this snapshot.", show_default=False)
+]
+Ref: TypeAlias = Annotated[
+    str | None, typer.Option("--ref", metavar="NAME", help="Read this branch or tag.", show_default=False)
+]
+AsOf: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="TIME",
+        help="Read the table as of this time: 2024-05-17, 2024-05-17T10:00:00Z, or an age such as 7d. The default time"
+        " zone is UTC.",
+        show_default=False,
+    ),
+]
+Columns: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        "-C",
+        metavar="A,B",
+        help="Read only these columns, in this order; write a.b for a nested field.",
+        show_default=False,
+    ),
+]
+Records: TypeAlias = Annotated[bool, typer.Option("--records", "-r", help="Print one line for each column of a row.")]
+Wide: TypeAlias = Annotated[bool, typer.Option("--wide", "-w", help="Print complete lines; cut nothing.")]
+
+
+def key_values(option: str, texts: list[str] | None) -> dict[str, str]:
+    """Parse the values of an option that are written as KEY=VALUE.
+
+    >>> key_values("--option", ["warehouse=wh", "s3.region=eu=1"])
+    {'warehouse': 'wh', 's3.region': 'eu=1'}
+    """
+    pairs = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(f"expected KEY=VALUE, found {text!r}", param_hint=option)
+        pairs[key.strip()] = value
+    return pairs
+
+
+def catalog_options(texts: list[str] | None) -> dict[str, Any]:
+    """Parse the options of a catalog and its storage into the types that `floe.connect` takes.
+
+    >>> catalog_options(["warehouse=wh", "prefixes=/old=/new", "durable=false"])
+    {'warehouse': 'wh', 'durable': False, 'prefixes': {'/old': '/new'}}
+    """
+    options: dict[str, Any] = {}
+    for key, value in key_values(
+        "--option", [text for text in texts or () if not text.startswith("prefixes=")]
+    ).items():
+        if key == "max_read_bytes" and value.isdigit():
+            options[key] = int(value)
+        elif key == "roots":
+            options[key] = value.split(",")
+        elif key == "durable":
+            options[key] = value.lower() != "false"
+        else:
+            options[key] = value
+    prefixes = [text.removeprefix("prefixes=") for text in texts or () if text.startswith("prefixes=")]
+    if prefixes:
+        options["prefixes"] = key_values("--option prefixes", prefixes)
+    return options
+
+
+def split_names(texts: list[str] | None) -> list[str]:
+    """Names of columns that are separated by commas, or given one by one.
+
+    >>> split_names(["a, b", "c"])
+    ['a', 'b', 'c']
+    """
+    return [name.strip() for text in texts or () for name in text.split(",") if name.strip()]
+
+
+# Names of tables and catalogs -----------------------------------------------------------------------------------------
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _MAX_NAMES: Final = 12
@@ -123,13 +253,13 @@ def find_scope(name: str | None, arguments: CatalogArguments) -> CatalogScope:
     if _is_path(name):
         return _scope_of_folder(name, options)
     settings = load_settings()
-    first, *others = parse_namespace(name)
+    first, *nested = parse_namespace(name)
     if first in settings.names:
-        return CatalogScope(*open_catalog(first, options), tuple(others))
-    if others or not os.path.isdir(name):
+        return CatalogScope(*open_catalog(first, options), tuple(nested))
+    if nested or not os.path.isdir(name):
         default = _default_catalog(settings)
         if default is not None:
-            scope = CatalogScope(*open_catalog(default, options), (first, *others))
+            scope = CatalogScope(*open_catalog(default, options), (first, *nested))
             if scope.catalog.namespace_exists(scope.namespace):
                 return scope
         if not os.path.isdir(name):
@@ -267,7 +397,7 @@ def _is_path(name: str) -> bool:
     return "/" in name or name in (".", "..") or name.startswith("~") or bool(_SCHEME.match(name))
 
 
-# shell completion -----------------------------------------------------------------------------------------------------
+# Shell completion -----------------------------------------------------------------------------------------------------
 
 
 def complete_table(incomplete: str) -> list[str]:
@@ -305,8 +435,8 @@ def _matching_tables(incomplete: str) -> Iterator[str]:
 
 def all_tables(scope: CatalogScope) -> Iterator[Identifier]:
     """The tables of a catalog or namespace, at any depth."""
-    waiting = [scope.namespace] if scope.namespace else list(scope.catalog.namespaces(()))
-    while waiting:
-        namespace = waiting.pop(0)
-        waiting += scope.catalog.namespaces(namespace)
+    pending = [scope.namespace] if scope.namespace else list(scope.catalog.namespaces(()))
+    while pending:
+        namespace = pending.pop(0)
+        pending += scope.catalog.namespaces(namespace)
         yield from scope.catalog.tables(namespace)

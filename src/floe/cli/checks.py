@@ -26,7 +26,7 @@ import floe
 from floe.catalog.identifiers import format_identifier
 from floe.catalog.registry import open_catalog
 from floe.catalog.settings import hide_password, load_settings
-from floe.cli.names import CatalogScope, all_tables
+from floe.cli.arguments import CatalogScope, all_tables
 from floe.errors import FloeError, NoSuchFile
 from floe.show.times import ago, local_text
 from floe.spec.metadata.metadata_checks import all_problems
@@ -64,7 +64,7 @@ class Finding:
         return asdict(self)
 
 
-# the installation -----------------------------------------------------------------------------------------------------
+# The installation -----------------------------------------------------------------------------------------------------
 
 _EXTRAS: Final = (
     ("pyspark", "spark", "tables in Spark"),
@@ -100,7 +100,7 @@ def _check_optional_library(library: str, purpose: str, advice: str) -> Finding:
 
 
 def _check_settings() -> Iterator[Finding]:
-    """The settings, and whether the catalogs in them answer."""
+    """Check the settings, and whether the catalogs in them answer."""
     try:
         settings = load_settings()
     except FloeError as error:
@@ -140,7 +140,7 @@ def _check_answer(name: str, answer: Future[str]) -> Finding:
 
 
 def _check_required_libraries() -> Iterator[Finding]:
-    """The libraries that Floe always needs, as its package metadata lists them."""
+    """Check the required libraries of Floe, as its package metadata lists them."""
     try:
         requirements = requires("floe") or []
     except PackageNotFoundError:
@@ -199,11 +199,11 @@ def _check_clock() -> Finding:
     return Finding(OK, "clock", text)
 
 
-# a catalog ------------------------------------------------------------------------------------------------------------
+# A catalog ------------------------------------------------------------------------------------------------------------
 
 
 def check_catalog(scope: CatalogScope) -> Iterator[Finding]:
-    """Whether a catalog answers, and the metadata of its tables can be read."""
+    """Check whether a catalog answers, and whether the metadata of its tables can be read."""
     namespaces = scope.catalog.namespaces(scope.namespace)
     yield Finding(OK, f"catalog {scope.catalog.name}", f"answers: {many(len(namespaces), 'namespace')}")
     readable = 0
@@ -219,7 +219,7 @@ def check_catalog(scope: CatalogScope) -> Iterator[Finding]:
     )
 
 
-# a table --------------------------------------------------------------------------------------------------------------
+# A table --------------------------------------------------------------------------------------------------------------
 
 _SAMPLE_FILES: Final = 200
 _CONCURRENCY: Final = 16
@@ -308,9 +308,9 @@ def _check_history(table: Table) -> Iterator[Finding]:
 
 
 def _check_files(
-    storage: Storage, what: str, paths: pa.ChunkedArray, sizes: pa.ChunkedArray, *, full: bool
+    storage: Storage, about: str, paths: pa.ChunkedArray, sizes: pa.ChunkedArray, *, full: bool
 ) -> Iterator[Finding]:
-    """Whether files exist, with their recorded sizes."""
+    """Whether files exist, with their recorded sizes; `about` is the kind of the files."""
     recorded = pa.table({"path": paths, "size": sizes}).group_by("path").aggregate([("size", "max")])
     total = recorded.num_rows
     if not full and total > _SAMPLE_FILES:
@@ -327,13 +327,15 @@ def _check_files(
     count = f"{len(sample):,} of {total:,}" if len(sample) < total else f"{total:,}"
     if missing:
         advice = "restore them, or roll back to a snapshot that does not need them (floe history)"
-        yield Finding(ERROR, what, f"{len(missing):,} of {count} are missing: {_first_paths(missing)}", advice)
+        yield Finding(ERROR, about, f"{len(missing):,} of {count} are missing: {_first_paths(missing)}", advice)
     if wrong:
         advice = "they were changed or truncated after they were written: restore them"
-        yield Finding(ERROR, what, f"{len(wrong):,} of {count} differ from the metadata: {_first_paths(wrong)}", advice)
+        yield Finding(
+            ERROR, about, f"{len(wrong):,} of {count} differ from the metadata: {_first_paths(wrong)}", advice
+        )
     if not missing and not wrong:
         sampled = "" if len(sample) == total else "; --full checks all of them"
-        yield Finding(OK, what, f"{count} checked, all exist with their recorded sizes{sampled}")
+        yield Finding(OK, about, f"{count} checked, all exist with their recorded sizes{sampled}")
 
 
 _MISSING: Final = "missing"
@@ -350,7 +352,10 @@ def _problem(storage: Storage, path: str, size: int) -> str:
 
 
 def _check_orphans(table: Table, files: pa.Table | None) -> Iterator[Finding]:
-    """Files in the table's folder that nothing refers to; recent ones may belong to a commit in progress."""
+    """Look for files in the table's folder that nothing refers to.
+
+    Files of the last hour are ignored, because they may belong to a commit in progress.
+    """
     metadata = table.metadata
     referenced = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
     referenced |= {snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list is not None}
@@ -362,13 +367,15 @@ def _check_orphans(table: Table, files: pa.Table | None) -> Iterator[Finding]:
         if files is not None:
             referenced |= set(files["file_path"].to_pylist())
             folders.append(join(table.location, "data"))
-        kept = {canonical(path) for path in referenced}
+        referenced_paths = {canonical(path) for path in referenced}
         recent_ms = table.environment.clock.now_ms() - _HOUR_MS
         orphans = [
             info
             for folder in folders
             for info in table.storage.list(folder)
-            if canonical(info.location) not in kept and info.modified_ms < recent_ms and not _is_bookkeeping(info)
+            if canonical(info.location) not in referenced_paths
+            and info.modified_ms < recent_ms
+            and not _is_bookkeeping(info)
         ]
     except FloeError as error:
         yield Finding(WARNING, "orphans", f"cannot be listed: {error.message}{_context(error)}", error.hint)
@@ -383,7 +390,7 @@ def _check_orphans(table: Table, files: pa.Table | None) -> Iterator[Finding]:
 
 
 def _is_bookkeeping(info: FileInfo) -> bool:
-    """Whether catalogs keep such a file beside the metadata: a hint, or an old version of a file-system table."""
+    """Whether a file belongs to a catalog: a version hint, or a metadata file of a file-system table."""
     name = info.location.rpartition("/")[2]
     return name.startswith((".", "version-hint")) or (name.startswith("v") and ".metadata.json" in name)
 

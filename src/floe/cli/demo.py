@@ -1,6 +1,6 @@
-"""`floe demo`: a table is written, read, evolved, deleted from, branched and read as it was, with the code of it.
+"""`floe demo`: writes, reads, evolves, deletes from and branches a new table, and prints the code of each step.
 
-The steps are functions that do what they print; read them from top to bottom.
+Each step is a function that runs the code which it prints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import typer
 
 import floe
 from floe import show
-from floe.cli.options import Debug, Json
+from floe.cli.arguments import Debug, Json
 from floe.errors import InvalidInput
 from floe.show.terminal import PLAIN, Output, stdout
 from floe.spec.properties import WRITE_MODES

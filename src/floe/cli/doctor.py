@@ -1,4 +1,4 @@
-"""`floe doctor`: reports what is wrong with an installation, a catalog or a table, and what to do about it."""
+"""`floe doctor`: the problems of an installation, a catalog or a table, with advice."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ import typer
 
 import floe
 from floe import cli
-from floe.cli.names import CatalogArguments, CatalogScope, all_tables, find_scope, load_table
-from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, catalog_options
+from floe.cli.arguments import (
+    CatalogArguments,
+    CatalogOption,
+    CatalogOptions,
+    CatalogScope,
+    Debug,
+    Json,
+    all_tables,
+    catalog_options,
+    find_scope,
+    load_table,
+)
 from floe.errors import FloeError, NotFound
 from floe.show.terminal import Output, stdout
 from floe.table.human_values import many
@@ -94,15 +104,15 @@ def _non_empty_scope(name: str, arguments: CatalogArguments) -> CatalogScope | N
 def _lines(out: Output, finding: Finding) -> Iterator[str]:
     level, about = f"{finding.level:<7}", f"{finding.about:<14}"
     indent = " " * (len(level) + len(about) + 4)
-    first, *others = _wrapped(finding.text, len(indent), out.width)
+    first, *continued = _wrap_text(finding.text, len(indent), out.width)
     yield f"{out.paint(level, _STYLES[finding.level])}  {out.paint(about, 'bold')}  {first}"
-    yield from (indent + line for line in others)
+    yield from (indent + line for line in continued)
     if finding.advice:
-        for line in _wrapped(f"→ {finding.advice}", len(indent), out.width):
+        for line in _wrap_text(f"→ {finding.advice}", len(indent), out.width):
             yield indent + out.paint(line, "dim")
 
 
-def _wrapped(text: str, indent: int, width: int | None) -> list[str]:
+def _wrap_text(text: str, indent: int, width: int | None) -> list[str]:
     if width is None:
         return [text]
     return wrap(text, max(width - indent, 30), break_long_words=False, break_on_hyphens=False) or [""]

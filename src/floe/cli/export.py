@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from pyarrow import csv
 from pyarrow.parquet import ParquetWriter
 
-from floe.formats.arrow_arrays import to_values
-from floe.formats.arrow_types import arrow_schema
-from floe.formats.variant_values import variant_value
+from floe.formats.columns.arrays import to_values
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.formats.columns.variants import decode_variant
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import ListType, MapType, StructType, Type
 from floe.spec.values import map_items, to_text
@@ -165,7 +165,7 @@ def _json_value(type_: Type, value: Any) -> Any:
     if type_.kind in _BYTES:
         return value.hex()
     if type_.kind == "variant":
-        return variant_value(value)
+        return decode_variant(value)
     if isinstance(type_, StructType):
         return {field.name: _json_value(field.type, value.get(field.name)) for field in type_.fields}
     if isinstance(type_, ListType):

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from floe.cli.names import CatalogArguments
-from floe.cli.options import (
+from floe.cli.arguments import (
     AsOf,
+    CatalogArguments,
     CatalogOption,
     CatalogOptions,
     Columns,

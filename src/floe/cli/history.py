@@ -1,4 +1,4 @@
-"""`floe history`: the snapshots of a table, when each became current, and which of them the current one is based on.
+"""`floe history`: the snapshots of a table, when each became current, and which are ancestors of the current one.
 
 The snapshot log records what was current on `main`, and when. A snapshot that appears in it again, or that is an
 ancestor of the one before, is a rollback. Snapshots that are not in the log, those of other branches and staged ones,
@@ -13,9 +13,18 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from floe.cli.arguments import (
+    CatalogArguments,
+    CatalogOption,
+    CatalogOptions,
+    Debug,
+    Json,
+    TableName,
+    catalog_options,
+    load_table,
+    suggest,
+)
 from floe.cli.ls import summary_count
-from floe.cli.names import CatalogArguments, load_table, suggest
-from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, TableName, catalog_options
 from floe.errors import NoSuchRef
 from floe.show.terminal import Column, Output, stdout
 from floe.show.times import ago, iso_text, local_text
@@ -119,7 +128,7 @@ def events_of(metadata: TableMetadata, ref: str | None = None) -> Iterator[Event
 
 
 def _sort_key(event: Event) -> tuple[int, bool, int]:
-    """The time; snapshots of one transaction have the same time, and are told apart by their sequence numbers."""
+    """The time, and for snapshots of one transaction, which have the same time, the sequence number."""
     is_old = event.snapshot is None or event.kind == "rollback"
     return event.timestamp_ms, is_old, 0 if event.snapshot is None or is_old else event.snapshot.sequence_number
 
@@ -133,19 +142,19 @@ def _events_of_ref(metadata: TableMetadata, ref: str) -> Iterator[Event]:
 
 
 def _events_of_table(metadata: TableMetadata) -> Iterator[Event]:
-    seen: set[int] = set()
+    logged: set[int] = set()
     previous: int | None = None
     for entry in history_of(metadata):
-        is_rollback = entry.snapshot_id in seen or (
+        is_rollback = entry.snapshot_id in logged or (
             previous in metadata.snapshots_by_id and is_ancestor_of(metadata, entry.snapshot_id, previous)
         )
         kind = "expired" if entry.snapshot is None else "rollback" if is_rollback else _operation(entry.snapshot)
         yield Event(entry.timestamp_ms, entry.snapshot_id, entry.snapshot, kind, in_current=entry.is_current_ancestor)
-        seen.add(entry.snapshot_id)
+        logged.add(entry.snapshot_id)
         previous = entry.snapshot_id
     current = {snapshot.snapshot_id for snapshot in ancestors(metadata, metadata.current_snapshot_id)}
     for snapshot in metadata.snapshots:
-        if snapshot.snapshot_id not in seen:
+        if snapshot.snapshot_id not in logged:
             in_current = snapshot.snapshot_id in current
             yield Event(
                 snapshot.timestamp_ms, snapshot.snapshot_id, snapshot, _operation(snapshot), in_current=in_current
@@ -186,10 +195,10 @@ def _print(out: Output, events: Sequence[Event], now_ms: int) -> None:
                 ", ".join(event.refs),
             ]
         )
-    shown = [n for n in range(len(columns)) if any(row[n] for row in rows)]
+    visible = [n for n in range(len(columns)) if any(row[n] for row in rows)]
     if out.width is not None and out.width < _NARROW:
-        shown.remove(1)  # the age takes less room than the time
-    out.grid([columns[n] for n in shown], [[row[n] for n in shown] for row in rows])
+        visible.remove(1)  # the age is shorter than the time
+    out.grid([columns[n] for n in visible], [[row[n] for n in visible] for row in rows])
 
 
 def _removed(event: Event) -> str:

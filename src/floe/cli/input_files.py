@@ -27,8 +27,8 @@ from pyarrow import orc, parquet
 
 from floe.cli.input_text import ForwardStream, TextOptions, open_csv, open_json_lines
 from floe.errors import CorruptFile, FloeError, InvalidInput, InvalidSchema, InvalidValue, NoSuchFile
-from floe.formats.arrow_types import arrow_schema
 from floe.formats.avro.reader import read_header
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.orc.streams import StripeStreams, check_streams
 from floe.formats.orc.tail import read_tail
 from floe.formats.registry import default_registry
@@ -182,7 +182,7 @@ def _align(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatc
     return pa.record_batch(columns, schema=schema)
 
 
-# one file -------------------------------------------------------------------------------------------------------------
+# One file -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -284,7 +284,7 @@ def _open(name: str, format_: str, columns: Schema | None, options: TextOptions)
 
 
 def _keep_open() -> None:
-    """Does not close standard input."""
+    """Do nothing, in the place of closing standard input."""
 
 
 def _open_text(

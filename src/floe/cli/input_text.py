@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from pyarrow import csv, json as arrow_json
 
 from floe.errors import CorruptFile, InvalidInput, InvalidValue
-from floe.formats.arrow_arrays import to_array
-from floe.formats.arrow_types import arrow_schema, arrow_type
+from floe.formats.columns.arrays import to_array
+from floe.formats.columns.arrow_types import arrow_schema, arrow_type
 from floe.formats.rows import rows_to_batch
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import ListType, StructType, Type
@@ -122,15 +122,15 @@ class ForwardStream:
     closed = False
 
     def readable(self) -> bool:
-        """Always true."""
+        """Whether the stream can be read: always."""
         return True
 
     def seekable(self) -> bool:
-        """Always false."""
+        """Whether the position can be changed: never, so that pyarrow reads in order."""
         return False
 
     def writable(self) -> bool:
-        """Always false."""
+        """Whether the stream can be written to: never."""
         return False
 
     def close(self) -> None:
@@ -274,9 +274,9 @@ def _open_json_rows(name: str, stream: Any, columns: Schema) -> SchemaAndBatches
     rows = (_json_row(name, number, line) for number, line in numbered)
     first = list(islice(rows, _BATCH_ROWS))
     types = {field.name: field.type for field in columns.fields}
-    others = list(dict.fromkeys(column for _, row in first for column in row if column not in types))
+    new_columns = list(dict.fromkeys(column for _, row in first for column in row if column not in types))
     try:
-        inferred = {column: pa.array([_to_float(row.get(column)) for _, row in first]).type for column in others}
+        inferred = {column: pa.array([_to_float(row.get(column)) for _, row in first]).type for column in new_columns}
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidInput(f"the values of a column have several types: {str(error)[:200]}", file=name) from None
     added = {column: pa.string() if pa.types.is_null(type_) else type_ for column, type_ in inferred.items()}

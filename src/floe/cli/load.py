@@ -15,18 +15,21 @@ import typer
 import floe
 from floe import cli
 from floe.catalog.identifiers import format_identifier
-from floe.cli.ls import summary_count
-from floe.cli.names import CatalogArguments, CatalogEntry, find_entry, load_table
-from floe.cli.options import (
+from floe.cli.arguments import (
+    CatalogArguments,
+    CatalogEntry,
     CatalogOption,
     CatalogOptions,
     Debug,
     Json,
     TableName,
     catalog_options,
+    find_entry,
     key_values,
+    load_table,
     split_names,
 )
+from floe.cli.ls import summary_count
 from floe.errors import FloeError, InvalidInput, NoSuchNamespace, NotFound
 from floe.show.terminal import stdout
 from floe.spec.metadata.snapshots import ADDED_DATA_FILES, Snapshot

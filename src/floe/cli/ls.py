@@ -12,8 +12,18 @@ import typer
 from floe.catalog.identifiers import Identifier, Namespace, format_identifier
 from floe.catalog.protocol import Capability, Catalog
 from floe.catalog.settings import hide_password, load_settings
-from floe.cli.names import CatalogArguments, CatalogScope, find_scope, load_table, missing_namespace
-from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, catalog_options
+from floe.cli.arguments import (
+    CatalogArguments,
+    CatalogOption,
+    CatalogOptions,
+    CatalogScope,
+    Debug,
+    Json,
+    catalog_options,
+    find_scope,
+    load_table,
+    missing_namespace,
+)
 from floe.errors import FloeError, InvalidInput, NoSuchCatalog
 from floe.show.terminal import Column, Output, stdout
 from floe.show.times import ago, iso_text, local_text

@@ -1,4 +1,4 @@
-"""The `floe` command: the table of its commands, and how errors end.
+"""The `floe` command: the table of its commands, and the report of errors.
 
 | exit code | meaning |
 |---|---|
@@ -157,7 +157,7 @@ class _NoPandas(MetaPathFinder):
 
 
 def main() -> NoReturn:
-    """Run the command that was typed, and end the process. This is what the script `floe` calls.
+    """Run the command that was typed, and end the process; the entry point of the script `floe`.
 
     The process ends without finalizing the interpreter: Arrow threads may still read ahead in a Python stream, and
     would crash an interpreter that shuts down.
@@ -181,7 +181,7 @@ def run() -> int:
     return 0
 
 
-# errors ---------------------------------------------------------------------------------------------------------------
+# Errors ---------------------------------------------------------------------------------------------------------------
 
 
 def _report(context: typer.Context, error: FloeError) -> None:

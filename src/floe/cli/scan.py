@@ -15,9 +15,9 @@ import typer
 
 import floe
 from floe import cli, show
-from floe.cli.names import CatalogArguments, load_table
-from floe.cli.options import (
+from floe.cli.arguments import (
     AsOf,
+    CatalogArguments,
     CatalogOption,
     CatalogOptions,
     Columns,
@@ -29,6 +29,7 @@ from floe.cli.options import (
     TableName,
     Wide,
     catalog_options,
+    load_table,
     split_names,
 )
 from floe.errors import InvalidInput
@@ -41,7 +42,7 @@ from floe.table.human_values import duration_millis, many, to_millis
 if TYPE_CHECKING:  # `floe scan --help` needs neither Arrow nor a table
     import pyarrow as pa
 
-    from floe.arrow.reading.streams import OnProgress
+    from floe.arrow.read.streams import OnProgress
     from floe.table.scan import Scan
     from floe.table.table import Table
 

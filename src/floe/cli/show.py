@@ -7,9 +7,19 @@ from typing import Any
 
 from floe.catalog.protocol import Capability
 from floe.catalog.settings import hide_password, is_secret_name
+from floe.cli.arguments import (
+    CatalogArguments,
+    CatalogOption,
+    CatalogOptions,
+    Debug,
+    Json,
+    LoadedTable,
+    TableName,
+    catalog_options,
+    find_entry,
+    load_table,
+)
 from floe.cli.ls import summary_count
-from floe.cli.names import CatalogArguments, LoadedTable, find_entry, load_table
-from floe.cli.options import CatalogOption, CatalogOptions, Debug, Json, TableName, catalog_options
 from floe.errors import NoSuchTable, NotFound
 from floe.show.terminal import Output, stdout
 from floe.show.times import ago, iso_text, local_text
@@ -109,7 +119,7 @@ def _refs(metadata: TableMetadata) -> list[str]:
     ]
 
 
-# for programs ---------------------------------------------------------------------------------------------------------
+# JSON -----------------------------------------------------------------------------------------------------------------
 
 
 def _document(table: LoadedTable) -> dict[str, Any]:

@@ -1,16 +1,14 @@
-"""A change to a table: something that can be made again, on every newer state of the table, until it is published.
+"""The protocols of changes, and the footprint of a change: what it read and what it writes.
 
-The commit loop gives a change the state to build on and takes updates from it. Whatever a change can keep from one
-attempt to the next (manifests of the files it adds, say) it keeps itself; whatever depends on the state it makes anew.
+A `Change` can be applied to any newer state of the table until it is published. The commit loop passes it the state to
+build on (`Attempt`) and gets metadata updates back. What does not depend on the state, such as the manifests of added
+files, a change keeps from one attempt to the next. The other protocols add to this, and the loop checks them with
+`isinstance`: a `KeyedChange` creates a snapshot that can be found again, a `WritingChange` writes files before it is
+published, a `CreatingChange` can create the table.
 
-The protocols say what a change is beyond that, and the loop asks by `isinstance`: one that makes a snapshot has a key
-by which it is found again, one that writes files says which, one that creates the table can start from nothing.
-
-What a change read and what it writes: all that is needed to tell whether two changes conflict.
-
-Every operation declares both; `floe.commit.conflicts` compares them with what others committed since. Nothing is opted
-in to: an operation that read the table and says so is validated. What can be said beyond the necessary (`row_wise`,
-`positions`, `data_sequence_number`) only makes fewer changes conflict.
+A `Footprint` has all that is needed to decide whether two changes conflict. Every operation that creates a snapshot
+declares one, and `floe.commit.conflicts` compares it with what others committed since. An engine need not opt in to
+single checks. Optional declarations (`row_wise`, `positions`, `data_sequence_number`) only reduce the conflicts.
 """
 
 from __future__ import annotations
@@ -30,16 +28,16 @@ from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
 
 COMMIT_ID: Final = "commit-id"
-"""The key of a snapshot's summary that holds the commit's random text; with the snapshot's id it is the commit key."""
+"""The property of a snapshot's summary with the random text of the commit, which identifies it with the snapshot id."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Attempt:
-    """What a change builds on: the table's newest state, with the earlier changes of the same transaction applied.
+    """One attempt of a commit, as a change sees it.
 
-    `start` is the table's state alone, as it was read for this attempt (None while the table is being created): what
-    others committed meanwhile is in there. `now_ms` is the time of the commit, never behind the table's last one; a
-    new snapshot has it as its timestamp.
+    `metadata` is the newest state of the table with the earlier changes of the same transaction applied. `start` is the
+    state without them, as it was loaded for this attempt, with all that others have committed; None if the table is
+    being created. `now_ms` is the timestamp of a new snapshot, never before the last one of the table.
     """
 
     table: str
@@ -53,36 +51,36 @@ class Attempt:
 
 @runtime_checkable
 class Change(Protocol):
-    """Something to be done to a table."""
+    """A change of a table."""
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The updates that make the change to the attempt's metadata.
+        """The metadata updates of the change, for the attempt's metadata; empty if there is nothing to do.
 
-        Raises `ConflictingChange` if what others committed since must not be built upon. May write files (with names
-        that nobody else uses). No updates means that there is nothing to do.
+        Raises `ConflictingChange` if the change conflicts with what others committed since. May write files, with names
+        that nobody else uses.
         """
 
 
 @runtime_checkable
 class KeyedChange(Change, Protocol):
-    """A change that makes a snapshot: its id is fixed with the first attempt, so that it is found again."""
+    """A change that creates a snapshot; its key is chosen at the first attempt, so that the commit can be found."""
 
     @property
     def snapshot_id(self) -> int:
-        """The id of the snapshot that it makes; it means nothing while `commit_id` is empty."""
+        """The id of the snapshot; not valid while `commit_id` is empty."""
 
     @property
     def commit_id(self) -> str:
-        """The random text that the snapshot's summary carries under `commit-id`; empty before the first attempt."""
+        """The random text of `commit-id` in the snapshot's summary; empty before the first attempt."""
 
 
 @runtime_checkable
 class BranchChange(KeyedChange, Protocol):
-    """A change that makes a snapshot on a branch, so that it can be told whether it is still there."""
+    """A change that creates a snapshot on a branch, in whose history it is searched."""
 
     @property
     def branch(self) -> str | None:
-        """The branch whose head it becomes; None for a snapshot that is only staged."""
+        """The branch whose head the snapshot becomes; None for a staged snapshot."""
 
 
 @runtime_checkable
@@ -90,30 +88,30 @@ class WritingChange(Change, Protocol):
     """A change that writes metadata files (manifests, manifest lists) before it is published."""
 
     def written(self) -> Collection[str]:
-        """The files that all its attempts have written: candidates for deletion once the outcome is known."""
+        """The files that all attempts have written: candidates for deletion once the outcome is known."""
 
 
 @runtime_checkable
 class TidyChange(WritingChange, Protocol):
-    """A change whose needless files can be removed: it knows which the last attempt needs, and is told what is deleted.
+    """A change whose unused files can be deleted: it knows which ones the last attempt needs, and can forget others.
 
-    Files of a change that is not tidy stay for orphan removal when the commit fails, for it could use them again.
+    If a commit of other changes fails, their files are left to orphan removal, because a retry could use them again.
     """
 
     def used(self) -> Collection[str]:
         """The files of `written` that the snapshot of the last attempt refers to."""
 
     def forget(self, files: Collection[str]) -> None:
-        """These files are being deleted: another attempt must write them anew."""
+        """Forget files that are being deleted; another attempt must write them again."""
 
 
 @runtime_checkable
 class CreatingChange(Change, Protocol):
-    """A change that can be the first of all, when there is no table yet."""
+    """A change that can create the table."""
 
     @property
     def table_uuid(self) -> str:
-        """The identity of the new table, fixed before the first attempt, so that it is found again."""
+        """The uuid of the new table, chosen before the first attempt, so that the commit can be found."""
 
     def creation(self) -> Sequence[TableUpdate]:
         """The updates that create the table."""
@@ -121,21 +119,21 @@ class CreatingChange(Change, Protocol):
 
 @runtime_checkable
 class ReplacingChange(Change, Protocol):
-    """A change after which the table does not depend on what it was."""
+    """A change that replaces the table."""
 
     @property
     def replaces(self) -> bool:
-        """Whether requirements are those of a replacement: only that no id is given twice."""
+        """Whether the commit has the requirements of a replacement: only that no id is assigned twice."""
 
 
-# What a change read and what it writes: all that is needed to tell whether two changes conflict.
+# Footprint ------------------------------------------------------------------------------------------------------
 
 
 class Isolation(Enum):
-    """What others may have committed since a change read the table.
+    """The isolation level of a change: which concurrent commits it conflicts with.
 
-    Under `SERIALIZABLE` the change is as if it had run alone, after all commits before it. Under `SNAPSHOT` it may have
-    read an older state, but two changes never write the same row: the first to commit wins.
+    Under `SERIALIZABLE` the result is as if the change had run alone, after all commits before it. Under `SNAPSHOT` it
+    may have read an older state, but two changes never write the same row: the first to commit wins.
     """
 
     SERIALIZABLE = "serializable"
@@ -144,13 +142,12 @@ class Isolation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a change rests on.
+    """What a change read.
 
-    `snapshot_id` is the branch's head when it was read (None: the branch was empty): the published one, also in a
-    transaction that has made snapshots of its own by then. `filter` describes the rows that were looked at, in terms
-    of the table's columns: None if no row was, an always-true expression if all were. `files` are the data files whose
-    rows were taken over into other files, as a rewrite or copy-on-write does. A change that `blind`ly adds or removes
-    rests on nothing.
+    `snapshot_id` is the head of the branch when it was read (None: the branch was empty); in a transaction it is the
+    published head, not a snapshot of the transaction. `filter` describes the rows that were read: None if no row was,
+    an always-true expression if all were. `files` are the data files whose rows are copied to other files, as a rewrite
+    or copy-on-write does. A `blind` change read nothing.
 
     >>> from floe.spec.expressions.dsl import col
     >>> Reads(snapshot_id=7, filter=col("id") == 5, row_wise=True).blind
@@ -163,30 +160,29 @@ class Reads:
     blind: bool = False
     case_sensitive: bool = True
     row_wise: bool = False
-    """Whether each row was judged by itself, as in a DELETE or UPDATE without sub-query: rows that others deleted
-    would then not have changed what became of the rest. Not so for MERGE, or for whatever counts or joins rows."""
+    """Whether each row was handled independently of others, as in a DELETE or UPDATE without subquery: rows that others
+    deleted would not have changed the result. False for MERGE, and for statements that count or join rows."""
 
     schema_id: int | None = None
-    """The schema whose names the filter uses; without it, any that the table has had is taken to be meant."""
+    """The schema whose column names the filter uses; without it, all schemas of the table are considered."""
 
     positions: Mapping[str, BitMap64] | None = field(default=None, hash=False)
-    """By data file, the positions of all live rows that passed the filter, if they are at hand: with them, rows that
-    others deleted or moved are known not to be among those that were looked at."""
+    """The positions of all live rows that matched the filter, by data file, if they are known: with them, deletes of
+    other rows of the same files do not conflict."""
 
 
 BLIND = Reads(blind=True)
-"""Read nothing: a plain append, or a deletion by filter that is made again on every newer state."""
+"""Nothing was read: a plain append, or a deletion by filter that is applied to the newest state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """What a change does to the table.
+    """What a change writes.
 
-    `added` and `removed` hold data files and delete files alike; `removed_paths` are data files of which only the
-    location is known. `referenced` are the data files that the added position deletes and deletion vectors point into.
-    `filter` and `partitions` describe rows that are removed whatever files they are in at the time of the commit
-    (`partitions` are pairs of spec id and partition tuple). `same_rows` says that the table has the same rows
-    afterwards: a rewrite.
+    `added` and `removed` are data files and delete files; `removed_paths` are data files of which only the path is
+    known. `referenced` are the data files that the added position deletes and deletion vectors refer to. `filter` and
+    `partitions` (pairs of spec id and partition tuple) describe rows that are removed whatever files they are in at the
+    time of the commit. `same_rows` says that the table has the same rows afterwards: a rewrite.
     """
 
     added: tuple[DataFile, ...] = ()
@@ -197,17 +193,17 @@ class Writes:
     partitions: frozenset[tuple[int, tuple[object, ...]]] = frozenset()
     same_rows: bool = False
     data_sequence_number: int | None = None
-    """The data sequence number of the added data files, where it is not that of the commit: a rewrite takes the one of
-    the snapshot that it read, so that equality deletes that came later go on applying."""
+    """The data sequence number of the added data files, if it is not that of the commit: a rewrite uses the number of
+    the snapshot that it read, so that later equality deletes still apply."""
 
     positions: Mapping[str, BitMap64] | None = field(default=None, hash=False)
-    """By data file, the positions of the rows that are deleted newly, if they are at hand: with them, changes of
-    different rows of a file are told apart whatever the format of the deletes."""
+    """The newly deleted positions by data file, if they are known: with them, deletes of different rows of a file do
+    not conflict, whatever the format of the delete files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """All that a change read and writes, and how strictly it is to be kept apart from others."""
+    """What a change read and writes, and its isolation level."""
 
     reads: Reads = BLIND
     writes: Writes = field(default_factory=Writes)

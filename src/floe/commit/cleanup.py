@@ -1,8 +1,8 @@
-"""Removing what a commit wrote and does not need: only what a later read proves to be unreachable.
+"""Deleting the files that a commit wrote and does not need.
 
-A file is deleted when the table was read after the outcome was known, and nothing that was read leads to the file. Any
-doubt, above all any error while reading, keeps every file: what is left over is found by orphan removal, what is
-deleted wrongly is lost. Nothing here raises, for the commit it follows has its outcome already.
+A file is deleted only if the table was loaded after the outcome of the commit was known, and nothing in it refers to
+the file. In doubt, and after any error while reading, all files are kept: unused files are found by orphan removal, but
+a needed file would be lost. Nothing here raises, because the outcome of the commit is decided already.
 """
 
 from __future__ import annotations
@@ -26,73 +26,73 @@ from floe.storage.protocol import Storage
 
 
 def clean_published(
-    pointer: Pointer, changes: Sequence[Change], published: TableState, *, doubtful: bool = False
+    pointer: Pointer, changes: Sequence[Change], published: TableState, *, uncertain: bool = False
 ) -> list[str]:
-    """Removes what earlier attempts of published changes wrote; gives notes of what could not be removed.
+    """Delete files of unsuccessful attempts of published changes; returns notes about files that could not be deleted.
 
-    What the published snapshots refer to is read from their manifest lists, which say what they and all that was
-    built upon them can know of the changes' files. It is `doubtful` which attempt was published when it was found
-    later; then what the last one used is looked at too, and the manifests are read for the files that they name
-    (merged deletion vectors are written by the commit itself).
+    The files that the published snapshots refer to are read from their manifest lists; later snapshots cannot refer to
+    other files of the changes. If it is `uncertain` which attempt was published, because the commit was found later,
+    the files of the last attempt are candidates too, and the manifests are read for the files that they list (a commit
+    writes merged deletion vectors itself).
     """
-    candidates = _needless(changes, doubtful)
+    candidates = _unused_files(changes, uncertain)
     if not candidates:
         return []
     try:
         fresh = pointer.load()
         if fresh is None or not is_same_uuid(published.metadata.table_uuid, fresh.metadata.table_uuid):
             return []
-        kept = {canonical(s.manifest_list) for s in fresh.metadata.snapshots if s.manifest_list is not None}
+        needed = {canonical(s.manifest_list) for s in fresh.metadata.snapshots if s.manifest_list is not None}
         for change in changes:
             if isinstance(change, KeyedChange):
                 snapshot = published.metadata.snapshots_by_id.get(change.snapshot_id)
                 if snapshot is not None:
-                    kept |= _files_of(snapshot, pointer.storage, candidates if doubtful else ())
-                elif doubtful:
-                    return []  # it was published, and expired: what was built upon it may have its manifests
-        return _delete([file for file in candidates if canonical(file) not in kept], pointer.storage)
+                    needed |= _files_of(snapshot, pointer.storage, candidates if uncertain else ())
+                elif uncertain:
+                    return []  # it was published and has expired: its descendants may have its manifests
+        return _delete([file for file in candidates if canonical(file) not in needed], pointer.storage)
     except (FloeError, OSError) as error:
-        return [f"{len(candidates)} needless metadata files were kept, for not all could be read: {error}"]
+        return [f"{len(candidates)} unused metadata files were kept, because not all could be read: {error}"]
 
 
 def clean_replaced(proposal: Proposal) -> list[str]:
-    """Removes the statistics files that a published proposal put out of use; gives notes of what could not be removed.
+    """Delete the statistics files that a published proposal unregistered; returns notes about files that were kept.
 
-    Statistics of a snapshot that is still there were replaced or forgotten, and nothing else will ever look for the
-    file. It is deleted if it lies in the table's folders, the table as it is now does not name it, and it cannot be
-    anything else: a Puffin file without deletion vectors is of use as statistics only, and files of partition
-    statistics, which look like data files, are looked for among all files. Files of expired snapshots are expiry's.
+    The files of existing snapshots are considered; those of expired ones are deleted by expiry. A file is deleted if it
+    is in the table's folders, the table does not refer to it now, and it cannot be anything else: a Puffin file without
+    deletion vectors can only be statistics, and files of partition statistics, which look like data files, are searched
+    among all files of the table.
     """
     if proposal.base is None:
         return []
     before, after = proposal.base.metadata, proposal.state.metadata
     if before.statistics == after.statistics and before.partition_statistics == after.partition_statistics:
         return []
-    pointer, kept = proposal.pointer, after.snapshots_by_id
-    tables = {one.statistics_path for one in before.statistics if one.snapshot_id in kept}
-    partitions = {one.statistics_path for one in before.partition_statistics if one.snapshot_id in kept}
+    pointer, remaining = proposal.pointer, after.snapshots_by_id
+    tables = {file.statistics_path for file in before.statistics if file.snapshot_id in remaining}
+    partitions = {file.statistics_path for file in before.partition_statistics if file.snapshot_id in remaining}
     try:
         fresh = pointer.load()
         if fresh is None or not is_same_uuid(after.table_uuid, fresh.metadata.table_uuid):
             return []
-        named = {canonical(one.statistics_path) for one in fresh.metadata.statistics}
-        named |= {canonical(one.statistics_path) for one in fresh.metadata.partition_statistics}
+        registered = {canonical(file.statistics_path) for file in fresh.metadata.statistics}
+        registered |= {canonical(file.statistics_path) for file in fresh.metadata.partition_statistics}
         folders = owned_folders(fresh.metadata)
-        gone = [
+        unregistered = [
             path
             for path in sorted(tables | partitions)
-            if canonical(path) not in named and any(is_below(path, folder) for folder in folders)
+            if canonical(path) not in registered and any(is_below(path, folder) for folder in folders)
         ]
-        puffin = {path for path in gone if path in tables and _is_only_statistics(path, pointer.storage)}
-        others = [path for path in gone if path in partitions and path not in puffin]
-        reached = reachable_among(fresh.metadata, others, pointer.storage) if others else set()
-        return _delete([*puffin, *(path for path in others if path not in reached)], pointer.storage)
+        puffin = {path for path in unregistered if path in tables and _is_only_statistics(path, pointer.storage)}
+        partition_files = [path for path in unregistered if path in partitions and path not in puffin]
+        reached = reachable_among(fresh.metadata, partition_files, pointer.storage) if partition_files else set()
+        return _delete([*puffin, *(path for path in partition_files if path not in reached)], pointer.storage)
     except (FloeError, OSError) as error:
-        return [f"replaced statistics files were kept, for not all could be read: {error}"]
+        return [f"replaced statistics files were kept, because not all metadata could be read: {error}"]
 
 
 def _is_only_statistics(path: str, storage: Storage) -> bool:
-    """Whether a file can be nothing but statistics; one that is gone, or no Puffin file, cannot be told."""
+    """Whether a file is a Puffin file without deletion vectors; False if it is missing, or another kind of file."""
     try:
         return all(blob.type != DELETION_VECTOR for blob in PuffinReader(storage, path).blobs)
     except (CorruptFile, NoSuchFile, UnsupportedFeature):
@@ -102,34 +102,34 @@ def _is_only_statistics(path: str, storage: Storage) -> bool:
 def clean_failed(
     pointer: Pointer, changes: Sequence[Change], fresh: TableState | None, *, older: Collection[int] = ()
 ) -> list[str]:
-    """Removes what changes wrote that are known not to be published.
+    """Delete the files of changes that are known not to be published; returns notes about files that were kept.
 
-    `fresh` is the table's state, read after the outcome was known, or None if the table was to be created and is not
-    there. Each file is checked against it once more: against all snapshots but those that are `older` than the changes
-    and cannot know of them.
+    `fresh` is the table's state, loaded after the outcome was known; None if the table was to be created and does not
+    exist. Nothing is deleted if a snapshot refers to one of the files; snapshots that are `older` than the changes
+    cannot.
     """
     if fresh is not None and find_commit(fresh.metadata, changes) is not None:
         return []
     tidy = [change for change in changes if isinstance(change, TidyChange)]
-    gone = [file for change in tidy for file in change.written()]
-    if not gone:
+    written = [file for change in tidy for file in change.written()]
+    if not written:
         return []
     try:
-        names = set(map(canonical, gone))
+        paths = set(map(canonical, written))
         for snapshot in () if fresh is None else fresh.metadata.snapshots:
-            if snapshot.snapshot_id not in older and names & _files_of(snapshot, pointer.storage):
-                return []  # published after all and expired since; what was built upon it needs the files
+            if snapshot.snapshot_id not in older and paths & _files_of(snapshot, pointer.storage):
+                return []  # published after all and expired since: its descendants need the files
         for change in tidy:
-            change.forget(gone)
-        return _delete(gone, pointer.storage)
+            change.forget(written)
+        return _delete(written, pointer.storage)
     except (FloeError, OSError) as error:
         return [f"metadata files of the failed commit were kept: {error}"]
 
 
 def discard_absent(proposals: Iterable[Proposal], fresh: Callable[[Proposal], TableState | None]) -> None:
-    """Discards proposals that are not published, as the table's fresh state shows: it does not name their files.
+    """Discard the proposals that are not published: the table's fresh state does not refer to their metadata files.
 
-    A table that was there and is not found any more may have been given another name: that shows nothing.
+    If a table existed and does not any more, it may have been renamed, so nothing is discarded.
     """
     for proposal in proposals:
         state = fresh(proposal)
@@ -141,12 +141,12 @@ def discard_absent(proposals: Iterable[Proposal], fresh: Callable[[Proposal], Ta
 def delete_uncommitted(
     pointer: Pointer, changes: Sequence[Change], files: Collection[str], *, table_uuid: str | None = None
 ) -> list[str]:
-    """Deletes data files that an engine wrote for changes that failed; gives those that were deleted.
+    """Delete data files that an engine wrote for changes that failed; returns those that were deleted.
 
-    Called only when `commit` raised an error other than `CommitStateUnknown`. The table is read anew: if it is not
-    that of `table_uuid` any more, or has the changes, or any of its snapshots reaches a file, or anything cannot be
-    read, nothing is deleted. A table that was to be made, and is not there or is
-    another one, has none of the files.
+    Must be called only if `commit` raised an error other than `CommitStateUnknown`. The table is loaded again. Nothing
+    is deleted if it is another table than that of `table_uuid`, if it has the changes, if one of its snapshots reaches
+    a file, or if anything cannot be read. If the table was to be created, and does not exist or is another one, it
+    cannot have the files.
     """
     if not files:
         return []
@@ -166,30 +166,28 @@ def delete_uncommitted(
         return []
 
 
-def _needless(changes: Iterable[Change], doubtful: bool) -> list[str]:
-    found: dict[str, None] = {}
+def _unused_files(changes: Iterable[Change], uncertain: bool) -> list[str]:
+    """The files that the changes wrote and may not need; if it is uncertain which attempt was published, all files."""
+    files: dict[str, None] = {}
     for change in changes:
-        if isinstance(change, TidyChange) and not doubtful:
+        if isinstance(change, TidyChange) and not uncertain:
             used = set(change.used())
-            found.update((file, None) for file in change.written() if file not in used)
+            files.update((file, None) for file in change.written() if file not in used)
         elif isinstance(change, WritingChange):
-            found.update(dict.fromkeys(change.written()))
-    return list(found)
+            files.update(dict.fromkeys(change.written()))
+    return list(files)
 
 
 def _files_of(snapshot: Snapshot, storage: Storage, candidates: Sequence[str] = ()) -> set[str]:
-    """The manifest list of a snapshot, the manifests in it and, of some files, those that its own manifests name.
-
-    All by their canonical names.
-    """
+    """The canonical paths of a snapshot's manifest list and manifests, and of the candidates that it added."""
     manifests = read_snapshot_manifests(snapshot, storage)
     files = {canonical(manifest.manifest_path) for manifest in manifests}
     if snapshot.manifest_list is not None:
         files.add(canonical(snapshot.manifest_list))
-    wanted = PathSet(file for file in candidates if canonical(file) not in files)
-    own = [one for one in manifests if one.added_snapshot_id in (None, snapshot.snapshot_id)]
-    for batch in file_batches(own, storage) if wanted else ():
-        files.update(map(canonical, wanted.found_in(batch.paths)))
+    unseen = PathSet(file for file in candidates if canonical(file) not in files)
+    written = [manifest for manifest in manifests if manifest.added_snapshot_id in (None, snapshot.snapshot_id)]
+    for batch in file_batches(written, storage) if unseen else ():
+        files.update(map(canonical, unseen.found_in(batch.paths)))
     return files
 
 
@@ -200,4 +198,4 @@ def _delete(files: Sequence[str], storage: Storage) -> list[str]:
     if not failed:
         return []
     first = failed[0].error or StorageError("the storage did not say why")
-    return [f"{len(failed)} of {len(files)} needless metadata files could not be deleted: {first}"]
+    return [f"{len(failed)} of {len(files)} unused metadata files could not be deleted: {first}"]

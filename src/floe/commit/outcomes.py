@@ -1,17 +1,17 @@
-"""What became of a commit: found by its key, settled after a lost answer, or said to be unknown.
+"""The outcome of a commit: how it is found in a table, and how a swap whose answer was lost is resolved.
 
-No answer of a swap is trusted to be the last word. A commit that was answered with a conflict, with silence or not at
-all (the process ended) may have been published all the same, and others may have built on it. So before anything is
-tried again or deleted, the table is read and the commit is searched in it:
+The answer of a swap is not reliable. A commit that was answered with a conflict, or not at all, may have been
+published, and others may have built on it. So before anything is retried or deleted, the table is loaded and the commit
+is searched in it:
 
 | found | outcome |
 |---|---|
-| its snapshot, in the history of its branch | published; the branch is left where it is, with what others added since |
-| its snapshot, but not in the branch's history | published, and rolled back since: said so, not done again |
-| its id as the parent of a snapshot | published, and expired since |
-| the table's own uuid (creating a table) | published |
+| its snapshot, in the history of its branch | published; the branch stays where it is, with what others added since |
+| its snapshot, but not in the history of the branch | published, and rolled back since: reported, not repeated |
+| its snapshot id as the parent of another snapshot | published, and expired since |
+| the uuid of the table that it creates | published |
 | its metadata file in the metadata log | published |
-| none of these, and the swap is known to be over | not published |
+| none of these, and the swap has ended | not published |
 | none of these, and the swap may still arrive | unknown: nothing is deleted, nothing is sent again |
 """
 
@@ -35,68 +35,68 @@ from floe.storage.locations import same_file
 
 
 class CommitStatus(Enum):
-    """How a commit came to its end."""
+    """How a commit ended."""
 
     PUBLISHED = "published"
-    """By this call."""
+    """This call published the changes."""
 
     FOUND = "found"
-    """An earlier attempt had published it, though its answer said otherwise or was lost."""
+    """An earlier attempt had published them, though its answer was lost or said otherwise."""
 
     ROLLED_BACK = "rolled back"
-    """It was published before, and somebody took it out of the branch since; it was not done again."""
+    """They were published before, and have been rolled back since; they were not applied again."""
 
     UNCHANGED = "unchanged"
-    """There was nothing to do."""
+    """The changes had no effect."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Committed(TableState):
-    """The table's state after a commit, and how it came to it."""
+    """The table's state after a commit, and how the commit ended."""
 
     status: CommitStatus = CommitStatus.PUBLISHED
     attempts: int = 1
     notes: tuple[str, ...] = ()
-    """What a person may want to know, such as clean-up that did not succeed. None of it makes the commit less done."""
+    """Messages for users, such as cleanup that failed; the commit has succeeded all the same."""
 
 
-# searching --------------------------------------------------------------------------------------------------------
+# Search of a commit -----------------------------------------------------------------------------------------------
 
 
 def find_commit(metadata: TableMetadata, changes: Iterable[Change]) -> CommitStatus | None:
-    """How a table shows that the changes were published together, or None if it does not.
+    """The status of a commit in a table's metadata; None if it is not there.
 
-    One key is enough, for changes are published all or none.
+    It is enough to find one of the changes, because all are published together or none.
     """
-    found = [landing for change in changes if (landing := _found(metadata, change)) is not None]
-    if CommitStatus.ROLLED_BACK in found:
+    statuses = [status for change in changes if (status := _find_change(metadata, change)) is not None]
+    if CommitStatus.ROLLED_BACK in statuses:
         return CommitStatus.ROLLED_BACK
-    return found[0] if found else None
+    return statuses[0] if statuses else None
 
 
-def _found(metadata: TableMetadata, change: Change) -> CommitStatus | None:
+def _find_change(metadata: TableMetadata, change: Change) -> CommitStatus | None:
     if isinstance(change, CreatingChange) and (metadata.table_uuid or "").lower() == change.table_uuid.lower():
         return CommitStatus.FOUND
     if not isinstance(change, KeyedChange) or not change.commit_id:
         return None  # it has no key before its first attempt
     snapshot = metadata.snapshots_by_id.get(change.snapshot_id)
     if snapshot is None:
-        # An expired snapshot lives on as the parent of those after it.
-        heir = any(other.parent_snapshot_id == change.snapshot_id for other in metadata.snapshots)
-        return CommitStatus.FOUND if heir else None
+        # An expired snapshot is still the parent of others.
+        is_parent = any(other.parent_snapshot_id == change.snapshot_id for other in metadata.snapshots)
+        return CommitStatus.FOUND if is_parent else None
     if (snapshot.summary or {}).get(COMMIT_ID) != change.commit_id:
-        return None  # somebody else's, with the same number: the table refuses a second one
-    return CommitStatus.FOUND if _is_where_it_belongs(metadata, change) else CommitStatus.ROLLED_BACK
+        return None  # a snapshot of another commit with the same id
+    return CommitStatus.FOUND if _is_in_history(metadata, change) else CommitStatus.ROLLED_BACK
 
 
-def _is_where_it_belongs(metadata: TableMetadata, change: KeyedChange) -> bool:
+def _is_in_history(metadata: TableMetadata, change: KeyedChange) -> bool:
+    """Whether the snapshot of a change is in the history of its branch, or may be in a part that has expired."""
     branch = change.branch if isinstance(change, BranchChange) else MAIN_BRANCH
     if branch is None:
-        return True  # staged: no branch has it
+        return True  # staged: on no branch
     ref = metadata.refs.get(branch)
     if ref is None:
         return False
-    # where history has expired, nobody can say that it was rolled back
     return (
         is_ancestor_of(metadata, change.snapshot_id, ref.snapshot_id)
         or unknown_before(metadata, ref.snapshot_id, change.snapshot_id) is not None
@@ -104,16 +104,16 @@ def _is_where_it_belongs(metadata: TableMetadata, change: KeyedChange) -> bool:
 
 
 def names_metadata_file(state: TableState, location: str) -> bool:
-    """Whether a table's state is held by a metadata file, or came after it by its log."""
-    names = (state.location, *(entry.metadata_file for entry in state.metadata.metadata_log))
-    return any(same_file(name, location) for name in names)
+    """Whether a metadata file is the current one of a table, or in its metadata log."""
+    locations = (state.location, *(entry.metadata_file for entry in state.metadata.metadata_log))
+    return any(same_file(logged, location) for logged in locations)
 
 
 def is_published(proposal: Proposal, state: TableState | None) -> bool:
-    """Whether a proposal that was answered with a conflict was published all the same, by what the table says now.
+    """Whether a proposal that was answered with a conflict was published all the same, given the table's state now.
 
-    A file name with a random part can only be this proposal's. One without it, as file-system tables have, may be the
-    winner's of the race, so the pointer is asked, which looks into the file.
+    A file name with a uuid can only be that of this proposal. One without it, as in file-system tables, may be that of
+    another commit which came first, so the pointer compares the content of the file.
     """
     if state is None or not names_metadata_file(state, proposal.location):
         return False
@@ -126,34 +126,34 @@ def is_published(proposal: Proposal, state: TableState | None) -> bool:
         return False
 
 
-# settling ---------------------------------------------------------------------------------------------------------
+# Lost answers -----------------------------------------------------------------------------------------------------
 
 
 def resolve_outcome(
     proposals: Sequence[Proposal], settle: Callable[[Sequence[Proposal]], Outcome], environment: Environment
 ) -> Outcome:
-    """What became of a swap whose answer was lost, asked as often as the tables' `commit.status-check.*` say."""
+    """The outcome of a swap whose answer was lost, with the retries of the tables' `commit.status-check.*`."""
     policy = combine_policies(retry_policy(proposal.metadata.properties, COMMIT_STATUS_CHECK) for proposal in proposals)
-    began_ms = environment.clock.now_ms()
-    asked = 0
+    started_ms = environment.clock.now_ms()
+    attempts = 0
     while True:
-        asked += 1
+        attempts += 1
         try:
             outcome = settle(proposals)
         except FloeError:
             outcome = Outcome.UNKNOWN
         if outcome is not Outcome.UNKNOWN:
             return outcome
-        elapsed_ms = environment.clock.now_ms() - began_ms
-        if not policy.wait(asked, elapsed_ms, environment.random, environment.sleep):
+        elapsed_ms = environment.clock.now_ms() - started_ms
+        if not policy.wait(attempts, elapsed_ms, environment.random, environment.sleep):
             return outcome
 
 
-# telling ----------------------------------------------------------------------------------------------------------
+# Error messages ---------------------------------------------------------------------------------------------------
 
 
 def format_commit_keys(changes: Iterable[Change]) -> str:
-    """The keys of changes, for people."""
+    """The keys of changes, for messages."""
     keys = [_key_text(change) for change in changes]
     return ", ".join(key for key in keys if key)
 
@@ -165,7 +165,7 @@ def _key_text(change: Change) -> str:
 
 
 def unknown_state_error(proposals: Sequence[Proposal], changes: Iterable[Change]) -> CommitStateUnknown:
-    """The error that says what to look for."""
+    """The error for a commit with an unknown outcome, which says what to look for in the table."""
     tables = ", ".join(proposal.pointer.name for proposal in proposals)
     files = ", ".join(proposal.location for proposal in proposals)
     keys = format_commit_keys(changes)
@@ -173,8 +173,8 @@ def unknown_state_error(proposals: Sequence[Proposal], changes: Iterable[Change]
     return CommitStateUnknown(
         "the change may have been published or not: the answer was lost, and the table could not tell; no file was "
         "deleted",
-        hint=f"when the table can be read again look for {look_for}; if it is there the change is done, and if the "
-        "table moved on without it the change can be made again",
+        hint=f"when the table can be read again look for {look_for}; if it is there the change is committed, and if "
+        "the table has newer commits without it, the change can be repeated",
         table=tables,
         commit=keys or None,
         metadata=files,

@@ -1,15 +1,15 @@
-"""The pointer to a table's current metadata, as the commit loop sees it: read, proposed, swapped, settled.
+"""The pointer to a table's current metadata: the protocol that a catalog implements and the commit loop uses.
 
-A catalog gives out one pointer for each table. What its calls promise is what keeps commits safe:
+A catalog returns one pointer for each table. The commit loop relies on what its methods guarantee:
 
-| call | promise |
+| method | guarantee |
 |---|---|
-| `load` | the state of now, never one that is older than what this process has seen committed |
-| `propose` | chooses where the new metadata will be, and writes it there if the swap only moves a pointer |
-| `swap` | sent once. Returns: published. `CommitConflict`: not published, the table has moved. `OutcomeUnknown`: may be. Any other error: not published |
-| `settle` | after `OutcomeUnknown`: finds out by reading (or by repeating the very same swap, which cannot happen twice) |
-| `discard` | removes what `propose` wrote; called only for a proposal that is known not to be published |
-| `finish` | what is due after a success, such as the version hint and old metadata files; it never raises |
+| `load` | returns the current state, never an older one than this process has seen committed |
+| `propose` | chooses the location of the new metadata file, and writes it if the swap only moves a pointer |
+| `swap` | is sent once. Return: published. `CommitConflict`: not published, another commit came first. `OutcomeUnknown`: maybe published. Any other error: not published |
+| `settle` | after `OutcomeUnknown`: finds out by reading, or by repeating the very same swap, which cannot happen twice |
+| `discard` | deletes what `propose` wrote; called only for a proposal that is known not to be published |
+| `finish` | work after a success, such as the version hint and old metadata files; never raises |
 """  # noqa: E501 (a table)
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from floe.storage.protocol import Storage
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TableState:
-    """A table as it was when its pointer was read: its metadata, and the file that holds it."""
+    """A table when its pointer was loaded: its metadata, and the location of the metadata file."""
 
     metadata: TableMetadata
     location: str
@@ -37,9 +37,9 @@ class TableState:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Proposal:
-    """A new state for a table, ready to be swapped in; without a `base` it creates the table.
+    """A new state for a table, ready for the swap; without a `base` it creates the table.
 
-    `updates` and `requirements` say the same as `metadata`, for catalogs whose server applies them.
+    `updates` and `requirements` are equivalent to `metadata`, for catalogs whose server applies them.
     """
 
     pointer: Pointer
@@ -58,22 +58,22 @@ class Proposal:
 
 
 class Outcome(Enum):
-    """What became of a swap."""
+    """The outcome of a swap."""
 
     PUBLISHED = "published"
     ABSENT = "absent"
     """Not published, and it never will be."""
 
     UNKNOWN = "unknown"
-    """It cannot be found out now: the catalog or storage cannot be reached, or history was cut off."""
+    """Not known now: the catalog or storage cannot be reached, or the metadata log does not go back far enough."""
 
 
 class Pointer(Protocol):
-    """The pointer to one table's metadata; the module's table says what each call promises."""
+    """The pointer to one table's metadata; the module's docstring has the guarantees of its methods."""
 
     @property
     def name(self) -> str:
-        """The table's name, for people."""
+        """The table's name, for messages."""
 
     @property
     def storage(self) -> Storage:
@@ -81,7 +81,7 @@ class Pointer(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """Time, ids and chance."""
+        """The clock, the source of ids and random numbers, and sleep."""
 
     def load(self) -> TableState | None:
         """The current state, or None if there is no such table."""
@@ -94,23 +94,23 @@ class Pointer(Protocol):
         updates: Sequence[TableUpdate] = (),
         requirements: Sequence[TableRequirement] = (),
     ) -> Proposal:
-        """A proposal to make `metadata` the table's state, if it is still in the state `base`."""
+        """Prepare a swap from the state `base` to `metadata`."""
 
     def swap(self, proposal: Proposal) -> None:
-        """Publishes the proposal, or raises."""
+        """Publish a proposal; raises `CommitConflict` if the table is not in the state `base` any more."""
 
     def settle(self, proposal: Proposal) -> Outcome:
-        """What became of a swap whose answer was lost."""
+        """Find the outcome of a swap whose answer was lost."""
 
     def discard(self, proposal: Proposal) -> None:
-        """Removes what the proposal wrote; never raises."""
+        """Delete what the proposal wrote; never raises."""
 
     def finish(self, proposal: Proposal) -> None:
-        """Does what is due after publishing; never raises."""
+        """Do the work that follows a successful swap; never raises."""
 
 
 class SharedSwap(Protocol):
-    """Catalogs that publish changes of several tables at once, all or nothing."""
+    """Implemented by catalogs that publish changes of several tables at once, all or none."""
 
     def swap_all(self, proposals: Sequence[Proposal]) -> None:
         """As `Pointer.swap`, for several tables."""

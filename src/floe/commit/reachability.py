@@ -1,8 +1,8 @@
-"""Which files a table's metadata reaches: manifest lists, manifests, data and delete files, statistics, metadata files.
+"""The files that a table's metadata reaches, from metadata files and manifests to data files and statistics.
 
-Files come in batches, one manifest at a time, as columns: nothing of the size of the table is held in memory. A file
-is reached if some snapshot needs it to be read; an entry that says `deleted` reaches nothing. Whatever cannot be read
-is an error, never a gap: a file that is not known to be reachable might be deleted.
+Files are returned in batches, one manifest at a time, as columns, so that memory does not grow with the table. A file
+is reachable if a snapshot needs it to be read; entries with status `deleted` do not count. Metadata that cannot be read
+is an error, never skipped, because callers delete files that are not reachable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PUFFIN = FORMATS.index("puffin")
 
 
 class FileKind(Enum):
-    """What a file is to a table."""
+    """The kinds of files of a table."""
 
     DATA = "data file"
     POSITION_DELETES = "position delete file"
@@ -63,7 +63,7 @@ class FileBatch:
 
     @staticmethod
     def of(kind: FileKind, paths: Iterable[str]) -> FileBatch:
-        """A batch of a few files.
+        """A batch of files, given as text.
 
         >>> FileBatch.of(FileKind.MANIFEST, ["s3://b/t/metadata/m.avro"]).texts()
         ['s3://b/t/metadata/m.avro']
@@ -79,9 +79,9 @@ def reachable_files(
     snapshots: Iterable[Snapshot] | None = None,
     executor: Executor | None = None,
 ) -> Iterator[FileBatch]:
-    """All files that a table's metadata reaches, or those of some of its snapshots.
+    """All files that a table's metadata reaches, or those of the given snapshots.
 
-    `metadata_location` is the file that holds the metadata; it is reached too, and with it those of the metadata log.
+    With `metadata_location`, the location of the metadata file, that file and those of the metadata log are included.
     Each manifest list and each manifest is read once, however many snapshots share it.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
@@ -109,7 +109,7 @@ def reachable_files(
 def reachable_among(
     metadata: TableMetadata, files: Collection[str], storage: Storage, *, executor: Executor | None = None
 ) -> set[str]:
-    """Those of some files that a table's metadata reaches, in whatever spelling.
+    """The files among `files` that a table's metadata reaches, in whatever spelling.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
     >>> from floe.spec.schemas.schema import Schema
@@ -119,19 +119,19 @@ def reachable_among(
     >>> reachable_among(table, ["s3://b/t/data/a.parquet"], MemoryStorage())
     set()
     """
-    wanted = PathSet(files)
-    found: set[str] = set()
+    not_reached = PathSet(files)
+    reached: set[str] = set()
     for batch in reachable_files(metadata, storage, executor=executor):
-        here = wanted.found_in(batch.paths)
-        found |= here
-        wanted.remove(here)
-        if not wanted:
+        in_batch = not_reached.found_in(batch.paths)
+        reached |= in_batch
+        not_reached.remove(in_batch)
+        if not not_reached:
             break
-    return found
+    return reached
 
 
 def statistics_batches(metadata: TableMetadata, snapshot_ids: Collection[int]) -> Iterator[FileBatch]:
-    """The statistics files of some snapshots."""
+    """The statistics files of snapshots."""
     kinds = ((FileKind.STATISTICS, metadata.statistics), (FileKind.PARTITION_STATISTICS, metadata.partition_statistics))
     for kind, files in kinds:
         yield from _named(kind, [file.statistics_path for file in files if file.snapshot_id in snapshot_ids])
@@ -140,18 +140,18 @@ def statistics_batches(metadata: TableMetadata, snapshot_ids: Collection[int]) -
 def listed_manifests(
     snapshots: Iterable[Snapshot], storage: Storage, *, executor: Executor | None = None
 ) -> Iterator[ManifestFile]:
-    """The manifests of some snapshots, each once."""
+    """The manifests of snapshots, each once."""
     distinct: dict[str, Snapshot] = {}
     for snapshot in snapshots:
         distinct.setdefault(snapshot.manifest_list or f"snapshot {snapshot.snapshot_id}", snapshot)
-    seen: set[str] = set()
+    paths: set[str] = set()
     for manifests in map_concurrently(
         lambda s: read_snapshot_manifests(s, storage), distinct.values(), executor=executor
     ):
         for manifest in manifests:
-            name = canonical(manifest.manifest_path)
-            if name not in seen:
-                seen.add(name)
+            path = canonical(manifest.manifest_path)
+            if path not in paths:
+                paths.add(path)
                 yield manifest
 
 
@@ -162,12 +162,12 @@ def file_batches(
     with_deleted: bool = False,
     executor: Executor | None = None,
 ) -> Iterator[FileBatch]:
-    """The live files of some manifests, by kind; or also those of entries that say `deleted`."""
+    """The live files of manifests, by kind; with `with_deleted` also those of entries with status `deleted`."""
     for columns in map_concurrently(lambda m: _columns(m, storage), manifests, executor=executor):
         yield from _files(columns, np.ones(len(columns), np.bool_) if with_deleted else columns.live)
 
 
-def _files(columns: ManifestColumns, among: Mask) -> Iterator[FileBatch]:
+def _files(columns: ManifestColumns, selected: Mask) -> Iterator[FileBatch]:
     content, puffin = columns.content, columns.file_format == _PUFFIN
     position = content == FileContent.POSITION_DELETES
     kinds = (
@@ -177,7 +177,7 @@ def _files(columns: ManifestColumns, among: Mask) -> Iterator[FileBatch]:
         (FileKind.EQUALITY_DELETES, content == FileContent.EQUALITY_DELETES),
     )
     for kind, mask in kinds:
-        rows = np.flatnonzero(mask & among)
+        rows = np.flatnonzero(mask & selected)
         if rows.size:
             yield FileBatch(kind, columns.file_path.take(rows))
 

@@ -17,7 +17,7 @@ Who retries what:
 |---|---|---|
 | `floe.commit.loop` | a commit, on the newest state of the table | `CommitConflict`: somebody else committed first |
 | `floe.commit.outcomes` | the question whether a swap was published | `OutcomeUnknown`: its answer was lost |
-| `floe.table.row_level`, `floe.spark.write.retries` | a whole row-level statement | `ConflictingChange`: others changed what it read |
+| `floe.table.row_writes`, `floe.spark.write.retries` | a whole row-level statement | `ConflictingChange`: others changed what it read |
 | `floe.catalog.file_system` | a storage call of the catalog that may happen twice | `OutcomeUnknown` |
 | `floe.catalog.sql.database` | a query of the catalog's database | a connection that was closed meanwhile |
 | `floe.storage.wrappers` | a request to a store | an error that is `retryable` |

@@ -1,19 +1,19 @@
-"""Which folders the files of a table may be in, and who vouches for them.
+"""The folders in which a table's files may be read and written.
 
-Whoever can put a metadata file where a table is can name any file in it; and a program that opens tables of others has
-more rights than they. So a table's files may be touched only below
+Whoever can write a metadata file can refer to any file in it, and the program that opens the table may have more rights
+than its writer. So files of a table are accessed only below these folders:
 
-| folder | because |
+| folder | trusted because |
 |---|---|
-| the warehouse, and where prefixes lead | who opened the catalog named them |
-| the table's folder, which is where its current metadata file lies | the catalog says so, or who opened it by its path |
-| `location`, `write.data.path`, `write.metadata.path`, … of the metadata, unless they are a whole file system or contain the warehouse | they are the table's declared folders, whichever engine set them |
-| such folders as a call has set them before, and folders given to `add_files` | who made that call named them |
+| the warehouse, and the targets of `prefixes` | the caller opened the catalog with them |
+| the table's folder, which has its current metadata file | the catalog refers to it, or the caller opened the table by its path |
+| `location`, `write.data.path`, `write.metadata.path`, … of the metadata, unless they are a whole file system or contain the warehouse | they are the folders that the table declares, whichever engine set them |
+| folders that an earlier call declared in these ways, and folders given to `add_files` | the caller named them |
 
-The last kind is remembered for others, in the properties of the namespace (`floe.root.…`): that is the catalog's own
-record, which a metadata file cannot forge. It holds for all tables of the namespace.
+The last kind is stored in the properties of the namespace (`floe.root.…`), which belong to the catalog, so that a
+metadata file cannot forge them. They apply to all tables of the namespace.
 
-With `roots=[…]` none of this counts: those folders are allowed, and no others. `floe.storage.access` enforces all of it.
+With `roots=[…]` only those folders are allowed. `floe.storage.access` enforces all of this.
 """  # noqa: E501 (a table)
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ROOT: Final = "floe.root."
 
 
 def owned_folders(metadata: TableMetadata) -> tuple[str, ...]:
-    """The folders that a table's own files are in: its location, and where its properties put files.
+    """The folders of a table's own files: its location, and the folders that its properties declare.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
     >>> from floe.spec.schemas.schema import Schema
@@ -43,12 +43,12 @@ def owned_folders(metadata: TableMetadata) -> tuple[str, ...]:
     >>> owned_folders(new_table_metadata(Schema(()), location="s3://b/t", uuid=uuid, now_ms=0, properties=properties))
     ('s3://b/t', 's3://data/t')
     """
-    named = [folder for each in LOCATION_PROPERTIES if (folder := each.read(metadata.properties))]
-    return tuple(dict.fromkeys([metadata.location, *named]))
+    declared = [folder for setting in LOCATION_PROPERTIES if (folder := setting.read(metadata.properties))]
+    return tuple(dict.fromkeys([metadata.location, *declared]))
 
 
 class TableRoots:
-    """The storage of one table, which allows what the table's catalog vouches for."""
+    """The storage of one table, limited to the folders in which its files may be."""
 
     def __init__(
         self,
@@ -56,45 +56,45 @@ class TableRoots:
         properties: Callable[[], Mapping[str, str]],
         update: Callable[[Mapping[str, str]], None],
     ) -> None:
-        """`properties` and `update` are those of the namespace."""
+        """`properties` reads and `update` updates the properties of the namespace."""
         self._properties, self._update = properties, update
         self.lake, self.storage = storage, for_table(storage, self)
 
-    def found(self, metadata_location: str) -> Storage:
-        """The storage, once the catalog has told where the table's metadata file is."""
+    def allow_table_folder(self, metadata_location: str) -> Storage:
+        """Allow the folder of the table's metadata file, as the catalog has it, and return the storage."""
         allow(self.storage, [table_folder(metadata_location)])
         return self.storage
 
-    def loaded(self, metadata: TableMetadata) -> None:
-        """Allows what the metadata declares, and what the namespace remembers if the table has files elsewhere."""
+    def allow_metadata(self, metadata: TableMetadata) -> None:
+        """Allow the folders that the metadata declares, and those of the namespace if the table has files elsewhere."""
         allow_declared(self.storage, owned_folders(metadata))
-        elsewhere = FILES_ELSEWHERE.is_set(metadata.properties)  # which allows nothing itself
+        elsewhere = FILES_ELSEWHERE.is_set(metadata.properties)  # the property itself allows no folder
         if elsewhere or not all(is_allowed(self.storage, folder) for folder in owned_folders(metadata)):
             allow(self.storage, self.load_roots())
 
     def of(self, metadata: TableMetadata, location: str) -> Storage:
-        """The storage for a table whose metadata is known."""
-        self.found(location)
-        self.loaded(metadata)
+        """The storage of a table whose metadata has been loaded."""
+        self.allow_table_folder(location)
+        self.allow_metadata(metadata)
         return self.storage
 
     def load_roots(self) -> Sequence[str]:
-        """The folders that the namespace remembers."""
+        """The folders that are stored in the namespace."""
         with suppress(NotFound):
             return [folder for name, folder in self._properties().items() if name.startswith(_ROOT)]
         return ()
 
     def save_roots(self, folders: Sequence[str]) -> None:
-        """Has the namespace remember folders."""
+        """Store folders in the namespace."""
         self._update({_ROOT + sha256(folder.encode()).hexdigest()[:16]: folder for folder in folders})
 
 
 def allow_changed(
     storage: Storage, before: TableMetadata | None, after: TableMetadata, *, lasting: bool = False
 ) -> None:
-    """Allows the folders that a change of this process declares for a table.
+    """Allow the folders that a change of this process declares for a table.
 
-    What is `lasting` is remembered, but for the table's own folder, which the catalog knows.
+    With `lasting` they are stored in the namespace, except the table's folder, which the catalog knows.
     """
     old = () if before is None else owned_folders(before)
     new = [folder for folder in owned_folders(after) if folder not in old]
@@ -103,14 +103,14 @@ def allow_changed(
     allow(storage, new)
     if not lasting:
         return
-    asked = METADATA_PATH.read(after.properties)
-    home = after.location if asked is None else table_folder(asked.rstrip("/") + "/")
-    left = [folder for folder in old if is_allowed(storage, folder)]  # its files stay where they are
-    allow_permanently(storage, [folder for folder in (*new, *left) if not is_below(folder, home)])
+    metadata_path = METADATA_PATH.read(after.properties)
+    home = after.location if metadata_path is None else table_folder(metadata_path.rstrip("/") + "/")
+    previous = [folder for folder in old if is_allowed(storage, folder)]  # existing files stay in them
+    allow_permanently(storage, [folder for folder in (*new, *previous) if not is_below(folder, home)])
 
 
 def allow_files(storage: Storage, locations: Iterable[str]) -> bool:
-    """Allows folders and files that somebody gives to a table, for good; whether any was not allowed to all tables."""
+    """Allow folders and files that a caller adds to a table, permanently; whether any was not allowed before."""
     return bool(allow_permanently(storage, [_folder_of(location) for location in locations]))
 
 
@@ -126,7 +126,7 @@ def table_folder(metadata_location: str) -> str:
 
 
 def _folder_of(location: str) -> str:
-    """What is allowed for a location that is a folder or a file: a file stands for its folder."""
+    """The folder of a location that is a file, or the location itself if it is a folder."""
     folder, _, name = location.rstrip("/").rpartition("/")
     is_file = "." in name and not location.endswith("/") and folder.strip("/") and not folder.endswith(":/")
     return folder if is_file else location

@@ -1,8 +1,8 @@
 """What changes are committed to: a table, one of its branches, a stage, or a transaction.
 
 A `CommitTarget` is all that a writer has to know of its destination: the metadata to write for, the snapshot that was
-read, the options that new snapshots need, and `commit`. The methods of `Table`, `Branch`, `Stage` and `Transaction` are
-written against it, and so are the engines: `Writer(target).append(rows)` and Spark's writers end in `target.commit`.
+read, the options of new snapshots, and `commit`. The methods of `Table`, `Branch`, `Stage` and `Transaction` use it,
+and so do the engines: `Writer(target).append(rows)` and Spark's writers end in `target.commit`.
 
 | target | `commit` | new snapshots |
 |---|---|---|
@@ -155,7 +155,7 @@ class TableTarget(CommitTarget):
         return committed
 
     def commit(self, changes: Sequence[Change], files: Collection[str] = ()) -> Snapshot | None:
-        """Commit changes now."""
+        """Publish the changes at once; returns the last snapshot that they created."""
         table_uuid = self.metadata.table_uuid
         try:
             committed = self.publish(changes)

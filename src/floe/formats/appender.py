@@ -1,6 +1,8 @@
-"""What the Arrow writers of all formats share: batches checked and counted, and the file described at the end.
+"""What the Arrow writers of all formats share.
 
-What pyarrow's writers write to: a stream whose last bytes can be held back, to be completed, or dropped.
+`ArrowAppender` aligns batches with the schema, collects metrics, and describes the finished file; a format implements
+how batches are written. pyarrow's writers write to a `HoldingSink`, which can hold back the end of a file, so that the
+footer is completed before it is stored, or dropped if the write fails.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from floe.errors import FloeError, InvalidInput, InvalidSchema
-from floe.formats.arrow_conversion import Conformer
+from floe.formats.columns.conversion import Conformer
 from floe.formats.metrics import Metrics, MetricsCollector
 from floe.formats.model import WriteRequest, plain_storage_to_write
 from floe.spec.codecs.single_value import decode
@@ -23,8 +25,8 @@ from floe.storage.protocol import Data, FileWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What a format knows about a file that it has finished."""
+class WrittenFile:
+    """What a format measures of a file that it has written."""
 
     file_size: int
     column_sizes: dict[int, int] | None = None
@@ -32,9 +34,9 @@ class Written:
 
 
 class ArrowAppender:
-    """A file that Arrow batches are written to; a format says in `_write_batch` and `_finish` how.
+    """Writes Arrow batches to a file; a format implements `write_batch` and `finish`.
 
-    The stream is open from the start, so that a file that must not be overwritten is found out before any work.
+    The stream is opened at once, so that an existing file that must not be overwritten is an error before any work.
     """
 
     def __init__(self, request: WriteRequest, file_format: str) -> None:
@@ -48,31 +50,31 @@ class ArrowAppender:
         self.stream: FileWriter = storage.open_write(request.location, overwrite=request.overwrite)
 
     def write(self, batch: pa.RecordBatch | pa.Table, /) -> None:
-        """Add the rows of a batch or table, whose columns are found by name."""
-        for one in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
-            if one.num_rows:
+        """Add the rows of a batch or table; columns are matched by name."""
+        for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
+            if part.num_rows:
                 try:
-                    conformed = self._conform(one)
+                    conformed = self._conform(part)
                 except FloeError as error:
                     raise error.with_context(file=self.request.location) from None
                 self._metrics.add(conformed)
-                self._write_batch(conformed)
+                self.write_batch(conformed)
 
     @property
     def record_count(self) -> int:
-        """How many rows were written."""
+        """The number of rows written so far."""
         return self._metrics.record_count
 
     @property
     def length(self) -> int:
-        """About how many bytes the file would have if it were closed now."""
+        """The approximate size in bytes that the file would have if it were closed now."""
         return self.stream.tell()
 
     def close(self) -> DataFile:
-        """Finish the file and describe it."""
+        """Finish the file and return it as a manifest describes it; further calls return the same."""
         if self._done is None:
             try:
-                written = self._finish()
+                written = self.finish()
                 self.stream.close()
             except BaseException:
                 self.abort()
@@ -81,7 +83,7 @@ class ArrowAppender:
         return self._done
 
     def abort(self) -> None:
-        """Throw away what was written; after `close`, does nothing."""
+        """Discard what was written; does nothing after `close`."""
         if self._done is None:
             self.stream.abort()
 
@@ -96,15 +98,15 @@ class ArrowAppender:
         else:
             self.abort()
 
-    def _write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add a batch that has the schema's columns and Arrow types."""
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Write a batch that has the columns and Arrow types of the schema."""
         raise NotImplementedError
 
-    def _finish(self) -> Written:
-        """Write what is left; the stream is closed afterwards."""
+    def finish(self) -> WrittenFile:
+        """Write the rest of the file; the stream is closed afterwards."""
         raise NotImplementedError
 
-    def _describe(self, written: Written) -> DataFile:
+    def _describe(self, written: WrittenFile) -> DataFile:
         request, metrics = self.request, self._metrics.result()
         deletes_positions = request.content == FileContent.POSITION_DELETES
         return DataFile(
@@ -113,7 +115,7 @@ class ArrowAppender:
             file_format=self.file_format,
             partition=request.partition,
             file_size_in_bytes=written.file_size,
-            **measured(metrics, written),
+            **data_file_metrics(metrics, written),
             key_metadata=self._key_metadata,
             equality_ids=request.equality_ids or None,
             sort_order_id=None if deletes_positions else request.sort_order_id,
@@ -122,11 +124,11 @@ class ArrowAppender:
         )
 
 
-def measured(metrics: Metrics, written: Written) -> dict[str, Any]:
-    """What was found out about a file, by the names that a `DataFile` has for it.
+def data_file_metrics(metrics: Metrics, written: WrittenFile) -> dict[str, Any]:
+    """The metrics and sizes of a file as keyword arguments of a `DataFile`; empty maps become None.
 
-    >>> found = measured(Metrics(2, {1: 2}, {}, {}, {}, {}), Written(100, split_offsets=(4,)))
-    >>> found["record_count"], found["value_counts"], found["null_value_counts"], found["split_offsets"]
+    >>> fields = data_file_metrics(Metrics(2, {1: 2}, {}, {}, {}, {}), WrittenFile(100, split_offsets=(4,)))
+    >>> fields["record_count"], fields["value_counts"], fields["null_value_counts"], fields["split_offsets"]
     (2, {1: 2}, None, (4,))
     """
     return {
@@ -142,7 +144,7 @@ def measured(metrics: Metrics, written: Written) -> dict[str, Any]:
 
 
 def _only_path(lower: dict[int, bytes], upper: dict[int, bytes]) -> str | None:
-    """The one data file that position deletes are for; their bounds are exact."""
+    """The data file that all position deletes refer to, or None; their bounds are exact."""
     path = lower.get(DELETE_FILE_PATH.id)
     if path is None or upper.get(DELETE_FILE_PATH.id) != path:
         return None
@@ -150,21 +152,23 @@ def _only_path(lower: dict[int, bytes], upper: dict[int, bytes]) -> str | None:
 
 
 def check_request(request: WriteRequest) -> None:
-    """Raise unless the parts of a request fit each other."""
+    """Raise `InvalidInput` or `InvalidSchema` if the parts of a request contradict each other."""
     fields = request.spec.fields if request.spec is not None else ()
     if len(fields) != len(request.partition):
         raise InvalidInput(
             f"the partition has {len(request.partition)} values, its spec {len(fields)} fields", file=request.location
         )
     if (request.content == FileContent.EQUALITY_DELETES) != bool(request.equality_ids):
-        raise InvalidInput("equality deletes, and they alone, compare columns by id", file=request.location)
+        raise InvalidInput("equality deletes, and only they, have equality ids", file=request.location)
     missing = [field_id for field_id in request.equality_ids if field_id not in request.schema.by_id]
     if missing:
-        raise InvalidSchema(f"no column to write has the equality ids {missing}", file=request.location)
+        raise InvalidSchema(
+            f"the schema of the file has no columns with the equality ids {missing}", file=request.location
+        )
 
 
 def file_metadata(request: WriteRequest) -> dict[str, str]:
-    """The key-value metadata of a file: what was asked for, and what delete files say about themselves.
+    """The key-value metadata of a file: that of the request, and the delete type of delete files.
 
     >>> from floe.spec.schemas.metadata_columns import position_delete_schema
     >>> from floe.storage.memory import MemoryStorage
@@ -178,20 +182,20 @@ def file_metadata(request: WriteRequest) -> dict[str, str]:
     ... )
     {'delete-type': 'position'}
     """
-    own: dict[str, str] = {}
+    entries: dict[str, str] = {}
     if request.content == FileContent.POSITION_DELETES:
-        own["delete-type"] = "position"
+        entries["delete-type"] = "position"
     elif request.content == FileContent.EQUALITY_DELETES:
-        own["delete-type"] = "equality"
-        own["delete-field-ids"] = ", ".join(map(str, request.equality_ids))
-    return {**own, **request.metadata}
+        entries["delete-type"] = "equality"
+        entries["delete-field-ids"] = ", ".join(map(str, request.equality_ids))
+    return {**entries, **request.metadata}
 
 
-# What pyarrow's writers write to: a stream whose last bytes can be held back, to be completed, or dropped.
+# Sink of pyarrow's writers --------------------------------------------------------------------------------------------
 
 
 class HoldingSink:
-    """A stream as pyarrow writes to it; closing it does nothing, for the stream is its owner's to close.
+    """A stream as pyarrow's writers use it, whose end can be held back; its owner closes the stream.
 
     >>> from floe.storage.memory import MemoryStorage
     >>> storage = MemoryStorage()
@@ -215,7 +219,7 @@ class HoldingSink:
         self.closed = False
 
     def write(self, data: Data) -> int:
-        """Write on, or hold back, or throw away."""
+        """Write to the stream, hold back, or discard, depending on the state."""
         if not self._dropping:
             if self._held is None:
                 self._forward(data)
@@ -227,36 +231,36 @@ class HoldingSink:
         self._stream.write(data)
 
     def drop(self) -> None:
-        """From now on nothing is kept; pyarrow's writers end with a footer even when they are only forgotten."""
+        """Discard all further writes: pyarrow's writers write a footer even when they are only deallocated."""
         self._dropping = True
 
     def hold(self) -> None:
-        """From now on hold back what is written."""
+        """Hold back all further writes."""
         self._held = []
 
     def held(self) -> bytes:
-        """What was held back, which is the end of the file."""
+        """The bytes that were held back: the end of the file."""
         return b"".join(self._held or ())
 
     def tell(self) -> int:
-        """How many bytes there are, with those held back."""
+        """The offset of the next byte, counting those held back."""
         return self._stream.tell() + sum(map(len, self._held or ()))
 
     def flush(self) -> None:
-        """Does nothing."""
+        """Do nothing: the stream decides when to write."""
 
     def close(self) -> None:
-        """Does nothing but to say so."""
+        """Mark the sink as closed; the stream stays open."""
         self.closed = True
 
     def readable(self) -> bool:
-        """False."""
+        """Whether pyarrow may read: never."""
         return False
 
     def writable(self) -> bool:
-        """True."""
+        """Whether pyarrow may write: always."""
         return True
 
     def seekable(self) -> bool:
-        """False."""
+        """Whether pyarrow may seek: never."""
         return False

@@ -1,9 +1,4 @@
-"""Avro as Arrow record batches.
-
-ORC as Arrow record batches.
-
-Parquet as Arrow record batches: the format model that everything fast goes through.
-"""
+"""The format models of Parquet, ORC and Avro as Arrow record batches."""
 
 from __future__ import annotations
 
@@ -51,18 +46,15 @@ class AvroAsArrow:
     features = frozenset(Feature) - lacks.keys()
 
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
-        """The wanted rows and columns of a file."""
+        """Read the requested rows and columns of a file."""
         return read_avro(request)
 
     def write(self, request: WriteRequest) -> ArrowAppender:
-        """A new file."""
+        """Open a new file to write batches to."""
         return AvroAppender(request)
 
     def __repr__(self) -> str:
         return "AvroAsArrow()"
-
-
-# ORC as Arrow record batches.
 
 
 class OrcAsArrow:
@@ -86,24 +78,21 @@ class OrcAsArrow:
     lacks: Mapping[Feature, str] = MappingProxyType(
         {
             Feature.REUSE: "Arrow batches never change",
-            Feature.LAST_SECOND: "ORC's readers take them for a second later",
+            Feature.LAST_SECOND: "ORC's readers read them as a second later",
         }
     )
     features = frozenset(Feature) - lacks.keys()
 
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
-        """The wanted rows and columns of a file."""
+        """Read the requested rows and columns of a file."""
         return read_orc(request)
 
     def write(self, request: WriteRequest) -> ArrowAppender:
-        """A new file."""
+        """Open a new file to write batches to."""
         return OrcAppender(request)
 
     def __repr__(self) -> str:
         return "OrcAsArrow()"
-
-
-# Parquet as Arrow record batches: the format model that everything fast goes through.
 
 
 class ParquetAsArrow:
@@ -128,11 +117,11 @@ class ParquetAsArrow:
     features = frozenset(Feature) - lacks.keys()
 
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
-        """The wanted rows and columns of a file."""
+        """Read the requested rows and columns of a file."""
         return read_parquet(request)
 
     def write(self, request: WriteRequest) -> ArrowAppender:
-        """A new file."""
+        """Open a new file to write batches to."""
         return ParquetAppender(request)
 
     def __repr__(self) -> str:

@@ -1,12 +1,12 @@
-"""What a file format offers in an object model: requests to read and to write, and who answers them.
+"""Format models: the protocol between tables and a file format, and the requests to read and to write a file.
 
-A *format model* is one (file format, object model) pair: Parquet as Arrow batches, Avro as plain rows, or whatever a
-third party brings. It answers two calls. `read` takes a `ReadRequest` and gives batches with exactly the rows and
-columns that were asked for: filters are applied to the last row, missing columns have their defaults, renamed and
-promoted columns are as the wanted schema has them. `write` takes a `WriteRequest` and gives a `FileAppender`, whose
-`close` returns the file as a manifest describes it, with its metrics.
+A *format model* is a pair of a file format and an object model: Parquet as Arrow batches, Avro as plain rows, or a pair
+that another package adds. `read` takes a `ReadRequest` and returns batches with exactly the requested rows and columns:
+the filter is applied to every row, missing columns have their defaults, renamed and promoted columns are as in the
+requested schema. `write` takes a `WriteRequest` and returns a `FileAppender`, whose `close` returns the file with its
+metrics, as a manifest describes it.
 
-People use the builders of `floe.formats.builders`, which come from a registry (`floe.formats.registry`).
+Requests are usually made by the builders of `floe.formats.builders`, which come from a `floe.formats.registry`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from floe.spec.sort_order import SortOrder
 from floe.storage.protocol import Storage
 
 DEFAULT_BATCH_SIZE = 131_072
-"""Rows of a batch at most: large enough for columnar code to be fast, small enough to keep several in memory."""
+"""The maximum rows of a batch: enough for columnar code to be fast, few enough to keep several in memory."""
 
-_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+_EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 Decryption: TypeAlias = Callable[[Storage, str, bytes], Storage]
-"""From a storage, a location and the file's key metadata to a storage that gives the file's plain bytes."""
+"""Takes a storage, a location and the file's key metadata; returns a storage that reads the decrypted file."""
 
 Encryption: TypeAlias = Callable[[Storage, str], tuple[Storage, bytes]]
-"""From a storage and a location to a storage that encrypts what is written there, and the file's key metadata."""
+"""Takes a storage and a location; returns a storage that encrypts what is written, and the file's key metadata."""
 
 Batch = TypeVar("Batch")
 Batch_co = TypeVar("Batch_co", covariant=True)
@@ -44,17 +44,17 @@ Batch_contra = TypeVar("Batch_contra", contravariant=True)
 
 
 class Feature(Enum):
-    """What a format can do beyond what all must; the conformance suite shows who does what.
+    """An optional feature of a format model; the conformance suite shows which models have it.
 
-    A model may have an attribute `lacks` with the reason for each feature that it has not.
+    A model may have an attribute `lacks` with the reason for each feature that it does not have.
     """
 
     FILTER = "skips parts of a file by a filter"
     SPLIT = "reads a part of a file"
     COLUMN_METRICS = "counts and bounds of columns"
     COLUMN_SIZES = "stored sizes of columns"
-    SPLIT_OFFSETS = "tells where a file may be split"
-    REUSE = "gives the same container again and again when asked to"
+    SPLIT_OFFSETS = "reports the offsets where a file may be split"
+    REUSE = "returns the same container again when allowed"
     VARIANT = "stores variants"
     GEOSPATIAL = "stores geometries and geographies"
     LAST_SECOND = "stores fractions of the last second before 1970"
@@ -62,51 +62,51 @@ class Feature(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
-    """What is to be read from one file."""
+    """A request to read a file."""
 
     storage: Storage
     location: str
     schema: Schema
-    """The columns that are wanted, in their order; metadata columns by their reserved ids."""
+    """The columns to return, in this order; metadata columns by their reserved ids."""
 
     file_size: int | None = None
-    """The file's size if the caller knows it; formats that need it then do not ask the storage."""
+    """The size of the file, if the caller knows it; it saves formats that need it a call of the storage."""
 
     split: tuple[int, int] | None = None
-    """The first byte and the number of bytes; what begins in this range is read (for Parquet: has its middle there)."""
+    """The offset and length of a range of bytes; what begins in it is read (for Parquet: what has its middle there)."""
 
     filter: Expression | None = None
-    """A bound filter. Its columns are found by id and need not be wanted."""
+    """A bound filter. Its columns are found by id and need not be among those to return."""
 
-    constants: Mapping[int, Any] = field(default_factory=lambda: _NOTHING)
-    """Values by field id: partition values for columns that the file lacks, and metadata columns."""
+    constants: Mapping[int, Any] = field(default_factory=lambda: _EMPTY)
+    """Constant values by field id: partition values for columns that the file lacks, and metadata columns."""
 
     name_mapping: NameMapping | None = None
     case_sensitive: bool = True
     batch_size: int = DEFAULT_BATCH_SIZE
     reuse: bool = False
-    """Whether the caller is done with a batch or row when it asks for the next, which may then be the same object."""
+    """Whether the next batch or row may be the same object, because the caller no longer uses the one before."""
 
     key_metadata: bytes | None = None
     decryption: Decryption | None = None
     record_count: int | None = None
-    """How many rows the manifest says that the file has; a file that has another number of them is corrupt."""
+    """The row count in the manifest; a file with another number of rows is corrupt."""
 
     first_row_id: int | None = None
     data_sequence_number: int | None = None
-    properties: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    properties: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     """Properties of the table; those with the prefix `read.` may have an effect."""
 
     def __post_init__(self) -> None:
         if self.batch_size <= 0:
-            raise InvalidInput(f"a batch has at least one row; asked for batches of {self.batch_size}")
+            raise InvalidInput(f"a batch has at least one row; the requested batch size is {self.batch_size}")
         if self.split is not None and (self.split[0] < 0 or self.split[1] < 0):
-            raise InvalidInput(f"a split has a start and a length of 0 or more; found {self.split}")
+            raise InvalidInput(f"a split has an offset and a length of 0 or more; found {self.split}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
-    """What is to be written into one file."""
+    """A request to write a file."""
 
     storage: Storage
     location: str
@@ -114,20 +114,20 @@ class WriteRequest:
     """The columns of the file, with the table's field ids."""
 
     content: FileContent = FileContent.DATA
-    properties: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    properties: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     """Properties of the table; those of the format (`write.parquet.*`, …) have an effect, others are ignored."""
 
-    metadata: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """Key-value metadata to put into the file."""
+    metadata: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    """Key-value metadata to store in the file."""
 
     metrics: MetricsConfig | None = None
-    """Which metrics to keep; None for what the properties say."""
+    """The metrics to collect; None for those that the properties configure."""
 
     spec: PartitionSpec | None = None
     partition: tuple[Any, ...] = ()
     sort_order_id: int | None = None
     sort_order: SortOrder | None = None
-    """The order itself, if it is known: columns that the rows are sorted by have bounds, even in wide tables."""
+    """The sort order, if it is known: columns that the rows are sorted by have bounds, even in wide tables."""
 
     equality_ids: tuple[int, ...] = ()
     overwrite: bool = False
@@ -136,7 +136,7 @@ class WriteRequest:
 
     @property
     def effective_metrics(self) -> MetricsConfig:
-        """The metrics to keep: those asked for, else what the properties and the content say."""
+        """The metrics to collect: `metrics`, or else what the content and the properties determine."""
         if self.metrics is not None:
             return self.metrics
         if self.content == FileContent.POSITION_DELETES:
@@ -146,41 +146,41 @@ class WriteRequest:
 
 @runtime_checkable
 class FileAppender(Protocol[Batch_contra]):
-    """A file being written; seen by nobody until `close`, and never if `abort` is called or the block raises."""
+    """A file that is being written; it exists once `close` is called, and not if the `with` block raises."""
 
     def write(self, batch: Batch_contra, /) -> None:
         """Add rows."""
 
     @property
     def record_count(self) -> int:
-        """How many rows were written."""
+        """The number of rows written so far."""
 
     @property
     def length(self) -> int:
-        """About how many bytes the file would have if it were closed now."""
+        """The approximate size in bytes that the file would have if it were closed now."""
 
     def close(self) -> DataFile:
-        """Finish the file and describe it as a manifest does; closing twice gives the same answer."""
+        """Finish the file and return it as a manifest describes it; further calls return the same."""
 
     def abort(self) -> None:
-        """Throw away what was written; after `close`, does nothing."""
+        """Discard what was written; does nothing after `close`."""
 
     def __enter__(self) -> Self:
-        """Close at the end of the block, or abort if it raises."""
+        """Return the appender, to be closed at the end of the block, or aborted if it raises."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close, or abort after an exception."""
+        """Close the file, or abort it after an exception."""
 
 
 @runtime_checkable
 class FormatModel(Protocol[Batch]):
-    """One file format in one object model."""
+    """A file format in an object model."""
 
     @property
     def file_format(self) -> str:
-        """The format's name as manifests have it: `parquet`, `orc`, `avro`, or another."""
+        """The name of the format in manifests: `parquet`, `orc`, `avro`, or another."""
 
     @property
     def object_model(self) -> str:
@@ -188,17 +188,17 @@ class FormatModel(Protocol[Batch]):
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What the format can do beyond what all must."""
+        """The optional features that the model has."""
 
     def read(self, request: ReadRequest) -> Iterator[Batch]:
-        """The wanted rows and columns of a file."""
+        """Read the requested rows and columns of a file."""
 
     def write(self, request: WriteRequest) -> FileAppender[Batch]:
-        """A new file."""
+        """Open a new file to write rows to."""
 
 
 def plain_storage_to_read(request: ReadRequest) -> Storage:
-    """The storage that gives the plain bytes of the file to read; an encrypted file needs somebody to decrypt it.
+    """The storage that reads the decrypted bytes of a file; raises `UnsupportedFeature` if it cannot be decrypted.
 
     >>> from floe.storage.memory import MemoryStorage
     >>> request = ReadRequest(storage=MemoryStorage(), location="memory:a", schema=Schema(()), key_metadata=b"k")
@@ -218,7 +218,7 @@ def plain_storage_to_read(request: ReadRequest) -> Storage:
 
 
 def plain_storage_to_write(request: WriteRequest) -> tuple[Storage, bytes | None]:
-    """The storage that takes the plain bytes of the file to write, and the key metadata to record for it.
+    """The storage that takes the unencrypted bytes of a new file, and the key metadata to record for it.
 
     >>> from floe.storage.memory import MemoryStorage
     >>> request = WriteRequest(storage=MemoryStorage(), location="memory:a", schema=Schema(()))

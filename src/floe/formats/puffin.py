@@ -1,7 +1,8 @@
-"""Puffin files in a storage: deletion vectors and statistics, as the other formats hold rows.
+"""Puffin files in a storage: deletion vectors and statistics.
 
-A Puffin file has blobs in place of rows, so it has a reader and a writer of its own; they come from the registry, like
-those of data files. Once closed, a writer tells what manifests and metadata have to say of the file.
+A Puffin file has blobs instead of rows, so it has a reader and a writer of its own; they come from the registry, like
+those of data files. A closed writer describes its file as manifests (`WrittenPuffin.vectors`) and table metadata
+(`WrittenPuffin.statistics`) record it. `read_deletion_vector` reads one vector by the offset in its manifest entry.
 
 >>> from floe.formats.registry import default_registry
 >>> from floe.storage.memory import MemoryStorage
@@ -29,7 +30,7 @@ from typing import Any, Self
 from pyroaring import BitMap64
 
 from floe.errors import CorruptFile, FloeError, InvalidInput
-from floe.spec.codecs.deletion_vectors import CARDINALITY, REFERENCED_DATA_FILE, blob_of, deserialize
+from floe.spec.codecs.deletion_vectors import CARDINALITY, REFERENCED_DATA_FILE, deletion_vector_blob, deserialize
 from floe.spec.codecs.puffin import (
     DELETION_VECTOR,
     FOOTER_TAIL_SIZE,
@@ -49,12 +50,12 @@ from floe.storage.protocol import Storage
 
 _CREATED_BY = "created-by"
 _WRITER = "Floe"
-_USUAL_FOOTER = 8 * 1024
-"""Read from the end at once; more only where a footer is longer."""
+_FIRST_READ_BYTES = 8 * 1024
+"""How much of the end is read first; a longer footer takes a second read."""
 
 
 class PuffinReader:
-    """A Puffin file that is read: what it holds, and the content of single blobs."""
+    """Reads a Puffin file: its footer, and the content of single blobs."""
 
     def __init__(self, storage: Storage, location: str, *, file_size: int | None = None) -> None:
         self.storage = storage
@@ -63,40 +64,40 @@ class PuffinReader:
 
     @cached_property
     def footer(self) -> FooterPayload:
-        """All that the footer says, read when it is first asked for."""
+        """The footer, read at the first use; raises `CorruptFile` if it is damaged."""
         size = self.storage.stat(self.location).size if self._size is None else self._size
         try:
             if size < FOOTER_TAIL_SIZE:
                 raise CorruptFile(f"a Puffin file of {size} bytes is too short")
-            tail = self._last(size, _USUAL_FOOTER)
+            tail = self._read_end(size, _FIRST_READ_BYTES)
             needed = footer_size(tail)
-            return parse_footer(tail if needed <= len(tail) else self._last(size, needed), size)
+            return parse_footer(tail if needed <= len(tail) else self._read_end(size, needed), size)
         except FloeError as error:
             raise error.with_context(file=self.location) from None
 
-    def _last(self, size: int, count: int) -> bytes:
+    def _read_end(self, size: int, count: int) -> bytes:
         count = min(count, size)
         return self.storage.read_range(self.location, size - count, count)
 
     @property
     def blobs(self) -> tuple[BlobMetadata, ...]:
-        """What the footer says of each blob."""
+        """The metadata of each blob."""
         return self.footer.blobs
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What the footer says of the whole file, such as who wrote it."""
+        """The properties of the file, such as the application that wrote it."""
         return self.footer.properties
 
     def read(self, blob: BlobMetadata, *, max_size: int = READ_LIMIT) -> bytes:
-        """The content of a blob, decompressed; at most `max_size` bytes of it."""
+        """Read and decompress a blob; raises `CorruptFile` if its content is larger than `max_size` bytes."""
         try:
             return read_blob(self.storage.read_range(self.location, blob.offset, blob.length), blob, max_size=max_size)
         except FloeError as error:
             raise error.with_context(file=self.location) from None
 
     def vectors(self) -> dict[str, BitMap64]:
-        """The deletion vectors in the file, by the location of the data file that each is for."""
+        """Read the deletion vectors of the file, by the location of their data file."""
         return {_data_file(blob, self.location): self._vector(blob) for blob in self.blobs if _is_vector(blob)}
 
     def _vector(self, blob: BlobMetadata) -> BitMap64:
@@ -108,17 +109,17 @@ class PuffinReader:
 
 @dataclass(frozen=True, slots=True)
 class WrittenPuffin:
-    """A Puffin file that is there: what manifests say of its vectors, and metadata of its statistics."""
+    """A complete Puffin file, and how manifests and table metadata record it."""
 
     location: str
     file_size: int
     footer_size: int
     footer: FooterPayload
     partitions: Mapping[str, tuple[PartitionSpec | None, tuple[Any, ...]]]
-    """The spec and partition of each data file that has a vector here."""
+    """The spec and partition of the data files whose vectors are in the file."""
 
     def vectors(self) -> list[DataFile]:
-        """The deletion vectors as entries of a manifest (spec: Deletion Vectors)."""
+        """The deletion vectors as files of manifest entries (spec: Deletion Vectors)."""
         return [self._vector(blob) for blob in self.footer.blobs if _is_vector(blob)]
 
     def _vector(self, blob: BlobMetadata) -> DataFile:
@@ -138,7 +139,7 @@ class WrittenPuffin:
         )
 
     def statistics(self, snapshot_id: int) -> StatisticsFile:
-        """The file as metadata lists it for a snapshot (spec: Table Statistics)."""
+        """The file as table metadata lists it for a snapshot (spec: Table Statistics)."""
         blobs = tuple(
             StatisticsBlob(
                 type=blob.type,
@@ -159,7 +160,7 @@ class WrittenPuffin:
 
 
 class PuffinWriter:
-    """A Puffin file being written; seen by nobody until `close`, and never if the block raises."""
+    """Writes a Puffin file, which exists once `close` is called, and not if the `with` block raises."""
 
     def __init__(
         self, storage: Storage, location: str, *, overwrite: bool = False, properties: Mapping[str, str] | None = None
@@ -174,7 +175,7 @@ class PuffinWriter:
         self._aborted = False
 
     def add(self, blob: Blob) -> None:
-        """Add a blob, such as a sketch of a column's distinct values."""
+        """Add a blob, such as a theta sketch of a column."""
         if self._done is not None or self._aborted:
             raise ValueError(f"the file is closed: {self.location}")
         self._blobs.append(blob)
@@ -187,30 +188,33 @@ class PuffinWriter:
         spec: PartitionSpec | None = None,
         partition: Iterable[Any] = (),
     ) -> None:
-        """Add the complete deletion vector of a data file, which may have only one; its partition is the file's."""
+        """Add the complete deletion vector of a data file; raises `InvalidInput` for a second vector of the same file.
+
+        A `DataFile` also provides the partition.
+        """
         if isinstance(data_file, DataFile):
             partition = partition or data_file.partition
             data_file = data_file.file_path
         if data_file in self._partitions:
             raise InvalidInput("a data file has one deletion vector", file=self.location, data_file=data_file)
-        self.add(blob_of(positions, data_file))
+        self.add(deletion_vector_blob(positions, data_file))
         self._partitions[data_file] = (spec, tuple(partition))
 
     def close(self) -> WrittenPuffin:
-        """Write the file, and describe it; closing twice gives the same answer."""
+        """Write the file and return its description; further calls return the same."""
         if self._aborted:
             raise ValueError(f"the file is closed: {self.location}")
         if self._done is None:
-            made = write_file(self._blobs, self._properties)
-            self.storage.write(self.location, made.data, overwrite=self._overwrite)
+            file = write_file(self._blobs, self._properties)
+            self.storage.write(self.location, file.data, overwrite=self._overwrite)
             self._done = WrittenPuffin(
-                self.location, len(made.data), made.footer_size, made.payload, dict(self._partitions)
+                self.location, len(file.data), file.footer_size, file.payload, dict(self._partitions)
             )
             self._blobs = []
         return self._done
 
     def abort(self) -> None:
-        """Throw away what was added; after `close`, does nothing."""
+        """Discard the blobs; does nothing after `close`."""
         self._aborted = self._done is None
         self._blobs = []
 
@@ -226,15 +230,35 @@ class PuffinWriter:
             self.abort()
 
 
+def read_deletion_vector(storage: Storage, vector: DataFile, *, row_count: int | None = None) -> BitMap64:
+    """Read the deleted positions of a deletion vector.
+
+    Raises `CorruptFile` unless the vector has as many positions as its manifest entry says, all below `row_count`.
+
+    >>> from floe.storage.memory import MemoryStorage
+    >>> read_deletion_vector(MemoryStorage(), DataFile(FileContent.POSITION_DELETES, "memory:d", "puffin", (), 1, 9))
+    Traceback (most recent call last):
+    floe.errors.CorruptFile: the manifest does not say where in its file the deletion vector is (file: memory:d)
+    """
+    offset, length = vector.content_offset, vector.content_size_in_bytes
+    if offset is None or length is None:
+        raise CorruptFile("the manifest does not say where in its file the deletion vector is", file=vector.file_path)
+    try:
+        data = storage.read_range(vector.file_path, offset, length)
+        return deserialize(data, cardinality=vector.record_count, row_count=row_count)
+    except FloeError as error:
+        raise error.with_context(file=vector.file_path) from None
+
+
 def _is_vector(blob: BlobMetadata) -> bool:
     return blob.type == DELETION_VECTOR
 
 
 def _data_file(blob: BlobMetadata, location: str) -> str:
-    found = blob.properties.get(REFERENCED_DATA_FILE)
-    if found is None:
+    referenced = blob.properties.get(REFERENCED_DATA_FILE)
+    if referenced is None:
         raise CorruptFile("a deletion vector does not say which data file it is for", file=location)
-    return found
+    return referenced
 
 
 def _cardinality(blob: BlobMetadata) -> int | None:

@@ -1,8 +1,8 @@
-"""The registry of format models: which file formats can be read and written, and as which objects.
+"""The registry of format models: the file formats that can be read and written, in each object model.
 
-`default_registry` has Floe's models, and tables are read and written with it. Another package adds a format, or an
-object model, with one call of `register`, or with an entry point in the group `floe.formats`, which any process that
-has the package installed finds by itself:
+Tables are read and written with `default_registry`, which has Floe's models. Another package adds a format or an object
+model by a call of `register`, or by an entry point in the group `floe.formats`, which is found in every process that
+has the package installed:
 
 ```toml
 [project.entry-points."floe.formats"]
@@ -26,10 +26,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+import pyarrow as pa
+
 from floe.errors import InvalidInput, InvalidSettings, UnsupportedFeature
 from floe.formats.arrow_models import AvroAsArrow, OrcAsArrow, ParquetAsArrow
 from floe.formats.builders import (
-    DeleteKeys,
+    EqualityDeleteBuilder,
     ReadBuilder,
     WriteBuilder,
     data_writer,
@@ -40,7 +42,11 @@ from floe.formats.model import FormatModel
 from floe.formats.puffin import PuffinReader, PuffinWriter
 from floe.formats.rows import AsRows
 from floe.plugins import load_entry_point
+from floe.spec.manifests.entries import DataFile
 from floe.spec.manifests.file_formats import ENTRY_POINT_GROUP, add_file_format
+from floe.spec.schemas.metadata_columns import position_delete_schema
+from floe.spec.schemas.name_mapping import mapping_from_schema
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import StructType
 from floe.storage.protocol import Storage
 
@@ -51,8 +57,9 @@ class Registry:
     def __init__(self, models: Iterable[FormatModel[Any]] = (), *, entry_points: bool = False) -> None:
         self._entry_points = entry_points
         self._models: dict[tuple[str, str], FormatModel[Any]] = {}
+        self._registered: dict[tuple[str, str], FormatModel[Any]] = {}
         for model in models:
-            self.register(model)
+            self._add(model)
 
     def register(self, model: FormatModel[Any], *, replace: bool = False) -> None:
         """Add a model; `InvalidInput` if its format and object model have one already, unless `replace` is set."""
@@ -62,20 +69,35 @@ class Registry:
                 f"there is a model of {key[0]} files as {key[1]} already: {self._models[key]!r}",
                 hint="pass replace=True to replace it",
             )
-        self._models[key] = model
-        add_file_format(key[0])
+        self._add(model)
+        self._registered[key] = model
+
+    def _add(self, model: FormatModel[Any]) -> None:
+        file_format = model.file_format.lower()
+        self._models[file_format, model.object_model] = model
+        add_file_format(file_format)
 
     def unregister(self, file_format: str, object_model: str) -> None:
         """Remove a model; nothing happens if it is not registered."""
-        self._models.pop((file_format.lower(), object_model), None)
+        key = (file_format.lower(), object_model)
+        self._models.pop(key, None)
+        self._registered.pop(key, None)
+
+    @property
+    def registered_models(self) -> tuple[FormatModel[Any], ...]:
+        """The models that a program has added by `register`; other processes find neither them nor their formats."""
+        return tuple(self._registered.values())
 
     def has_format(self, file_format: str) -> bool:
-        """Whether files of a format can be read and written as any objects."""
+        """Whether some object model has a model of a file format."""
         self._load(file_format.lower())
         return any(name == file_format.lower() for name, _ in self._models)
 
     def model(self, file_format: str, object_model: str) -> FormatModel[Any]:
-        """The model of a file format, whatever the case of its name, in an object model."""
+        """The model of a file format in an object model; raises `UnsupportedFeature` without one.
+
+        The name of the format is not case-sensitive.
+        """
         key = (file_format.lower(), object_model)
         if key not in self._models:
             self._load(key[0])
@@ -92,17 +114,17 @@ class Registry:
         """Register the model of an installed package for a format that has none."""
         if not self._entry_points or any(name == file_format for name, _ in self._models):
             return
-        offer = load_entry_point(ENTRY_POINT_GROUP, file_format)
-        if offer is None:
+        loaded = load_entry_point(ENTRY_POINT_GROUP, file_format)
+        if loaded is None:
             return
-        model = offer if isinstance(offer, FormatModel) and not isinstance(offer, type) else offer()
+        model = loaded if isinstance(loaded, FormatModel) and not isinstance(loaded, type) else loaded()
         if not isinstance(model, FormatModel) or model.file_format.lower() != file_format:
             raise InvalidSettings(
                 f"the entry point {file_format!r} of {ENTRY_POINT_GROUP} is not a model of {file_format} files",
-                hint="update the package that offers it",
+                hint="update the package that provides it",
                 found=repr(model),
             )
-        self.register(model, replace=True)
+        self._add(model)
 
     def __iter__(self) -> Iterator[FormatModel[Any]]:
         return iter(tuple(self._models.values()))
@@ -111,33 +133,33 @@ class Registry:
         return len(self._models)
 
     def read(self, file_format: str, object_model: str, storage: Storage, location: str) -> ReadBuilder[Any]:
-        """The builder that reads a file."""
+        """A builder of a read of a file."""
         return ReadBuilder(self.model(file_format, object_model), storage, location)
 
     def write_data(self, file_format: str, object_model: str, storage: Storage, location: str) -> WriteBuilder[Any]:
-        """The builder that writes a data file."""
+        """A builder of a new data file."""
         return data_writer(self.model(file_format, object_model), storage, location)
 
     def write_equality_deletes(
         self, file_format: str, object_model: str, storage: Storage, location: str
-    ) -> DeleteKeys[Any]:
-        """The builder that writes a file of equality deletes."""
+    ) -> EqualityDeleteBuilder[Any]:
+        """A builder of a new equality delete file."""
         return equality_delete_writer(self.model(file_format, object_model), storage, location)
 
     def write_position_deletes(
         self, file_format: str, object_model: str, storage: Storage, location: str, *, row: StructType | None = None
     ) -> WriteBuilder[Any]:
-        """The builder that writes a file of position deletes, with the deleted rows if their type is given."""
+        """A builder of a new position delete file, with the deleted rows if their type is given."""
         return position_delete_writer(self.model(file_format, object_model), storage, location, row)
 
     def read_puffin(self, storage: Storage, location: str, *, file_size: int | None = None) -> PuffinReader:
-        """A Puffin file, which holds deletion vectors or statistics in place of rows."""
+        """A reader of a Puffin file, which has deletion vectors or statistics instead of rows."""
         return PuffinReader(storage, location, file_size=file_size)
 
     def write_puffin(
         self, storage: Storage, location: str, *, overwrite: bool = False, properties: Mapping[str, str] | None = None
     ) -> PuffinWriter:
-        """A new Puffin file for deletion vectors or statistics."""
+        """A writer of a new Puffin file for deletion vectors or statistics."""
         return PuffinWriter(storage, location, overwrite=overwrite, properties=properties)
 
 
@@ -152,3 +174,34 @@ def default_registry() -> Registry:
     """
     arrow_models: tuple[FormatModel[Any], ...] = (AvroAsArrow(), OrcAsArrow(), ParquetAsArrow())
     return Registry((*arrow_models, *(AsRows(model) for model in arrow_models)), entry_points=True)
+
+
+def read_position_deletes(
+    formats: Registry,
+    storage: Storage,
+    file: DataFile,
+    schema: Schema | None = None,
+    *,
+    trust_manifest: bool = True,
+    properties: Mapping[str, str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a position delete file: by default their paths and positions, else the columns of `schema`.
+
+    Columns are found by field id, or by name in a file without ids (spec: Position Delete Files). `properties` are the
+    table's. Raises `CorruptFile` if the file contradicts its manifest entry; with `trust_manifest=False`, the entry is
+    ignored.
+
+    >>> from floe.storage.memory import MemoryStorage
+    >>> storage, formats = MemoryStorage(), default_registry()
+    >>> with formats.write_position_deletes("orc", "rows", storage, "memory:d.orc").build() as file:
+    ...     file.write({"file_path": "memory:a.parquet", "pos": 7})
+    >>> [batch.to_pylist() for batch in read_position_deletes(formats, storage, file.close())]
+    [[{'file_path': 'memory:a.parquet', 'pos': 7}]]
+    """
+    schema = position_delete_schema() if schema is None else schema
+    read = formats.read(file.file_format, "arrow", storage, file.file_path).project(schema)
+    read = read.name_mapping(mapping_from_schema(schema)).key_metadata(file.key_metadata, None)
+    read = read.properties(properties or {})
+    if trust_manifest:
+        read = read.facts(file_size=file.file_size_in_bytes, record_count=file.record_count)
+    return read.build()

@@ -1,7 +1,7 @@
-"""Plain Python rows over any format model of Arrow batches: dictionaries of `floe.spec.values`, or dataclasses.
+"""File formats as plain Python rows, on top of their Arrow models.
 
-Each row is a dictionary by column name, with values in the form that `floe.spec.values` describes; structs are
-dictionaries too. A dataclass can be written as it is, and rows can be asked for as instances of one.
+A row is a dictionary by column name, with values in the form that `floe.spec.values` describes; structs are
+dictionaries too. Instances of dataclasses can be written, and rows can be read as instances of one (`as_dataclasses`).
 
 >>> from floe.formats.arrow_models import ParquetAsArrow
 >>> from floe.spec.schemas.schema import Schema
@@ -25,8 +25,8 @@ from typing import Any, Self, TypeAlias, TypeVar
 import pyarrow as pa
 
 from floe.errors import FloeError, InvalidSchema, InvalidValue
-from floe.formats.arrow_arrays import to_array, to_values
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrays import to_array, to_values
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.model import Feature, FileAppender, FormatModel, ReadRequest, WriteRequest
 from floe.spec.manifests.entries import DataFile
 from floe.spec.schemas.defaults import write_value
@@ -36,14 +36,14 @@ from floe.spec.values.value_checks import check, map_items
 
 Row: TypeAlias = dict[str, Any]
 
-_GATHERED_ROWS = 1024
-"""Rows are turned into a batch when there are so many of them."""
+_BATCH_ROWS = 1024
+"""How many rows are converted to a batch at a time."""
 
 Record = TypeVar("Record")
 
 
 class AsRows:
-    """The rows model of a format, made from its Arrow model."""
+    """The model of a format as plain rows, on top of its Arrow model."""
 
     object_model = "rows"
 
@@ -52,22 +52,22 @@ class AsRows:
 
     @property
     def file_format(self) -> str:
-        """The format's name."""
+        """The name of the format in manifests."""
         return self._arrow.file_format
 
     @property
     def features(self) -> frozenset[Feature]:
-        """Those of the Arrow model, and dictionaries that are used again."""
+        """The features of the Arrow model, and reuse of the dictionary of a row."""
         return self._arrow.features | {Feature.REUSE}
 
     @property
     def lacks(self) -> Mapping[Feature, str]:
-        """Why it cannot do the rest."""
+        """The reason for each feature that the model does not have."""
         lacks: Mapping[Feature, str] = getattr(self._arrow, "lacks", {})
         return {feature: why for feature, why in lacks.items() if feature not in self.features}
 
     def read(self, request: ReadRequest) -> Iterator[Row]:
-        """The rows, one after the other; with `reuse` they are all the same dictionary."""
+        """Read the requested rows; with `reuse` all are the same dictionary."""
         reused: Row | None = {} if request.reuse else None
         for batch in self._arrow.read(request):
             try:
@@ -76,7 +76,7 @@ class AsRows:
                 raise error.with_context(file=request.location) from None
 
     def write(self, request: WriteRequest) -> RowAppender:
-        """A new file."""
+        """Open a new file to write rows to."""
         return RowAppender(self._arrow.write(request), request.schema)
 
     def __repr__(self) -> str:
@@ -84,14 +84,14 @@ class AsRows:
 
 
 def batch_to_rows(schema: Schema, batch: pa.RecordBatch, reused: Row | None = None) -> Iterator[Row]:
-    """The rows of a batch that has the columns of a schema; all of them in one dictionary if it is given.
+    """The rows of a batch that has the columns of a schema; all in the same dictionary if `reused` is one.
 
     >>> from floe.spec.types import INT
     >>> list(batch_to_rows(Schema((Field(1, "n", INT),)), pa.record_batch({"n": pa.array([1, None], pa.int32())})))
     [{'n': 1}, {'n': None}]
     """
     names = [field.name for field in schema.fields]
-    columns = [to_values(field.type, batch.column(place)) for place, field in enumerate(schema.fields)]
+    columns = [to_values(field.type, batch.column(index)) for index, field in enumerate(schema.fields)]
     for row in zip(*columns, strict=True) if columns else ((),) * batch.num_rows:
         if reused is None:
             yield dict(zip(names, row, strict=True))
@@ -101,7 +101,7 @@ def batch_to_rows(schema: Schema, batch: pa.RecordBatch, reused: Row | None = No
 
 
 def as_dataclasses(record: type[Record], rows: Iterable[Row]) -> Iterator[Record]:
-    """The rows as instances of a dataclass whose fields are named as the columns are.
+    """Convert rows to instances of a dataclass whose fields have the names of the columns.
 
     >>> @dataclasses.dataclass
     ... class Point:
@@ -111,47 +111,47 @@ def as_dataclasses(record: type[Record], rows: Iterable[Row]) -> Iterator[Record
     [Point(x=1, y=2)]
     """
     if not dataclasses.is_dataclass(record):
-        raise InvalidSchema(f"{record!r} is no dataclass")
+        raise InvalidSchema(f"{record!r} is not a dataclass")
     for row in rows:
         yield record(**row)
 
 
 class RowAppender:
-    """A file that rows are written to."""
+    """Writes rows to a file."""
 
     def __init__(self, arrow: FileAppender[pa.RecordBatch], schema: Schema) -> None:
         self._arrow = arrow
         self._schema = schema
-        self._gathered: list[Any] = []
+        self._pending: list[Any] = []
 
     def write(self, rows: Mapping[str, Any] | Iterable[Any], /) -> None:
-        """Add a row or many: dictionaries, or instances of dataclasses."""
+        """Add a row, or several: dictionaries or instances of dataclasses."""
         if isinstance(rows, Mapping) or dataclasses.is_dataclass(rows):
-            self._gathered.append(rows)
+            self._pending.append(rows)
         else:
-            self._gathered.extend(rows)
-        if len(self._gathered) >= _GATHERED_ROWS:
+            self._pending.extend(rows)
+        if len(self._pending) >= _BATCH_ROWS:
             self._flush()
 
     def _flush(self) -> None:
-        rows, self._gathered = self._gathered, []
-        for start in range(0, len(rows), _GATHERED_ROWS):
-            self._arrow.write(rows_to_batch(self._schema, rows[start : start + _GATHERED_ROWS]))
+        rows, self._pending = self._pending, []
+        for start in range(0, len(rows), _BATCH_ROWS):
+            self._arrow.write(rows_to_batch(self._schema, rows[start : start + _BATCH_ROWS]))
 
     @property
     def record_count(self) -> int:
-        """How many rows were written."""
-        return self._arrow.record_count + len(self._gathered)
+        """The number of rows written so far."""
+        return self._arrow.record_count + len(self._pending)
 
     @property
     def length(self) -> int:
-        """About how many bytes the file would have if it were closed now."""
+        """The approximate size in bytes that the file would have if it were closed now."""
         written = self._arrow.record_count
         per_row = self._arrow.length / written if written else 0
-        return self._arrow.length + int(per_row * len(self._gathered))
+        return self._arrow.length + int(per_row * len(self._pending))
 
     def close(self) -> DataFile:
-        """Finish the file and describe it."""
+        """Finish the file and return it as a manifest describes it."""
         try:
             self._flush()
         except BaseException:
@@ -160,7 +160,7 @@ class RowAppender:
         return self._arrow.close()
 
     def abort(self) -> None:
-        """Throw away what was written; after `close`, does nothing."""
+        """Discard what was written; does nothing after `close`."""
         self._arrow.abort()
 
     def __enter__(self) -> Self:
@@ -176,36 +176,38 @@ class RowAppender:
 
 
 def rows_to_batch(schema: Schema, rows: Iterable[Any]) -> pa.RecordBatch:
-    """A batch of rows, checked against the schema; what a row leaves out has its write default.
+    """Convert rows to a batch; columns that a row lacks get their write default.
+
+    Raises `InvalidSchema` for columns that the schema lacks, and `InvalidValue` for values that do not fit their type.
 
     >>> from floe.spec.types import INT
     >>> rows_to_batch(Schema((Field(1, "n", INT, write_default=7),)), [{"n": 1}, {}]).to_pylist()
     [{'n': 1}, {'n': 7}]
     """
     row_type = schema.as_struct()
-    complete = [_completed_row(row_type, row) for row in rows]
+    complete = [_complete_row(row_type, row) for row in rows]
     arrays = [to_array(field.type, [row[field.name] for row in complete]) for field in schema.fields]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(schema))
 
 
-def _completed_row(type_: StructType, row: Any) -> dict[str, Any]:
-    filled: dict[str, Any] = _completed(type_, row, "")
+def _complete_row(type_: StructType, row: Any) -> dict[str, Any]:
+    filled: dict[str, Any] = _complete(type_, row, "")
     return filled
 
 
-def _completed(type_: Type, value: Any, path: str) -> Any:
-    """The value, checked, with everything that a struct in it leaves out filled in."""
+def _complete(type_: Type, value: Any, path: str) -> Any:
+    """Check a value, and fill in the fields that its structs lack."""
     if value is None:
         return None
     if isinstance(type_, StructType):
-        return _completed_struct(type_, value, path)
+        return _complete_struct(type_, value, path)
     if isinstance(type_, ListType):
-        return [_required(type_.element_field, item, f"{path}.element") for item in value]
+        return [_complete_field(type_.element_field, item, f"{path}.element") for item in value]
     if isinstance(type_, MapType):
         return [
             (
-                _required(type_.key_field, key, f"{path}.key"),
-                _required(type_.value_field, item, f"{path}.value"),
+                _complete_field(type_.key_field, key, f"{path}.key"),
+                _complete_field(type_.value_field, item, f"{path}.value"),
             )
             for key, item in map_items(value)
         ]
@@ -216,21 +218,21 @@ def _completed(type_: Type, value: Any, path: str) -> Any:
     return value
 
 
-def _completed_struct(type_: StructType, value: Any, path: str) -> dict[str, Any]:
-    given = value if isinstance(value, Mapping) else _dataclass_values(value, path)
+def _complete_struct(type_: StructType, value: Any, path: str) -> dict[str, Any]:
+    values = value if isinstance(value, Mapping) else _dataclass_values(value, path)
     names = {child.name for child in type_.fields}
-    if not given.keys() <= names:
-        extra = next(name for name in given if name not in names)
+    if not values.keys() <= names:
+        extra = next(name for name in values if name not in names)
         raise InvalidSchema(
-            "a row has a column that the schema has not",
+            "a row has a column that the schema does not have",
             hint=f"its columns are {', '.join(sorted(names)[:20])}",
             column=f"{path}.{extra}".lstrip("."),
         )
     filled = {}
     for child in type_.fields:
         inside = f"{path}.{child.name}"
-        if child.name in given:
-            filled[child.name] = _required(child, given[child.name], inside)
+        if child.name in values:
+            filled[child.name] = _complete_field(child, values[child.name], inside)
             continue
         try:
             filled[child.name] = write_value(child)
@@ -247,7 +249,7 @@ def _dataclass_values(value: Any, path: str) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
-def _required(field: Field, value: Any, path: str) -> Any:
+def _complete_field(field: Field, value: Any, path: str) -> Any:
     if value is None and field.required:
         raise InvalidValue("null in a required column", column=path.lstrip("."))
-    return _completed(field.type, value, path)
+    return _complete(field.type, value, path)

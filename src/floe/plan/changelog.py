@@ -1,4 +1,4 @@
-"""Changelog scans: what each snapshot of a range added and deleted, in order.
+"""Changelog scans: the rows that each snapshot of a range inserted and deleted, in order.
 
 | task | the rows |
 |---|---|
@@ -40,7 +40,7 @@ from floe.storage.protocol import Storage
 
 @dataclass(frozen=True, slots=True)
 class ChangeTask:
-    """Rows that one snapshot added or deleted."""
+    """Rows that one snapshot inserted or deleted."""
 
     ordinal: int
     """The place of the snapshot in the range, from 0."""
@@ -57,29 +57,29 @@ class ChangeTask:
 
 @dataclass(frozen=True, slots=True)
 class AddedRows(ChangeTask):
-    """All rows of the file that its deletes leave are new."""
+    """All rows of the file that its deletes leave were inserted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedFile(ChangeTask):
-    """All rows of the file that its deletes leave are gone."""
+    """All rows of the file that its deletes leave were deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedRows(ChangeTask):
-    """The rows of the file that its deletes leave, and that `added_deletes` delete, are gone."""
+    """The rows of the file that its deletes leave, and that `added_deletes` delete, were deleted."""
 
     added_deletes: tuple[DataFile, ...] = ()
 
     @property
     def existing_deletes(self) -> tuple[DataFile, ...]:
-        """The deletes that were there before."""
+        """The deletes that applied before the snapshot."""
         return self.task.deletes
 
 
 @dataclass(frozen=True, eq=False)
 class ChangelogPlan:
-    """The changes of a range of snapshots; each snapshot is planned when its turn comes."""
+    """The changes of a range of snapshots; each snapshot is planned when its tasks are read."""
 
     planner: Planner
     snapshots: tuple[Snapshot, ...]
@@ -154,8 +154,8 @@ class _Change:
                     yield DeletedRows(self._ordinal, self._id, before, fresh)
 
     def _stayed(self, columns: ManifestColumns) -> Mask:
-        """The files that were there before."""
-        of_snapshot = np.equal(np.asarray(columns.snapshot_id.values), self._id) & columns.snapshot_id.known
+        """The files that existed before the snapshot."""
+        of_snapshot = np.equal(np.asarray(columns.snapshot_id.values), self._id) & columns.snapshot_id.is_valid
         added_here = of_snapshot & np.equal(columns.status, EntryStatus.ADDED)
         return columns.live & ~np.asarray(added_here, np.bool_)
 
@@ -176,7 +176,7 @@ class _Change:
 
 
 def deletes_before(snapshot: Snapshot) -> int | None:
-    """How many delete files there were before a snapshot, by its summary; None if it does not tell.
+    """The number of delete files before a snapshot, by its summary; None if the summary does not have it.
 
     >>> summary = {"operation": "overwrite", "added-delete-files": "2", "total-delete-files": "5"}
     >>> deletes_before(Snapshot(snapshot_id=1, timestamp_ms=5, summary=summary))
@@ -193,5 +193,5 @@ def deletes_before(snapshot: Snapshot) -> int | None:
 
 
 def _with_deletes(plan: ScanPlan, index: DeleteIndex | None) -> ScanPlan:
-    """The same files with deletes that come from elsewhere."""
+    """The same files with deletes from another index."""
     return replace(plan, deletes=index, matched=() if index is None else look_up_deletes(index, plan.chunks))

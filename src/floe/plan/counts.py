@@ -1,4 +1,4 @@
-"""Counts, minima and maxima from metadata alone, where metadata is exact; and which files have to be read for the rest.
+"""Counts, minima and maxima from metadata, where metadata is exact, and the files that must be read for the others.
 
 A file counts without being read if all of its rows are known to pass the filter, and none of them is deleted (for
 counts of rows: or a deletion vector says how many are). Bounds are exact for numbers and times. Those of strings and
@@ -29,15 +29,15 @@ from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.types import DecimalType, Type
 from floe.spec.values.exact_numbers import decimal_from_unscaled
 
-Places = NDArray[np.int64]
+RowIndices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class PartialResult:
-    """The files of a plan that metadata does not settle."""
+    """A result from metadata, and the files of the plan that must be read to complete it."""
 
     plan: ScanPlan
-    unsettled: tuple[Places, ...]
+    unsettled: tuple[RowIndices, ...]
     """For each chunk of the plan, the rows of these files."""
 
     @property
@@ -54,21 +54,21 @@ class PartialResult:
 
 @dataclass(frozen=True, eq=False)
 class PartialCount(PartialResult):
-    """A count that is right but for the files to be read, whose own counts are added to it."""
+    """A count without the files that must be read; their counts are added to it."""
 
     count: int
 
 
 @dataclass(frozen=True, eq=False)
 class PartialRange(PartialResult):
-    """The least and greatest value but for the files to be read; None where no file tells. NaN is the greatest."""
+    """The lowest and highest value without the files that must be read; None if none is known. NaN is highest."""
 
     lower: Any
     upper: Any
 
 
 def count_rows(plan: ScanPlan) -> PartialCount:
-    """How many rows pass the filter of a plan and are not deleted."""
+    """The number of rows that match the filter of a plan and are not deleted."""
     total, unsettled = 0, []
     for chunk, deleted in zip(plan.chunks, _deleted_rows(plan), strict=True):
         rows = np.asarray(chunk.columns.record_count)
@@ -79,7 +79,7 @@ def count_rows(plan: ScanPlan) -> PartialCount:
 
 
 def count_values(plan: ScanPlan, field_id: int, *, whole_files: bool = False) -> PartialCount:
-    """How many values of a column, nulls left out, pass the filter; the plan must keep the column's metrics."""
+    """The number of non-null values of a column in matching rows; the plan must retain the metrics of the column."""
     total, unsettled = 0, []
     for chunk, deleted in zip(plan.chunks, _deleted_rows(plan), strict=True):
         stats, rows = _stats(chunk, field_id), np.asarray(chunk.columns.record_count)
@@ -93,7 +93,7 @@ def count_values(plan: ScanPlan, field_id: int, *, whole_files: bool = False) ->
 
 
 def value_range(plan: ScanPlan, field_id: int, *, whole_files: bool = False) -> PartialRange:
-    """The least and greatest value of a column among rows that pass the filter; the plan must keep its metrics."""
+    """The lowest and highest value of a column in matching rows; the plan must retain the metrics of the column."""
     entry = plan.schema.entry(field_id)
     type_ = entry.field.type
     lowers: list[Any] = []
@@ -114,7 +114,7 @@ def value_range(plan: ScanPlan, field_id: int, *, whole_files: bool = False) -> 
 
 
 def _order(value: Any) -> tuple[bool, Any]:
-    """NaN behind all numbers."""
+    """The sort key of a value: NaN after all numbers."""
     return (True, 0) if value != value else (False, value)
 
 
@@ -122,12 +122,12 @@ def _order(value: Any) -> tuple[bool, Any]:
 
 
 def _settled(plan: ScanPlan, chunk: FileChunk) -> Mask:
-    """Of which files all rows pass."""
-    return chunk.settled | plan.without_filter(chunk)
+    """The files whose rows all match the filter."""
+    return chunk.all_match | plan.without_filter(chunk)
 
 
-def _deleted_rows(plan: ScanPlan) -> Iterator[Places]:
-    """For each chunk how many rows of each file are deleted; -1 where only reading can tell."""
+def _deleted_rows(plan: ScanPlan) -> Iterator[RowIndices]:
+    """For each chunk, the number of deleted rows of each file; -1 if the deletes must be read to know it."""
     for number, chunk in enumerate(plan.chunks):
         deleted = np.zeros(len(chunk), np.int64)
         if plan.deletes is not None:
@@ -150,7 +150,7 @@ def _stats(chunk: FileChunk, field_id: int) -> ColumnStats:
     return stats
 
 
-def _counts_or_unknown(counts: Places | None, count: int) -> Places:
+def _counts_or_unknown(counts: RowIndices | None, count: int) -> RowIndices:
     return np.full(count, -1) if counts is None else counts
 
 
@@ -164,7 +164,7 @@ def _has_exact_bounds(type_: Type) -> bool:
 class _Extent:
     """The bounds of a column in many files, as values."""
 
-    def __init__(self, type_: Type, stats: ColumnStats, record_count: Places) -> None:
+    def __init__(self, type_: Type, stats: ColumnStats, record_count: RowIndices) -> None:
         count = len(record_count)
         self._type = type_
         nothing = VarBytes(np.zeros(0, np.uint8), np.zeros(count, np.int64), np.full(count, -1))
@@ -175,25 +175,25 @@ class _Extent:
         self._nans = (
             _counts_or_unknown(stats.nan_count, count) if type_.kind in FLOAT_KINDS else np.zeros(count, np.int64)
         )
-        self._bounded = self._lower.known & self._upper.known
+        self._bounded = self._lower.is_valid & self._upper.is_valid
         counted = (values == record_count) & (nulls >= 0) & (self._nans >= 0)
         self._empty = counted & (nulls + self._nans == values)
         """Nothing but nulls and NaN."""
 
     @property
     def is_exact(self) -> Mask:
-        """In which files the extent is known."""
+        """The files whose bounds are exact."""
         return np.asarray((self._nans >= 0) & (self._bounded | self._empty), np.bool_)
 
     def least(self, files: Mask) -> list[Any]:
-        """The least value of some files, in a list; NaN if they hold nothing else."""
+        """The lowest value of these files, in a list; NaN if they have nothing else."""
         bounded = np.flatnonzero(files & self._bounded)
         if len(bounded):
             return [_value(self._type, self._lower, bounded, least=True)]
         return self._nan(files)
 
     def greatest(self, files: Mask) -> list[Any]:
-        """The greatest value of some files, in a list; NaN if there is one."""
+        """The highest value of these files, in a list; NaN if there is one."""
         bounded = np.flatnonzero(files & self._bounded)
         nan = self._nan(files)
         return nan if nan or not len(bounded) else [_value(self._type, self._upper, bounded, least=False)]
@@ -202,7 +202,7 @@ class _Extent:
         return [float("nan")] if (self._nans[files] > 0).any() else []
 
 
-def _value(type_: Type, keys: KeyColumn, rows: Places, *, least: bool) -> Any:
+def _value(type_: Type, keys: KeyColumn, rows: RowIndices, *, least: bool) -> Any:
     choose = min if least else max
     if isinstance(keys, ByteKeys):  # wide decimals, whose first bit is flipped so that bytes are in order
         word = choose(value for value in keys.values.take(rows).to_list() if value is not None)

@@ -1,17 +1,17 @@
-"""The delete files of a snapshot as columns: what each deletes, and where it applies.
+"""The delete files of a scan, as columns: which of them a filter excludes, what each deletes, and where it applies.
 
-Which delete files cannot delete a row that a filter asks for, by their partitions and bounds.
+`select_deletes` excludes delete files that cannot delete a matching row. Deletes apply within their partition, so those
+of partitions that the filter excludes do not matter. Equality delete files have the values that they delete: a deleted
+row that matches the filter is equal to one of their rows in the equality columns, so that row matches the part of the
+filter on these columns.
 
-Deletes apply within their partition, so those of partitions that the filter leaves out do not matter. Equality deletes
-hold the values that they delete: a row that is deleted and passes the filter is equal to one of theirs in the columns
-they compare, which then passes what the filter says about these columns.
-
-Numbers for partition tuples, so that files of the same partition are found by comparing numbers.
+`DeleteFiles` has the selected ones. `PartitionCodes` assigns numbers to partition tuples, so that files of the same
+partition are found by comparing numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from floe.avro.manifest_columns import FORMATS, ManifestColumns
 from floe.errors import CorruptFile
 from floe.plan.arrow_columns import partition_key_array, text_array
-from floe.plan.file_selection import SpecFilter, take_stats
+from floe.plan.file_selection import SpecFilter, select_stats
 from floe.spec.expressions.nodes import FALSE, TRUE, Expression, and_, fold, or_
 from floe.spec.expressions.simplification import field_ids
 from floe.spec.manifests.entries import DataFile, FileContent, ManifestEntry
@@ -34,36 +34,36 @@ from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH
 from floe.spec.types import Field
 
-# Which delete files cannot delete a row that a filter asks for, by their partitions and bounds.
+# Selection by filter ----------------------------------------------------------------------------------------------
 
-Places = NDArray[np.int64]
+RowIndices = NDArray[np.int64]
 
 
-def select_deletes(columns: ManifestColumns, which: Mask, spec_filter: SpecFilter, bound: Expression) -> Places:
-    """The delete files of some manifests, of those in `which`, that may delete rows passing a bound filter."""
-    keep = which & spec_filter.files_kept(columns)
+def select_deletes(columns: ManifestColumns, which: Mask, spec_filter: SpecFilter, bound: Expression) -> RowIndices:
+    """The rows of the delete files, among those in `which`, that may delete rows which match a bound filter."""
+    keep = which & spec_filter.matching_files(columns)
     if bound == TRUE:
         return np.flatnonzero(keep)
     equality = np.flatnonzero(keep & np.equal(columns.content, FileContent.EQUALITY_DELETES))
     compared = [frozenset(ids or ()) for ids in columns.equality_ids(equality)]
     for ids in set(compared):
-        relaxed = relaxed_to(bound, ids)
+        relaxed = relax_to_columns(bound, ids)
         if relaxed != TRUE:
             rows = equality[[equality_ids == ids for equality_ids in compared]]
-            stats = take_stats(columns.stats(field_ids(relaxed)), rows)
+            stats = select_stats(columns.stats(field_ids(relaxed)), rows)
             keep[rows] = metrics_evaluation.files_might_match(relaxed, stats)
     return np.flatnonzero(keep)
 
 
-def relaxed_to(bound: Expression, ids: frozenset[int]) -> Expression:
-    """What a bound filter says about some columns alone: whatever passes the filter passes this.
+def relax_to_columns(bound: Expression, ids: Collection[int]) -> Expression:
+    """The part of a bound filter that reads only these columns: every row that matches the filter matches it.
 
-    >>> from floe.spec.expressions.binding import bind
+    >>> from floe.spec.expressions.binder import bind
     >>> from floe.spec.expressions.dsl import col
     >>> from floe.spec.schemas.schema import Schema
     >>> from floe.spec.types import INT, Field
     >>> schema = Schema((Field(1, "a", INT), Field(2, "b", INT)))
-    >>> print(relaxed_to(bind((col("a") > 1) & (col("b") > 2), schema), frozenset({1})))
+    >>> print(relax_to_columns(bind((col("a") > 1) & (col("b") > 2), schema), frozenset({1})))
     a > 1
     """
     return fold(
@@ -75,13 +75,13 @@ def relaxed_to(bound: Expression, ids: frozenset[int]) -> Expression:
     )
 
 
-# Numbers for partition tuples, so that files of the same partition are found by comparing numbers.
+# Partition codes --------------------------------------------------------------------------------------------------
 
 Codes = NDArray[np.int64]
 
 
 class PartitionCodes:
-    """The distinct partition tuples of some files of one spec, by number.
+    """The distinct partition tuples of the files of one spec, each with a number.
 
     >>> from floe.spec.types import INT
     >>> codes = PartitionCodes([Field(1000, "a", INT)], lambda field: pa.array([7, 9, 7]), 3)
@@ -103,7 +103,7 @@ class PartitionCodes:
 
     @classmethod
     def of_chunks(cls, chunks: Sequence[ManifestColumns]) -> PartitionCodes:
-        """The tuples of all files of some chunks, which have one spec."""
+        """The tuples of all files of these chunks, which have one spec."""
 
         def keys(field: Field) -> pa.Array:
             return pa.concat_arrays([partition_key_array(field.type, chunk.partition(field.id)) for chunk in chunks])
@@ -114,7 +114,7 @@ class PartitionCodes:
         return len(self._steps[-1][2]) if self._steps else 1
 
     def of(self, partition: Callable[[int], Column], count: int) -> Codes:
-        """The numbers of other tuples, and -1 for those that are not among the known ones."""
+        """The numbers of other tuples; -1 for a tuple that is not in the set."""
         codes = np.zeros(count, np.int64)
         for field, distinct, combinations in self._steps:
             indices = _indices(partition_key_array(field.type, partition(field.id)), distinct)
@@ -126,7 +126,7 @@ class PartitionCodes:
 
 
 def _indices(keys: pa.Array, distinct: pa.Array) -> Codes:
-    """Where among distinct values each key is; -1 for none."""
+    """The index of each key among distinct values; -1 for a key that is not among them."""
     indices = pc.index_in(keys, value_set=distinct).fill_null(-1)
     return np.asarray(indices.to_numpy(zero_copy_only=False), np.int64)
 
@@ -135,7 +135,7 @@ _PUFFIN = FORMATS.index("puffin")
 
 
 class DeleteKind(IntEnum):
-    """How deletes find their rows."""
+    """The kinds of delete files, by how they identify rows."""
 
     VECTOR = 0
     POSITIONS = 1
@@ -152,7 +152,7 @@ class DeleteKind(IntEnum):
 
 
 class DeleteFiles:
-    """All delete files that may matter to a scan, numbered in the order of the manifests.
+    """All delete files that a scan may need, numbered in the order of the manifests.
 
     Partitions of all specs, and paths of data files, have numbers too, by which data files find their deletes.
     """
@@ -176,7 +176,7 @@ class DeleteFiles:
 
     # partitions and paths ---------------------------------------------------------------------------------------
 
-    def _number_partitions(self) -> Places:
+    def _number_partitions(self) -> RowIndices:
         partitions = np.zeros(len(self), np.int64)
         first = 0
         for spec_id in dict.fromkeys(chunk.spec_id for chunk in self.chunks):
@@ -188,8 +188,8 @@ class DeleteFiles:
             first += len(codes)
         return partitions
 
-    def partitions_of(self, data: ManifestColumns) -> Places:
-        """The numbers of the partitions of data files; -1 where no delete file has the same."""
+    def partitions_of(self, data: ManifestColumns) -> RowIndices:
+        """The numbers of the partitions of data files; -1 if no delete file has the same partition."""
         first, codes = self._codes.get(data.spec_id, (0, None))
         if codes is None:
             return np.full(len(data), -1)
@@ -212,7 +212,7 @@ class DeleteFiles:
     # objects ----------------------------------------------------------------------------------------------------
 
     def entries(self, numbers: Iterable[int]) -> list[ManifestEntry]:
-        """Some delete files as objects, each made once."""
+        """Delete files as objects, each created once."""
         listed = list(numbers)
         missing = np.array(sorted({n for n in listed if n not in self._objects}), np.int64)
         chunk_numbers = np.searchsorted(self._begins, missing, "right") - 1
@@ -223,35 +223,35 @@ class DeleteFiles:
         return [self._objects[n] for n in listed]
 
     def files(self, numbers: Iterable[int]) -> list[DataFile]:
-        """Some delete files as the objects that tasks have."""
+        """Delete files as the objects that tasks have."""
         return [entry.data_file for entry in self.entries(numbers)]
 
 
-def _joined(parts: Sequence[NDArray[Any]]) -> Places:
+def _joined(parts: Sequence[NDArray[Any]]) -> RowIndices:
     return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
-def _kinds(chunk: ManifestColumns, is_global: bool) -> Places:
+def _kinds(chunk: ManifestColumns, is_global: bool) -> RowIndices:
     equality = np.equal(chunk.content, FileContent.EQUALITY_DELETES)
     vectors = ~equality & np.equal(chunk.file_format, _PUFFIN)
-    nameless = vectors & ~chunk.referenced_data_file.known
+    nameless = vectors & ~chunk.referenced_data_file.is_valid
     if nameless.any():
         chunk.entry(int(np.flatnonzero(nameless)[0]))  # says what is wrong with it
         raise CorruptFile("a deletion vector must name its data file (referenced_data_file)")
-    positions = np.where(_targets(chunk).known, DeleteKind.FILE_POSITIONS, DeleteKind.POSITIONS)
+    positions = np.where(_targets(chunk).is_valid, DeleteKind.FILE_POSITIONS, DeleteKind.POSITIONS)
     equalities = DeleteKind.GLOBAL_EQUALITY if is_global else DeleteKind.EQUALITY
     return np.where(equality, equalities, np.where(vectors, DeleteKind.VECTOR, positions)).astype(np.int64)
 
 
 def _targets(chunk: ManifestColumns) -> VarBytes:
-    """The one data file that positions are for: named, or told by equal bounds (see `DataFile.target_path`)."""
+    """The single data file that position deletes are for: named, or with equal bounds (see `DataFile.target_path`)."""
     positions = np.equal(chunk.content, FileContent.POSITION_DELETES)
     named = chunk.referenced_data_file
     bounds = chunk.stored.stats(DELETE_FILE_PATH.id)
     if bounds.lower is None or bounds.upper is None:
         return VarBytes(named.data, named.starts, np.where(positions, named.lengths, -1))
     lower, upper = bounds.lower, bounds.upper
-    alike = positions & ~named.known & lower.known & upper.known & np.equal(lower.compare(upper), 0)
+    alike = positions & ~named.is_valid & lower.is_valid & upper.is_valid & np.equal(lower.compare(upper), 0)
     if not alike.any():
         return VarBytes(named.data, named.starts, np.where(positions, named.lengths, -1))
     strings = [

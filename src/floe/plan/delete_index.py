@@ -1,17 +1,13 @@
-"""Which deletes apply to which data files, for very many of both (spec: Scan Planning, scope rules).
+"""The index of deletes: which of them apply to which data files, for very many of both (spec: Scan Planning).
 
-The rules one by one are in `floe.spec.manifests.delete_scope`, and the answers are the same. Here deletes are sorted
-into groups, by partition or by the path of the data file they name, and each group by age. The deletes of a data file
-are then the end of a group, found by bisection for many files at once.
+The rules are those of `floe.spec.manifests.delete_scope`, which has them for a single pair. Here deletes are grouped by
+partition, or by the path of the data file they name, and each group is sorted by sequence number. The deletes of a data
+file are the end of a group, found by bisection for many files at once. A plan keeps a few numbers for each data file;
+pairs are computed when the deletes of data files are asked for.
 
-Nothing is written down for pairs of files until somebody asks for the deletes of some data files: a few numbers for
-each data file are all that a plan keeps.
-
-Which equality deletes can find a row in which data files, by the metrics of both.
-
-A delete file holds rows, a data file holds rows, and one deletes the other only where they are equal in all columns
-that the delete compares. If in one of these columns no value can be in both files, none of its deletes applies. A null
-is equal to a null here, and NaN to NaN.
+Equality deletes are also matched by metrics (`EqualityDeleteMatcher`). A row is deleted only if it is equal to a row of
+the delete file in all equality columns. If the value ranges of both files in one of these columns do not overlap, the
+delete file does not apply. Null is equal to null here, and NaN to NaN.
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ from floe.avro.manifest_columns import ManifestColumns
 from floe.errors import CorruptFile
 from floe.plan.arrow_columns import text_array
 from floe.plan.delete_files import DeleteFiles, DeleteKind
-from floe.plan.file_selection import concat_stats, take_stats
+from floe.plan.file_selection import concat_stats, select_stats
 from floe.spec.expressions.nodes import BoundReference
 from floe.spec.manifests.delete_scope import deletes_for
 from floe.spec.manifests.entries import DataFile
@@ -37,15 +33,15 @@ from floe.spec.pruning.metrics_evaluation import FileStats, possible_values
 from floe.spec.pruning.range_evaluation import Mask, PossibleValues
 from floe.spec.schemas.schema import Schema
 
-# Which equality deletes can find a row in which data files, by the metrics of both.
+# Matching by metrics ----------------------------------------------------------------------------------------------
 
-Places = NDArray[np.int64]
+RowIndices = NDArray[np.int64]
 
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class EqualityDeleteMatcher:
-    """The values that the equality deletes of a scan can delete."""
+    """The values that the equality deletes of a scan can delete, by the metrics of the delete files."""
 
     def __init__(self, deletes: DeleteFiles, schemas: Iterable[Schema]) -> None:
         self._place = np.full(len(deletes), -1)
@@ -62,10 +58,10 @@ class EqualityDeleteMatcher:
         self._facts = {i: possible_values(references[i], stats) for i in self.columns}
 
     def facts_of(self, data: FileStats) -> dict[int, PossibleValues]:
-        """What is known of the compared columns in some data files."""
+        """The metrics of the compared columns in data files."""
         return {i: possible_values(self._references[i], data) for i in self.columns}
 
-    def reaches(self, data: dict[int, PossibleValues], files: Places, deletes: Places) -> Mask:
+    def reaches(self, data: dict[int, PossibleValues], files: RowIndices, deletes: RowIndices) -> Mask:
         """For pairs of a data file and an equality delete file, whether rows of both may be equal."""
         indices = self._place[deletes]
         result = np.ones(len(files), np.bool_)
@@ -75,8 +71,8 @@ class EqualityDeleteMatcher:
                 result[pairs] = _may_be_equal(data[i], files[pairs], self._facts[i], indices[pairs])
         return result
 
-    def nearby(self, deletes: Places) -> BoundsIndex | None:
-        """An index of some equality deletes by the bounds of one column, if they all compare one that has an order."""
+    def nearby(self, deletes: RowIndices) -> BoundsIndex | None:
+        """An index of equality deletes by the bounds of one column, if they all compare one that has an order."""
         indices = self._place[deletes]
         for i in self.columns:
             facts = self._facts[i]
@@ -86,14 +82,14 @@ class EqualityDeleteMatcher:
                 and isinstance(facts.upper, IntKeys)
             ):
                 unbounded = facts.nulls[indices]
-                lower = np.where(facts.lower.known[indices] & ~unbounded, facts.lower.values[indices], _LEAST)
-                upper = np.where(facts.upper.known[indices] & ~unbounded, facts.upper.values[indices], _GREATEST)
+                lower = np.where(facts.lower.is_valid[indices] & ~unbounded, facts.lower.values[indices], _LEAST)
+                upper = np.where(facts.upper.is_valid[indices] & ~unbounded, facts.upper.values[indices], _GREATEST)
                 return BoundsIndex(i, deletes, lower, upper)
         return None
 
 
 class BoundsIndex:
-    """Equality deletes in the order of their lower bounds, so that those near a data file are found by bisection.
+    """Equality deletes sorted by their lower bounds, so that those near a data file are found by bisection.
 
     >>> nearby = BoundsIndex(1, np.array([7, 8, 9]), np.array([0, 100, 200]), np.array([50, 150, 250]))
     >>> yes = np.ones(2, np.bool_)
@@ -104,7 +100,7 @@ class BoundsIndex:
     [[8], []]
     """
 
-    def __init__(self, column: int, deletes: Places, lower: Places, upper: Places) -> None:
+    def __init__(self, column: int, deletes: RowIndices, lower: RowIndices, upper: RowIndices) -> None:
         order = np.argsort(lower, kind="stable")
         self.deletes = deletes[order]
         self._column = column
@@ -112,14 +108,14 @@ class BoundsIndex:
         self._highest = np.maximum.accumulate(upper[order])
         """The highest upper bound of a delete and of all before it."""
 
-    def ranges(self, data: dict[int, PossibleValues], rows: Places) -> tuple[Places, Places]:
-        """For some data files the stretch of `deletes` outside of which none can reach them."""
+    def ranges(self, data: dict[int, PossibleValues], rows: RowIndices) -> tuple[RowIndices, RowIndices]:
+        """For data files, the range of `deletes` outside of which none can apply to them."""
         facts = data[self._column]
         lower, upper = np.full(len(rows), _LEAST), np.full(len(rows), _GREATEST)
         if isinstance(facts.lower, IntKeys):
-            lower = np.where(facts.lower.known[rows], facts.lower.values[rows], _LEAST)
+            lower = np.where(facts.lower.is_valid[rows], facts.lower.values[rows], _LEAST)
         if isinstance(facts.upper, IntKeys):
-            upper = np.where(facts.upper.known[rows], facts.upper.values[rows], _GREATEST)
+            upper = np.where(facts.upper.is_valid[rows], facts.upper.values[rows], _GREATEST)
         # a null is only met by deletes that may hold one, and these are without bounds here
         begins = np.searchsorted(self._highest, lower, "left")
         ends = np.searchsorted(self._lower, upper, "right")
@@ -127,7 +123,7 @@ class BoundsIndex:
 
 
 def _compared_columns(deletes: DeleteFiles) -> list[frozenset[int]]:
-    """The columns that each equality delete file compares."""
+    """The equality columns of each equality delete file."""
     compared: list[frozenset[int]] = []
     begin = 0
     for chunk in deletes.chunks:
@@ -139,7 +135,7 @@ def _compared_columns(deletes: DeleteFiles) -> list[frozenset[int]]:
 
 
 def _references(schemas: Iterable[Schema], ids: set[int]) -> dict[int, BoundReference]:
-    """The columns of some ids, in the first schema that has them; those without metrics are left out."""
+    """The columns with these ids, in the first schema that has them; those without metrics are left out."""
     references: dict[int, BoundReference] = {}
     for schema in schemas:
         for i in ids - references.keys():
@@ -152,12 +148,12 @@ def _stats(deletes: DeleteFiles, columns: tuple[int, ...]) -> FileStats:
     parts, begin = [], 0
     for chunk in deletes.chunks:
         kinds = deletes.kind[begin : begin + len(chunk)]
-        parts.append(take_stats(chunk.stats(columns), np.flatnonzero(kinds >= DeleteKind.EQUALITY)))
+        parts.append(select_stats(chunk.stats(columns), np.flatnonzero(kinds >= DeleteKind.EQUALITY)))
         begin += len(chunk)
     return concat_stats(parts)
 
 
-def _may_be_equal(data: PossibleValues, files: Places, deletes: PossibleValues, delete_rows: Places) -> Mask:
+def _may_be_equal(data: PossibleValues, files: RowIndices, deletes: PossibleValues, delete_rows: RowIndices) -> Mask:
     nulls = data.nulls[files] & deletes.nulls[delete_rows]
     nans = data.nans[files] & deletes.nans[delete_rows]
     values = data.others[files] & deletes.others[delete_rows]
@@ -168,28 +164,28 @@ def _may_be_equal(data: PossibleValues, files: Places, deletes: PossibleValues, 
     return nulls | nans | values
 
 
-def _above(left: KeyColumn, rows: Places, right: KeyColumn, other_rows: Places) -> Mask:
-    """Where both are known, and the one is above the other."""
+def _above(left: KeyColumn, rows: RowIndices, right: KeyColumn, other_rows: RowIndices) -> Mask:
+    """The rows in which both values are known, and the first is above the second."""
     left_keys, right_keys = _picked(left, rows), _picked(right, other_rows)
-    return left_keys.known & right_keys.known & left_keys.above(right_keys)
+    return left_keys.is_valid & right_keys.is_valid & left_keys.above(right_keys)
 
 
-def _picked(keys: KeyColumn, rows: Places) -> KeyColumn:
+def _picked(keys: KeyColumn, rows: RowIndices) -> KeyColumn:
     if isinstance(keys, ByteKeys):
-        return ByteKeys(keys.values.take(rows), keys.known[rows])
+        return ByteKeys(keys.values.take(rows), keys.is_valid[rows])
     if isinstance(keys, FloatKeys):
-        return FloatKeys(keys.values[rows], keys.known[rows])
+        return FloatKeys(keys.values[rows], keys.is_valid[rows])
     assert isinstance(keys, IntKeys)
-    return IntKeys(keys.values[rows], keys.known[rows])
+    return IntKeys(keys.values[rows], keys.is_valid[rows])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LookupKeys:
-    """What the index knows of some data files: their age, and the numbers of their partitions and paths."""
+    """The keys of data files in the index: their sequence numbers, and the numbers of their partitions and paths."""
 
-    sequence_number: Places
-    partition: Places
-    path: Places
+    sequence_number: RowIndices
+    partition: RowIndices
+    path: RowIndices
     facts: dict[int, PossibleValues]
 
     def __len__(self) -> int:
@@ -197,9 +193,9 @@ class LookupKeys:
 
 
 class _Groups:
-    """Deletes of one kind in groups, the groups in the order of their numbers, and within a group the oldest first."""
+    """Deletes of one kind, sorted by group, and within a group by sequence number."""
 
-    def __init__(self, deletes: DeleteFiles, kind: DeleteKind, groups: Places, *, reach_own_commit: bool) -> None:
+    def __init__(self, deletes: DeleteFiles, kind: DeleteKind, groups: RowIndices, *, reach_own_commit: bool) -> None:
         rows = np.flatnonzero(deletes.kind == kind)
         ages = deletes.sequence_number[rows]
         self._ages = np.unique(ages)
@@ -216,14 +212,14 @@ class _Groups:
     def __len__(self) -> int:
         return len(self.deletes)
 
-    def ranges(self, groups: Places, sequence_number: Places) -> tuple[Places, Places]:
-        """For data files of some groups and ages, the stretch of `deletes` that is theirs; group -1 has none."""
+    def ranges(self, groups: RowIndices, sequence_number: RowIndices) -> tuple[RowIndices, RowIndices]:
+        """For data files of these groups and sequence numbers, the range of deletes that applies; none for -1."""
         first = np.searchsorted(self._ages, sequence_number, self._side)  # type: ignore[call-overload]
         begins = np.searchsorted(self._keys, groups * self._width + first)
         ends = np.searchsorted(self._keys, (groups + 1) * self._width)
         return begins, np.where(groups < 0, begins, ends)
 
-    def pairs(self, groups: Places, sequence_number: Places) -> tuple[Places, Places]:
+    def pairs(self, groups: RowIndices, sequence_number: RowIndices) -> tuple[RowIndices, RowIndices]:
         """The pairs of a data file and a delete."""
         if not len(self):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -231,7 +227,7 @@ class _Groups:
 
 
 class DeleteIndex:
-    """The deletes of a scan, ready to be looked up."""
+    """The deletes of a scan, indexed for the lookup by data file."""
 
     def __init__(
         self, chunks: Sequence[ManifestColumns], unpartitioned_specs: Iterable[int], schemas: Iterable[Schema]
@@ -255,13 +251,13 @@ class DeleteIndex:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The columns of data files whose metrics help to leave out equality deletes."""
+        """The columns of data files whose metrics help to exclude equality deletes."""
         return self._reach.columns
 
     # data files -------------------------------------------------------------------------------------------------
 
     def match(self, data: Sequence[tuple[ManifestColumns, FileStats]]) -> list[LookupKeys]:
-        """Look up data files, each chunk with the metrics of `columns`.
+        """Look up data files, given as chunks with the metrics of `columns`.
 
         Deletes that name a file but cannot be meant for it are CorruptFile, and so are two vectors for one file.
         """
@@ -278,7 +274,7 @@ class DeleteIndex:
             lookups.append(matched)
         return lookups
 
-    def _paths_of(self, data: Sequence[ManifestColumns]) -> list[Places]:
+    def _paths_of(self, data: Sequence[ManifestColumns]) -> list[RowIndices]:
         if not len(self.deletes.paths):
             return [np.full(len(columns), -1) for columns in data]
         if not data:
@@ -289,7 +285,7 @@ class DeleteIndex:
         return [np.asarray(chunk.to_numpy(zero_copy_only=False), np.int64) for chunk in _chunks_like(indices, data)]
 
     def _check_aims(self, columns: ManifestColumns, matched: LookupKeys) -> None:
-        """Raise if a delete names one of the files and cannot apply to it: rows would come back."""
+        """Raise if a delete names one of the files and cannot apply to it: its rows would come back."""
         aimed = np.flatnonzero(matched.path >= 0)
         if not aimed.size:
             return
@@ -316,7 +312,7 @@ class DeleteIndex:
 
     # their deletes ----------------------------------------------------------------------------------------------
 
-    def pairs(self, matched: LookupKeys, rows: Places) -> tuple[Places, Places]:
+    def pairs(self, matched: LookupKeys, rows: RowIndices) -> tuple[RowIndices, RowIndices]:
         """The deletes of some data files: pairs of a place in `rows` and a number of a delete, in this order."""
         ages = matched.sequence_number[rows]
         partitions, paths = matched.partition[rows], matched.path[rows]
@@ -339,8 +335,8 @@ class DeleteIndex:
         order = np.lexsort((deletes, files))
         return files[order], deletes[order]
 
-    def _global_pairs(self, matched: LookupKeys, rows: Places) -> tuple[Places, Places]:
-        """The equality deletes that reach the whole table: looked up by age or by bounds, whichever leaves fewer."""
+    def _global_pairs(self, matched: LookupKeys, rows: RowIndices) -> tuple[RowIndices, RowIndices]:
+        """The equality deletes for the whole table: found by sequence number or by bounds, whichever leaves fewer."""
         ages, everywhere = matched.sequence_number[rows], np.zeros(len(rows), np.int64)
         if self._nearby is None:
             return self._global.pairs(everywhere, ages)
@@ -352,13 +348,13 @@ class DeleteIndex:
         younger = self.deletes.sequence_number[deletes] > ages[files]
         return files[younger], deletes[younger]
 
-    def _has_vector(self, paths: Places) -> Mask:
+    def _has_vector(self, paths: RowIndices) -> Mask:
         if not len(self._vector):
             return np.zeros(len(paths), np.bool_)
         return (paths >= 0) & (self._vector[paths] >= 0)
 
     def most_pairs(self, matched: LookupKeys) -> int:
-        """How many pairs there are at most, without making them."""
+        """An upper limit of the number of pairs, without computing them."""
         everywhere = np.zeros(len(matched), np.int64)
         total = 0
         if len(self._global):
@@ -378,24 +374,24 @@ class DeleteIndex:
         return total + int(self._has_vector(matched.path).sum())
 
     def files(self, numbers: Iterable[int]) -> list[DataFile]:
-        """Some deletes as objects."""
+        """Deletes as objects."""
         return self.deletes.files(numbers)
 
 
-def _expand_ranges(deletes: Places, begins: Places, ends: Places) -> tuple[Places, Places]:
-    """Pairs of the number of a stretch and a delete in it."""
+def _expand_ranges(deletes: RowIndices, begins: RowIndices, ends: RowIndices) -> tuple[RowIndices, RowIndices]:
+    """The pairs of the number of a range and a delete in it."""
     sizes = ends - begins
     files = np.repeat(np.arange(len(sizes)), sizes)
     indices = np.arange(len(files)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(begins, sizes)
     return files, deletes[indices]
 
 
-def _joined(parts: Sequence[tuple[Places, Places]]) -> tuple[Places, Places]:
+def _joined(parts: Sequence[tuple[RowIndices, RowIndices]]) -> tuple[RowIndices, RowIndices]:
     return np.concatenate([files for files, _ in parts]), np.concatenate([deletes for _, deletes in parts])
 
 
 def _chunks_like(indices: pa.ChunkedArray, data: Sequence[ManifestColumns]) -> list[pa.Array]:
-    """The same values in the chunks of some columns; empty chunks may have been dropped on the way."""
+    """The same values, split like the chunks of other columns; empty chunks may have been dropped."""
     chunks, begin = [], 0
     for columns in data:
         part = indices.slice(begin, len(columns))

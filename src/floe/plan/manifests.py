@@ -1,6 +1,7 @@
-"""Many manifests read in parallel, small ones together, with little in memory at any time.
+"""Reading of manifest lists and manifests.
 
-The manifests of a snapshot: from its manifest list, or from the list that old snapshots carry themselves.
+`manifests_of_snapshot` reads the manifest list of a snapshot; old snapshots have the paths of manifests in the table
+metadata instead. `read_manifest_groups` reads many manifests in parallel, small ones together, with little memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from floe.spec.types import StructType
 from floe.storage.concurrency import map_concurrently
 from floe.storage.protocol import Storage
 
-# The manifests of a snapshot: from its manifest list, or from the list that old snapshots carry themselves.
+# Manifest lists ---------------------------------------------------------------------------------------------------
 
 MAX_MANIFEST_BYTES = 2**30
 """No manifest or manifest list is read that is longer; real ones have some MB."""
@@ -28,7 +29,7 @@ _ENCRYPTED = b"AGS1"
 
 
 def manifests_of_snapshot(snapshot: Snapshot, storage: Storage) -> list[ManifestFile]:
-    """The manifests of a snapshot, as its manifest list describes them.
+    """The manifests of a snapshot, with the summaries of its manifest list.
 
     Snapshots of format version 1 may name their manifests without saying anything about them (spec: Snapshots); then
     each manifest is read to find out.
@@ -77,7 +78,7 @@ _LEAST_UNDER_WAY = 2
 
 
 def group_manifests(manifests: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """Manifests of one spec and content that follow one another, up to some MB; a large one is a group of its own.
+    """Groups of consecutive manifests with one spec and content, up to some MB; a large one is its own group.
 
     >>> small, large = ManifestFile("a", 1000, 0), ManifestFile("b", 8 * 2**20, 0)
     >>> [len(group) for group in group_manifests([small, small, large, small])]
@@ -110,7 +111,7 @@ def read_manifest_groups(
     metrics: Collection[int] | Callable[[Sequence[ManifestFile]], Collection[int]] = (),
     workers: int | None = None,
 ) -> Iterator[R]:
-    """The results of `convert` for the entries of some manifests, in their order.
+    """Read manifests, and yield what `convert` returns for their entries, in order.
 
     `convert` gets the entries of many small manifests, or of a part of a large one, as one set of columns, and should
     not keep them. `metrics` are the columns whose metrics most entries will be asked for, or a function that returns
@@ -142,7 +143,7 @@ def read_manifest_groups(
 
 
 def _under_way(groups: Sequence[list[ManifestFile]]) -> int:
-    """How many groups to read at once."""
+    """The number of groups to read at once."""
     sizes = [sum(manifest.manifest_length for manifest in group) for group in groups]
     usual = max(1, sum(sizes) // len(sizes))
     return max(_LEAST_UNDER_WAY, min(_MOST_UNDER_WAY, _BYTES_UNDER_WAY // usual))

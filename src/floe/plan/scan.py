@@ -37,7 +37,7 @@ from floe.plan.snapshot_selection import (
     select_entries,
     snapshots_in_range,
 )
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import EntryStatus, ManifestContent, ManifestFile
 from floe.spec.metadata.snapshots import Snapshot
@@ -123,7 +123,7 @@ class Planner:
         clock = self.options.clock or SystemClock()
         started = clock.now_ms()
         data, deletes = ([m for m in manifests if m.content == content] for content in ManifestContent)
-        read = self.filters.manifests_kept(data, live_only=select_entries is live_entries)
+        read = self.filters.matching_manifests(data, live_only=select_entries is live_entries)
         delete_read = self.relevant_delete_manifests(deletes, read)
         index = self.index(delete_read) if index is None else index
         selections = self._select_files(read, index, select_entries)
@@ -159,7 +159,7 @@ class Planner:
             return spec_id in specs or self.metadata.spec_by_id(spec_id).is_unpartitioned
 
         relevant = [manifest for manifest in deletes if specs and may_apply(manifest.partition_spec_id)]
-        return self.filters.manifests_kept(relevant)
+        return self.filters.matching_manifests(relevant)
 
     def index(
         self, manifests: Sequence[ManifestFile], select_entries: EntrySelection = live_entries
@@ -183,7 +183,7 @@ class Planner:
         Equality deletes are kept even if no row that they delete matches the filter.
         """
         data, deletes = ([m for m in manifests if m.content == content] for content in ManifestContent)
-        relevant = self.relevant_delete_manifests(deletes, self.filters.manifests_kept(data))
+        relevant = self.relevant_delete_manifests(deletes, self.filters.matching_manifests(data))
         return replace(self, options=replace(self.options, where=None)).index(relevant)
 
     def _select_files(
@@ -198,8 +198,8 @@ class Planner:
 
         def needed(group: Sequence[ManifestFile]) -> Collection[int]:
             """Metrics are parsed with the entries, unless many files will be pruned by their partitions first."""
-            keeps_all = self.filters.of(group[0].partition_spec_id).keeps_all_files(group)
-            return file_filter.needed if keeps_all else ()
+            keeps_all = self.filters.of(group[0].partition_spec_id).matches_all_files(group)
+            return file_filter.metrics_columns if keeps_all else ()
 
         return list(self._read(manifests, select, needed))
 

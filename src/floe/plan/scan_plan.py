@@ -1,8 +1,7 @@
-"""The result of planning: files in columns, and tasks made of them when they are asked for.
+"""The plan of a scan (`ScanPlan`), its report (`ScanReport`), and its files as Arrow tables.
 
-What a plan looked at and what it left out, for people who ask why a read is fast or slow.
-
-The files of a plan as Arrow tables, for engines that take columns.
+A plan has files in columns; task objects are created when they are read. The report says what was read and skipped, and
+explains why a scan is fast or slow. Engines that work on columns take the files as Arrow tables:
 
 | column | of data files | of deletes |
 |---|---|---|
@@ -29,11 +28,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from floe.avro.manifest_columns import FORMATS, ManifestColumns
-from floe.formats.arrow_types import arrow_type
-from floe.plan.arrow_columns import text_array
+from floe.formats.columns.arrow_types import arrow_type
+from floe.plan.arrow_columns import column_to_array, text_array
 from floe.plan.delete_index import DeleteIndex, LookupKeys
 from floe.plan.file_selection import FileChunk
-from floe.plan.metadata_tables.arrays import column_to_array
 from floe.plan.metadata_tables.flat_maps import flat_lists
 from floe.plan.tasks import FileTask, pack_tasks, split_settings
 from floe.spec.expressions.nodes import TRUE, Expression
@@ -45,7 +43,7 @@ from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import BINARY, LONG, STRING, StructType
 
-# What a plan looked at and what it left out, for people who ask why a read is fast or slow.
+# Report -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,21 +84,21 @@ class ScanReport:
 
     @property
     def data_manifests_skipped(self) -> int:
-        """The manifests that the filter left out, or that have no live files."""
+        """The manifests that the filter excluded, or that have no live files."""
         return self.data_manifests - self.data_manifests_read
 
     @property
     def delete_manifests_skipped(self) -> int:
-        """The manifests of deletes that cannot matter to the files of the plan."""
+        """The delete manifests whose deletes cannot apply to files of the plan."""
         return self.delete_manifests - self.delete_manifests_read
 
     @property
     def files_skipped(self) -> int:
-        """The live files of the manifests read that the filter left out."""
+        """The live files of the manifests read that the filter excluded."""
         return self.files_read - self.files
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """The report as pairs of what and how many."""
+        """The report as pairs of a label and a text."""
         yield (
             "data manifests",
             f"{self.data_manifests} in the snapshot, {self.data_manifests_skipped} skipped by partition, "
@@ -120,12 +118,12 @@ class ScanReport:
         yield "planned in", f"{self.planning_ms} ms"
 
     def __str__(self) -> str:
-        return "\n".join(f"{what:<18}{text}" for what, text in self.lines())
+        return "\n".join(f"{label:<18}{text}" for label, text in self.lines())
 
 
-# The files of a plan as Arrow tables, for engines that take columns.
+# Arrow tables -----------------------------------------------------------------------------------------------------
 
-Places = NDArray[np.int64]
+RowIndices = NDArray[np.int64]
 
 # no arrays yet: with the first one pyarrow looks for pandas, which takes long to load
 _CONTENT = [content.name.lower() for content in FileContent]
@@ -137,7 +135,7 @@ def files_table(
     chunks: Sequence[FileChunk],
     residuals: Sequence[Expression],
 ) -> pa.Table:
-    """The data files of some chunks, without their deletes."""
+    """The data files of chunks, without their deletes."""
     type_ = _partition_type(metadata, schema)
     texts = pa.array([str(residual) for residual in residuals], pa.string())
     batches = []
@@ -156,14 +154,14 @@ def files_table(
     return pa.concat_tables(batches) if batches else _FILES(type_).empty_table()
 
 
-def deletes_column(deletes: Iterable[tuple[Places, Places]]) -> pa.ChunkedArray:
-    """The deletes of the files of some chunks, each as offsets and numbers."""
+def deletes_column(deletes: Iterable[tuple[RowIndices, RowIndices]]) -> pa.ChunkedArray:
+    """The deletes of the files of chunks, as offsets and numbers."""
     arrays = [pa.LargeListArray.from_arrays(offsets, pa.array(numbers, pa.int64())) for offsets, numbers in deletes]
     return pa.chunked_array(arrays, pa.large_list(pa.int64()))
 
 
 def deletes_table(metadata: TableMetadata, schema: Schema, chunks: Sequence[ManifestColumns]) -> pa.Table:
-    """The delete files of some chunks."""
+    """The delete files of chunks."""
     type_ = _partition_type(metadata, schema)
     batches = [
         pa.table(
@@ -247,7 +245,7 @@ def _common(columns: ManifestColumns, type_: StructType) -> dict[str, pa.Array]:
 
 
 def _partitions(columns: ManifestColumns, type_: StructType) -> pa.Array:
-    """The partition tuples as structs of all specs' fields; those of other specs are null."""
+    """The partition tuples as structs of the fields of all specs; fields of other specs are null."""
     spec_fields = {field.id for field in columns.partition_type}
     target = arrow_type(type_)
     children = [
@@ -262,7 +260,7 @@ def _partitions(columns: ManifestColumns, type_: StructType) -> pa.Array:
 def _lists(columns: ManifestColumns, name: str, item: pa.DataType) -> pa.Array:
     lists = flat_lists(columns.stored, name, np.arange(len(columns)))
     offsets = pa.array(np.concatenate([[0], np.cumsum(lists.counts)]).astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, pa.array(lists.items).cast(item), mask=pa.array(~lists.known))
+    return pa.ListArray.from_arrays(offsets, pa.array(lists.items).cast(item), mask=pa.array(~lists.is_valid))
 
 
 _BLOCK_FILES = 1024
@@ -271,7 +269,7 @@ _BLOCK_PAIRS = 2**20
 
 @dataclass(frozen=True, eq=False)
 class ScanPlan:
-    """The files that a scan reads; `plan_scan` makes it.
+    """The files that a scan reads, with their deletes and residuals; `plan_scan` creates it.
 
     Its length is the number of data files. Everything about them is in columns; `tasks` makes one object after another.
     """
@@ -301,12 +299,12 @@ class ScanPlan:
 
     @cached_property
     def record_count(self) -> int:
-        """How many rows the files have, before filter and deletes; files that nobody counted are left out."""
+        """The number of rows of the files, before filter and deletes; files without a count are left out."""
         return sum(int(np.maximum(chunk.columns.record_count, 0).sum()) for chunk in self.chunks)
 
     @cached_property
     def size(self) -> int:
-        """How many bytes the data files have."""
+        """The size of the data files in bytes."""
         return sum(int(chunk.columns.file_size_in_bytes.sum()) for chunk in self.chunks)
 
     @property
@@ -325,7 +323,7 @@ class ScanPlan:
     def combined(
         self, *, target_size: int | None = None, lookback: int | None = None, open_file_cost: int | None = None
     ) -> Iterator[tuple[FileTask, ...]]:
-        """The tasks cut into stretches and packed into bins of about equal work.
+        """The tasks split and packed into bins of about equal work.
 
         The sizes are those of the table's properties `read.split.*`, unless others are given.
         """
@@ -334,8 +332,8 @@ class ScanPlan:
         )
         return pack_tasks(self.tasks(), settings)
 
-    def some_tasks(self, number: int, rows: Places) -> Iterator[FileTask]:
-        """The tasks of some files of a chunk."""
+    def some_tasks(self, number: int, rows: RowIndices) -> Iterator[FileTask]:
+        """The tasks of the files at these rows of a chunk."""
         chunk = self.chunks[number]
         codes = np.zeros(len(rows), np.int64) if chunk.residuals is None else chunk.residuals[rows]
         offsets, deletes = self.deletes_of(number, rows)
@@ -346,21 +344,21 @@ class ScanPlan:
             yield FileTask(entry, chunk.spec, file_deletes, self.residuals[code])
 
     def block(self, number: int) -> int:
-        """How many files are looked at together: few if each has very many deletes."""
+        """How many files are looked up together: few if each has very many deletes."""
         if self.deletes is None or not len(self.chunks[number]):
             return _BLOCK_FILES
         each = self.deletes.most_pairs(self.matched[number]) // len(self.chunks[number]) + 1
         return max(1, min(_BLOCK_FILES, _BLOCK_PAIRS // each))
 
-    def deletes_of(self, number: int, rows: Places) -> tuple[Places, Places]:
-        """The numbers of the deletes of some files of a chunk, and from where to where each file's own go."""
+    def deletes_of(self, number: int, rows: RowIndices) -> tuple[RowIndices, RowIndices]:
+        """The numbers of the deletes of files of a chunk, and the offsets of each file's numbers."""
         if self.deletes is None:
             return np.zeros(len(rows) + 1, np.int64), np.zeros(0, np.int64)
         files, deletes = self.deletes.pairs(self.matched[number], rows)
         return np.searchsorted(files, np.arange(len(rows) + 1)), deletes
 
-    def _all_deletes(self, number: int) -> tuple[Places, Places]:
-        """The same for all files of a chunk."""
+    def _all_deletes(self, number: int) -> tuple[RowIndices, RowIndices]:
+        """As `deletes_of`, for all files of a chunk."""
         counts, numbers = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
         for rows in self.chunks[number].blocks(self.block(number)):
             offsets, deletes = self.deletes_of(number, rows)
@@ -368,43 +366,43 @@ class ScanPlan:
             numbers.append(deletes)
         return np.cumsum(np.concatenate(counts)), np.concatenate(numbers)
 
-    def delete_counts(self) -> Iterator[Places]:
-        """For each chunk, how many deletes each file has."""
+    def delete_counts(self) -> Iterator[RowIndices]:
+        """For each chunk, the number of deletes of each file."""
         for number, chunk in enumerate(self.chunks):
             parts = [np.diff(self.deletes_of(number, rows)[0]) for rows in chunk.blocks(self.block(number))]
             yield np.concatenate([np.zeros(0, np.int64), *parts])
 
     def without_filter(self, chunk: FileChunk) -> Mask:
-        """Which files of a chunk have nothing left of the filter: their partition settles it."""
+        """The files of a chunk without a residual: their partition proves that all rows match."""
         free = np.array([residual == TRUE for residual in self.residuals], np.bool_)
         return np.full(len(chunk), free[0]) if chunk.residuals is None else free[chunk.residuals]
 
     def only(self, paths: Collection[str]) -> ScanPlan:
-        """The same plan with some of its files alone, by their locations."""
+        """The plan with only the files at these locations."""
         locations = pa.array(sorted(paths), pa.string())
         chunks = []
         for chunk in self.chunks:
             rows = np.flatnonzero(np.asarray(pc.is_in(text_array(chunk.columns.file_path), value_set=locations)))
             if len(rows):
-                chunks.append(chunk.taken(rows))
+                chunks.append(chunk.take(rows))
         matched = [] if self.deletes is None else self.deletes.match([(c.columns, c.stats()) for c in chunks])
         return replace(self, chunks=chunks, matched=matched)
 
     # tables and text --------------------------------------------------------------------------------------------
 
     def to_arrow(self) -> pa.Table:
-        """The data files as a table: a row for each, with the numbers of its deletes in `deletes_to_arrow`."""
+        """The data files as a table, with the row numbers of their deletes in `deletes_to_arrow`."""
         deletes = map(self._all_deletes, range(len(self.chunks)))
         return self.files_to_arrow().append_column("deletes", deletes_column(deletes))
 
     def files_to_arrow(self) -> pa.Table:
-        """The same without the numbers of deletes, which may be very many: where all deletes apply to all files."""
+        """The data files without the numbers of their deletes, which are many if all apply to all files."""
         return files_table(self.metadata, self.schema, self.chunks, self.residuals)
 
     def deletes_to_arrow(self) -> pa.Table:
-        """The delete files and deletion vectors that files of the plan may have, in the order of their numbers."""
+        """The delete files and deletion vectors that may apply to files of the plan, in the order of their numbers."""
         return deletes_table(self.metadata, self.schema, [] if self.deletes is None else self.deletes.deletes.chunks)
 
     def explain(self) -> str:
-        """What is read, and what was left out and why."""
+        """What the scan reads, what it skips, and why."""
         return f"filter            {self.filter}\n{self.report}"

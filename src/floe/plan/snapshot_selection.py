@@ -1,4 +1,4 @@
-"""Which snapshots a read has: one by id, ref or timestamp, with its schema; or a range of a table's history."""
+"""The snapshots of a read: one by id, ref or timestamp, with its schema, or a range of a table's history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READERS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotRange:
-    """A range of a table's history: after a snapshot, or from a first one on, up to and including another."""
+    """A range of a table's history: after a snapshot, or from a first one, up to and including another."""
 
     after: int | None = None
     """The id of the snapshot before the range, which may have expired as long as its child has not."""
@@ -46,7 +46,7 @@ ALL_SNAPSHOTS: Final = SnapshotRange()
 
 
 def snapshots_in_range(metadata: TableMetadata, snapshots: SnapshotRange = ALL_SNAPSHOTS) -> tuple[Snapshot, ...]:
-    """The snapshots of a range, oldest first; NoSuchSnapshot if some of them have expired.
+    """The snapshots of a range, oldest first; raises `NoSuchSnapshot` if some of them have expired.
 
     >>> from floe.spec.metadata.table_metadata_json import parse
     >>> metadata = parse(
@@ -81,8 +81,8 @@ def snapshots_in_range(metadata: TableMetadata, snapshots: SnapshotRange = ALL_S
 
 
 def _not_in_history(metadata: TableMetadata, snapshot_id: int | None, end: int) -> NoSuchSnapshot:
-    kept = None if snapshot_id is None else metadata.snapshots_by_id.get(snapshot_id)
-    oldest = None if kept is None else unknown_before(metadata, end, kept.snapshot_id)
+    snapshot = None if snapshot_id is None else metadata.snapshots_by_id.get(snapshot_id)
+    oldest = None if snapshot is None else unknown_before(metadata, end, snapshot.snapshot_id)
     if oldest is not None:
         return NoSuchSnapshot(
             f"what came after snapshot {snapshot_id} is not known: the history of snapshot {end} is known only down to "
@@ -118,7 +118,7 @@ def _last_snapshot_id(metadata: TableMetadata, until: int | None, branch: str | 
 def read_manifests_of_snapshots(
     snapshots: Sequence[Snapshot], storage: Storage, *, workers: int | None = None
 ) -> Iterator[list[ManifestFile]]:
-    """The manifests of each of some snapshots, in their order, read in parallel."""
+    """The manifests of each snapshot, in order, read in parallel."""
     limit = min(len(snapshots), _READERS if workers is None else workers)
     if limit <= 1:
         yield from (manifests_of_snapshot(snapshot, storage) for snapshot in snapshots)
@@ -130,23 +130,23 @@ def read_manifests_of_snapshots(
 
 
 def select_entries(snapshot_ids: Iterable[int], *statuses: EntryStatus) -> Callable[[ManifestColumns], Mask]:
-    """Says which entries of a manifest were made by some snapshots, and with one of some statuses."""
+    """A selection of the entries of a manifest with one of these snapshot ids and statuses."""
     ids = np.array(sorted(snapshot_ids), np.int64)
 
     def which(columns: ManifestColumns) -> Mask:
-        of_snapshots = np.isin(np.asarray(columns.snapshot_id.values), ids) & columns.snapshot_id.known
+        of_snapshots = np.isin(np.asarray(columns.snapshot_id.values), ids) & columns.snapshot_id.is_valid
         return of_snapshots & np.isin(columns.status, statuses)
 
     return which
 
 
-# Which snapshot a read sees, and with which schema: the newest, or one chosen by id, branch, tag or time.
+# One snapshot -----------------------------------------------------------------------------------------------------
 
 
 def choose_snapshot(
     metadata: TableMetadata, *, snapshot: int | None = None, ref: str | None = None, as_of_ms: int | None = None
 ) -> Snapshot | None:
-    """The snapshot of an id, of a branch or tag, or the one that readers saw at a time; by default the current one.
+    """The snapshot with an id, of a branch or tag, or current at a timestamp; by default the current one.
 
     None comes for a table without a current snapshot. Times are milliseconds from 1970-01-01 UTC, and the snapshot log
     decides, so that a rollback is seen as it was (spec: Point in Time Reads).
@@ -178,7 +178,7 @@ def choose_snapshot(
 def schema_for(
     metadata: TableMetadata, *, snapshot: int | None = None, ref: str | None = None, as_of_ms: int | None = None
 ) -> Schema:
-    """The schema that a read of that snapshot uses.
+    """The schema for a read of a snapshot.
 
     A branch goes on with the table, so it is read with the current schema. What is read by id, tag or time is the past,
     and has the schema of its time (spec: Point in Time Reads; Java does the same).

@@ -1,11 +1,10 @@
-"""One file to read, or a part of one: with the deletes to apply and the filter that is left to check.
+"""Tasks of a scan: a data file or a split of it, with its deletes and residual; splitting and packing of tasks.
 
-Files cut into stretches, and stretches packed into bins of about equal work, as Java Iceberg does it.
-
-A file is cut where its writer said that it can be cut (the row groups of Parquet, the stripes of ORC), or else every so
-many bytes. The weight of a stretch is its bytes and those of its deletes, and at least a fixed price for every file
-that has to be opened. Bins are filled in the order of the files, so that neighbours stay together, with a few bins open
-at a time; when there are too many, the heaviest is closed.
+Files are split, and splits packed into bins of about equal work, as Java Iceberg does it. A file is split at the
+offsets that its writer recorded (the row groups of Parquet, the stripes of ORC), or else every so many bytes. The
+weight of a split is its bytes and those of its deletes, and at least a fixed cost for every file to open. Bins are
+filled in the order of the files, so that neighbours stay together, with a few open bins; if there are too many, the
+heaviest is closed.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from floe.errors import InvalidInput
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import DataFile, ManifestEntry
 from floe.spec.partitioning.partition_spec import PartitionSpec
-from floe.spec.properties import SPLIT_LOOKBACK, SPLIT_OPEN_FILE_COST, SPLIT_TARGET_SIZE
+from floe.spec.properties import FILE_FORMATS, SPLIT_LOOKBACK, SPLIT_OPEN_FILE_COST, SPLIT_TARGET_SIZE
 
 
 def content_size(file: DataFile) -> int:
-    """How many bytes a reader takes from a file: of a Puffin file only those of the deletion vector.
+    """The number of bytes that a reader reads of a file: of a Puffin file only those of the deletion vector.
 
     >>> from floe.spec.manifests.entries import FileContent
     >>> content_size(DataFile(FileContent.DATA, "a.parquet", "parquet", (), 3, 100))
@@ -35,7 +34,7 @@ def content_size(file: DataFile) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """A data file, or the stretch of it from `start` on, to be read.
+    """A data file to read, or the split of it that begins at `start`.
 
     >>> from floe.spec.manifests.entries import EntryStatus, FileContent
     >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
@@ -72,27 +71,27 @@ class FileTask:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the task is the whole file."""
+        """Whether the task reads the whole file."""
         return self.start == 0 and self.length == self.file.file_size_in_bytes
 
     @property
     def deletes_size(self) -> int:
-        """How many bytes of deletes have to be read."""
+        """The size of the deletes that must be read, in bytes."""
         return sum(map(content_size, self.deletes))
 
     @property
     def size(self) -> int:
-        """How many bytes have to be read, deletes too."""
+        """The number of bytes to read, including deletes."""
         return self.length + self.deletes_size
 
     @property
     def files_count(self) -> int:
-        """How many files have to be opened."""
+        """The number of files to open."""
         return 1 + len(self.deletes)
 
     @property
     def estimated_rows(self) -> int:
-        """About how many rows the stretch has, deleted ones too."""
+        """The estimated number of rows of the split, including deleted ones."""
         file = self.file
         if self.is_whole:
             return file.record_count
@@ -101,11 +100,11 @@ class FileTask:
         return file.record_count * self.length // readable if readable > 0 else 0
 
     def part(self, start: int, length: int) -> FileTask:
-        """A stretch of the file, with the same deletes and filter."""
+        """A split of the file, with the same deletes and residual."""
         return FileTask(self.entry, self.spec, self.deletes, self.residual, start, length)
 
 
-# Files cut into stretches, and stretches packed into bins of about equal work, as Java Iceberg does it.
+# Splits and bins --------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
@@ -115,7 +114,7 @@ _LEAST_SPLIT = 16 * _MB
 
 @dataclass(frozen=True, slots=True)
 class SplitSettings:
-    """How large the bins are.
+    """The sizes of splits and bins.
 
     >>> SplitSettings(target_size=0)
     Traceback (most recent call last):
@@ -147,7 +146,7 @@ def split_settings(
     lookback: int | None = None,
     open_file_cost: int | None = None,
 ) -> SplitSettings:
-    """The settings of a table's properties, or those that are given.
+    """The settings of a table's properties; arguments override them.
 
     >>> split_settings({"read.split.target-size": "1000"}, lookback=2)
     SplitSettings(target_size=1000, lookback=2, open_file_cost=4194304)
@@ -160,12 +159,13 @@ def split_settings(
 
 
 def split_task(task: FileTask, target_size: int) -> Iterator[FileTask]:
-    """The stretches of a file, in order: one for each place where it can be cut, or of that many bytes each."""
+    """The splits of a file, in order: at its split offsets, or of this many bytes each."""
     file = task.file
-    if file.file_format == "puffin":
+    offsets = file.usable_split_offsets
+    # Where no offsets are known, only readers of Iceberg's own formats find the rows of any range of bytes.
+    if file.file_format == "puffin" or (offsets is None and file.file_format not in FILE_FORMATS):
         yield task
         return
-    offsets = file.usable_split_offsets
     if offsets is None:
         for start in range(0, file.file_size_in_bytes, target_size):
             yield task.part(start, min(target_size, file.file_size_in_bytes - start))
@@ -175,7 +175,7 @@ def split_task(task: FileTask, target_size: int) -> Iterator[FileTask]:
 
 
 def pack_tasks(tasks: Iterable[FileTask], settings: SplitSettings) -> Iterator[tuple[FileTask, ...]]:
-    """The tasks cut up and packed into bins; stretches of one file that meet in a bin are one task again."""
+    """The tasks split and packed into bins; neighbouring splits of a file in one bin are one task again."""
 
     def weight(task: FileTask) -> int:
         return max(task.size, task.files_count * settings.open_file_cost)
@@ -199,7 +199,7 @@ def _merged(tasks: Iterable[FileTask]) -> Iterator[FileTask]:
 
 
 def pack_bins(items: Iterable[T], weight: Callable[[T], int], target: int, lookback: int) -> Iterator[list[T]]:
-    """Items in bins that weigh up to `target`; an item that is heavier has a bin of its own.
+    """Items in bins that weigh up to `target`; a heavier item has its own bin.
 
     >>> list(pack_bins([5, 4, 3, 5, 2], int, 8, 10))
     [[5, 3], [4, 2], [5]]
@@ -222,7 +222,7 @@ def pack_bins(items: Iterable[T], weight: Callable[[T], int], target: int, lookb
 
 
 def adjusted_split_size(scan_size: int, parallelism: int, target_size: int) -> int:
-    """The size of splits that keeps as many readers busy; it only ever becomes smaller, and not below 16 MB.
+    """The split size that keeps this many readers busy; never larger than before, and at least 16 MB.
 
     >>> adjusted_split_size(256 * 2**20, 8, 128 * 2**20) == 32 * 2**20
     True

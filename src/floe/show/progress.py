@@ -1,7 +1,7 @@
 """A progress bar for long reads and loads.
 
-It is shown on standard error if that is a terminal, appears only after a moment, and is removed at the end. A module of
-its own, because it loads `rich.console`, which most commands do not need.
+It is shown on standard error if that is a terminal, appears after a short delay, and is removed at the end. It has its
+own module because it imports `rich.console`, which is slow to load and which most commands do not need.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DELAY: Final = 0.4
 
 @contextmanager
 def progress_bar(title: str, stream: TextIO) -> Iterator[Advance | None]:
-    """Show a bar while work proceeds; gives what to call with the progress, None if the stream is no terminal.
+    """Show a bar within a `with` block; yields the function that reports progress, None if the stream is no terminal.
 
     >>> import io
     >>> with progress_bar("reading", io.StringIO()) as advance:

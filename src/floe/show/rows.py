@@ -13,15 +13,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from time import monotonic
 from typing import Any, Final
 
 import pyarrow as pa
 
 from floe.errors import CorruptFile
-from floe.formats.arrow_arrays import to_values
-from floe.formats.variant_values import variant_value
-from floe.show.terminal import GAP, PLAIN, Paint, cut, fitted_widths, padded, text_width, visible
+from floe.formats.columns.arrays import to_values
+from floe.formats.columns.variants import decode_variant
+from floe.show.terminal import GAP, PLAIN, Paint, cut, escape_controls, fit_widths, pad, text_width
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import ListType, MapType, StructType, Type
 from floe.spec.values import map_items, to_text
@@ -42,7 +43,7 @@ def cell_texts(type_: Type, array: pa.Array) -> list[str | None]:
     >>> cell_texts(DATE, pa.array([19860, None], pa.date32())), cell_texts(STRING, pa.array(["a", "NULL"]))
     (['2024-05-17', None], ['a', '"NULL"'])
     """
-    texts = [None if value is None else visible(value_text(type_, value)) for value in to_values(type_, array)]
+    texts = [None if value is None else escape_controls(value_text(type_, value)) for value in to_values(type_, array)]
     return [f'"{NULL}"' if text == NULL else text for text in texts]
 
 
@@ -82,12 +83,12 @@ def _inner(type_: Type, value: Any) -> str:
 
 def _variant_text(data: bytes) -> str:
     try:
-        return json.dumps(variant_value(data), ensure_ascii=False, default=str)
+        return json.dumps(decode_variant(data), ensure_ascii=False, default=str)
     except CorruptFile:
         return f"0x{data.hex()}"  # printing must not fail on bytes that are not a valid variant
 
 
-# rows -----------------------------------------------------------------------------------------------------------------
+# Rows -----------------------------------------------------------------------------------------------------------------
 
 _BLOCK_ROWS: Final = 200
 """Rows formatted at a time; the first block decides the widths."""
@@ -131,7 +132,7 @@ def row_lines(schema: Schema, batches: Iterable[pa.RecordBatch], style: RowStyle
     style = style or RowStyle()
     blocks = _blocks(schema, batches)
     first = _first_rows(blocks, len(schema.fields))
-    titles = [visible(field.name) for field in schema.fields]
+    titles = [escape_controls(field.name) for field in schema.fields]
     if first is None:
         if not style.records:
             yield style.paint(GAP.join(titles), "bold")
@@ -139,7 +140,7 @@ def row_lines(schema: Schema, batches: Iterable[pa.RecordBatch], style: RowStyle
     natural = [max(text_width(title), *map(_cell_width, column)) for title, column in zip(titles, first, strict=True)]
     is_number = [field.type.kind in NUMBERS for field in schema.fields]
     may_be_cut = [field.type.kind in _LONG for field in schema.fields]
-    widths = fitted_widths(natural, style.width, may_be_cut, _MIN_WIDTH)
+    widths = fit_widths(natural, style.width, may_be_cut, _MIN_WIDTH)
     fits = style.width is None or sum(widths) + len(GAP) * (len(widths) - 1) <= style.width
     if style.records or (style.records is None and not fits):
         yield from _records(titles, first, blocks, style)
@@ -159,15 +160,15 @@ def _blocks(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[_Bloc
 
 
 def _first_rows(blocks: Iterator[_Block], width: int) -> _Block | None:
-    """The rows that decide the widths: a block, also if it comes in many small batches, or what came in time."""
-    until = monotonic() + _MAX_WAIT
+    """The rows that decide the widths: up to a block, from several small batches if they come soon enough."""
+    deadline = monotonic() + _MAX_WAIT
     columns: list[list[str | None]] = [[] for _ in range(width)]
     has_rows = False
     for block in blocks:
         has_rows = True
         for column, cells in zip(columns, block, strict=True):
             column.extend(cells)
-        if not columns or len(columns[0]) >= _BLOCK_ROWS or monotonic() > until:
+        if not columns or len(columns[0]) >= _BLOCK_ROWS or monotonic() > deadline:
             break
     return columns if has_rows else None
 
@@ -178,16 +179,16 @@ def _table(
     is_number: Sequence[bool],
     may_be_cut: Sequence[bool],
     first: _Block,
-    others: Iterator[_Block],
+    following: Iterator[_Block],
     style: RowStyle,
 ) -> Iterator[str]:
     paint = style.paint
     heads = [
-        padded(cut(title, width), width, right=right)
+        pad(cut(title, width), width, right=right)
         for title, width, right in zip(titles, widths, is_number, strict=True)
     ]
     yield paint(GAP.join(heads).rstrip(), "bold")
-    for block in _chain(first, others):
+    for block in chain([first], following):
         columns = [
             [_cell(text, width, right, paint, may_cut=style.width is not None and cuttable) for text in column]
             for column, width, right, cuttable in zip(block, widths, is_number, may_be_cut, strict=True)
@@ -196,27 +197,22 @@ def _table(
             yield GAP.join(cells).rstrip()
 
 
-def _records(titles: Sequence[str], first: _Block, others: Iterator[_Block], style: RowStyle) -> Iterator[str]:
-    """A line for each column of each row; long values continue on the next lines."""
+def _records(titles: Sequence[str], first: _Block, following: Iterator[_Block], style: RowStyle) -> Iterator[str]:
+    """Format rows as records, with a line for each column; long values continue on the next lines."""
     paint = style.paint
     label_width = max(map(text_width, titles), default=0)
     value_width = None if style.width is None else max(style.width - label_width - len(GAP), _MIN_VALUE_WIDTH)
     number = 0
-    for block in _chain(first, others):
+    for block in chain([first], following):
         for values in zip(*block, strict=True):
             number += 1
             head = f"── {number:,} ──"
             yield paint(head if style.width is None else head.ljust(style.width, "─"), "dim")
             for title, value in zip(titles, values, strict=True):
-                label = paint(padded(title, label_width), "cyan")
-                lines = _wrapped(NULL if value is None else value, value_width)
+                label = paint(pad(title, label_width), "cyan")
+                lines = _wrap_text(NULL if value is None else value, value_width)
                 yield f"{label}{GAP}{paint(lines[0], 'dim italic') if value is None else lines[0]}".rstrip()
                 yield from (" " * (label_width + len(GAP)) + line for line in lines[1:])
-
-
-def _chain(first: _Block, others: Iterator[_Block]) -> Iterator[_Block]:
-    yield first
-    yield from others
 
 
 def _cell_width(text: str | None) -> int:
@@ -225,11 +221,11 @@ def _cell_width(text: str | None) -> int:
 
 def _cell(text: str | None, width: int, right: bool, paint: Paint, *, may_cut: bool) -> str:
     if text is None:
-        return paint(padded(NULL, width, right=right), "dim italic")
-    return padded(cut(text, width) if may_cut else text, width, right=right)
+        return paint(pad(NULL, width, right=right), "dim italic")
+    return pad(cut(text, width) if may_cut else text, width, right=right)
 
 
-def _wrapped(text: str, width: int | None) -> list[str]:
+def _wrap_text(text: str, width: int | None) -> list[str]:
     if width is None or text_width(text) <= width:
         return [text]
     lines, line, used = list[str](), "", 0

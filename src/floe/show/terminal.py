@@ -39,7 +39,7 @@ _CODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """Puts styles on text, or leaves it plain."""
+    """Adds styles to text, or leaves it plain if `on` is False."""
 
     on: bool
 
@@ -67,10 +67,10 @@ def paint_for(stream: TextIO, environ: Mapping[str, str]) -> Paint:
     return Paint(stream.isatty() and environ.get("TERM") != "dumb")
 
 
-def visible(text: str) -> str:
-    r"""Escape control and formatting characters, so that text of a table cannot do anything to a terminal.
+def escape_controls(text: str) -> str:
+    r"""Escape control and formatting characters, so that text from a table cannot control the terminal.
 
-    >>> visible("two\nlines\tand \x1b[31mred"), visible("\u202eabc")
+    >>> escape_controls("two\nlines\tand \x1b[31mred"), escape_controls("\u202eabc")
     ('two\\nlines\\tand \\x1b[31mred', '\\u202eabc')
     """
     if text.isprintable():
@@ -78,7 +78,7 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-# aligned columns ------------------------------------------------------------------------------------------------------
+# Aligned columns ------------------------------------------------------------------------------------------------------
 
 GAP: Final = "  "
 """The space between columns."""
@@ -104,21 +104,21 @@ def grid_lines(
     >>> list(grid_lines([Column("note")], [["a long text in a cell"]], width=10))
     ['note', 'a long te…']
     """
-    shown = [[visible(cell) for cell in row] for row in rows]
-    natural = [max(len(column.title), *(text_width(row[n]) for row in shown), 0) for n, column in enumerate(columns)]
-    widths = fitted_widths(natural, width, [column.may_be_cut for column in columns])
-    yield _line([paint(padded(c.title, widths[n], right=c.right), "dim") for n, c in enumerate(columns)])
-    for row in shown:
-        cells = [padded(cut(cell, widths[n]), widths[n], right=columns[n].right) for n, cell in enumerate(row)]
+    lines = [[escape_controls(cell) for cell in row] for row in rows]
+    natural = [max(len(column.title), *(text_width(line[n]) for line in lines), 0) for n, column in enumerate(columns)]
+    widths = fit_widths(natural, width, [column.may_be_cut for column in columns])
+    yield _line([paint(pad(c.title, widths[n], right=c.right), "dim") for n, c in enumerate(columns)])
+    for line in lines:
+        cells = [pad(cut(cell, widths[n]), widths[n], right=columns[n].right) for n, cell in enumerate(line)]
         yield _line([paint(cell, columns[n].style) for n, cell in enumerate(cells)], plain=not paint.on)
 
 
-def fitted_widths(
+def fit_widths(
     natural: Sequence[int], width: int | None, may_be_cut: Sequence[bool], min_width: int = _MIN_WIDTH
 ) -> list[int]:
     """Widths of columns that fit a line: the widest are cut first, and none below `min_width`.
 
-    >>> fitted_widths([4, 40, 20], 50, [True, True, True])
+    >>> fit_widths([4, 40, 20], 50, [True, True, True])
     [4, 22, 20]
     """
     widths = list(natural)
@@ -126,14 +126,14 @@ def fitted_widths(
         return widths
     over = sum(widths) + len(GAP) * (len(widths) - 1) - width
     while over > 0:
-        wide = [n for n, size in enumerate(widths) if may_be_cut[n] and size > min_width]
-        if not wide:
+        cuttable = [n for n, size in enumerate(widths) if may_be_cut[n] and size > min_width]
+        if not cuttable:
             break
-        widest = max(wide, key=lambda n: widths[n])
-        second = max((widths[n] for n in wide if n != widest), default=0)
-        less = max(1, min(over, widths[widest] - max(second, min_width)))
-        widths[widest] -= less
-        over -= less
+        widest = max(cuttable, key=lambda n: widths[n])
+        second = max((widths[n] for n in cuttable if n != widest), default=0)
+        reduction = max(1, min(over, widths[widest] - max(second, min_width)))
+        widths[widest] -= reduction
+        over -= reduction
     return widths
 
 
@@ -146,10 +146,10 @@ def text_width(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
-def padded(text: str, width: int, *, right: bool = False) -> str:
+def pad(text: str, width: int, *, right: bool = False) -> str:
     """Pad a text with spaces to a width.
 
-    >>> padded("7", 3, right=True), padded("日本", 5)
+    >>> pad("7", 3, right=True), pad("日本", 5)
     ('  7', '日本 ')
     """
     blanks = " " * (width - text_width(text))
@@ -174,7 +174,7 @@ def _line(cells: Sequence[str], *, plain: bool = True) -> str:
     return line.rstrip() if plain else line
 
 
-# streams --------------------------------------------------------------------------------------------------------------
+# Streams --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -195,11 +195,11 @@ class Output:
         return self.width is not None
 
     def line(self, text: str = "") -> None:
-        """Write one line."""
+        """Write a text and a line break."""
         self.stream.write(text + "\n")
 
     def lines(self, lines: Iterable[str]) -> None:
-        """Write several lines."""
+        """Write texts, each on a line of its own."""
         for line in lines:
             self.line(line)
 

@@ -1,6 +1,6 @@
 """Timestamps for people and for programs: local time, how long ago, and ISO 8601.
 
-A module of its own, because it needs the spec, which `floe --help` does not load.
+It has its own module because it imports the spec, which `floe --help` does not load.
 
 >>> ago(1_000, now_ms=63_000), iso_text(1715940000123)
 ('1 minute ago', '2024-05-17T10:00:00.123Z')

@@ -1,7 +1,22 @@
 """Floe on Spark: catalogs, scans and writes that are Spark's own interfaces, implemented in Python.
 
-`floe.spark` is also what one calls to get a session, and whoever imports a part of this package makes the name mean the
-package. So the package can be called as well.
+| module | what it has |
+|---|---|
+| `session` | `floe.spark` and `floe.attach`: sessions with lakes as catalogs |
+| `settings`, `configured_catalogs` | all settings and options; catalogs that settings configure for Java Iceberg |
+| `sql` | statements that Spark does not have |
+| `catalog` | a lake as a catalog: namespaces, tables, views, functions |
+| `procedures` | `CALL lake.system.…` |
+| `names`, `schemas` | names of tables in SQL; Spark's types and schemas |
+| `read` | scans |
+| `write` | INSERT, DELETE, UPDATE, MERGE |
+| `streaming` | tables as sources and sinks of streams |
+| `data_source` | `spark.read.format("iceberg")`, also in sessions that Floe has not made |
+| `executors` | what is sent to executors |
+| `bridge` | everything that calls the JVM |
+
+`floe.spark` is also the function that starts a session. Importing a module of this package makes the name `floe.spark`
+refer to the package, so the package is callable and calls that function.
 """
 
 from __future__ import annotations
@@ -14,7 +29,7 @@ from typing import Any
 
 class _CallablePackage(ModuleType):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """What `floe.spark.session.spark` gives."""
+        """Call `floe.spark.session.spark`."""
         return import_module("floe.spark.session").spark(*arguments, **options)
 
 

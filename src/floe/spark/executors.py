@@ -1,15 +1,11 @@
-"""Work for executors, which says what an executor lacks.
+"""What goes to executors: functions, the metadata that they need, Floe's code on request; and cheaper Python workers.
 
-What is pickled names its module, so that without `floe` there the work cannot even be opened, and Python says so in
-words that tell nobody what to do. The few lines that open it therefore travel as code, not by name.
+A pickled function names its module. An executor without `floe` could not even load it, and Python's error would not
+say what to do. So the few lines of `_load`, which loads the function and checks what is installed, travel by value.
 
-What goes to executors: with every task what it needs to know of a table, and on request Floe's own code.
-
-Spark's Python workers made quick: what they do over and over between tasks, though nothing has changed.
-
-Before each task a worker has Python forget what it knows about the places of modules, and Python then reads the
-directories of PySpark's archives again, once for each package in them; after each task all objects of all modules are
-looked through for garbage. Together that takes 0.14 s of CPU for each task, more than most tasks of a small write.
+Between two tasks a Python worker of Spark forgets where modules are, so that Python reads the directories of
+PySpark's archives again, and it collects garbage among the objects of all modules. Together that takes 0.14 s of CPU
+for each task, more than most tasks of a small write; `reduce_worker_overhead` avoids both.
 """
 
 from __future__ import annotations
@@ -35,41 +31,54 @@ from zipimport import zipimporter
 from pyspark import cloudpickle
 
 import floe
+from floe.formats.registry import default_registry
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.local import LocalStorage
 
+# Functions ------------------------------------------------------------------------------------------------------------
+
 
 class ExecutorFunction:
-    """A function that travels to executors, and is looked at there before it is called."""
+    """A function for executors; loading it there checks that Floe is installed in the version of the driver.
+
+    Format models that the driver's program has registered travel with it, so that tasks read and write their files.
+    """
 
     def __init__(self, work: Callable[..., Any]) -> None:
         self._work = work
-        self.__name__ = type(work).__name__  # which plans show
+        self.__name__ = type(work).__name__  # shown in plans
 
-    def __call__(self, *given: Any) -> Any:
-        """What the function gives."""
-        return self._work(*given)
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        return self._work(*arguments)
 
     def __reduce__(self) -> Any:
-        return _opened, (pickle.dumps(self._work, protocol=pickle.HIGHEST_PROTOCOL), floe.__version__)
+        models = default_registry().registered_models
+        pickled_models = cloudpickle.dumps(models) if models else b""  # type: ignore[no-untyped-call]
+        return _load, (pickle.dumps(self._work, protocol=pickle.HIGHEST_PROTOCOL), floe.__version__, pickled_models)
 
 
-def _opened(pickled: bytes, version: str) -> Any:
-    """The function; runs in an executor, where only Python itself is known to be."""
+def _load(pickled: bytes, version: str, pickled_models: bytes) -> Any:
+    """Load a function; runs in an executor, where nothing but Python itself is certain to be installed."""
 
     def lacking(what: str, hint: str) -> Exception:
-        kind: Any = type("InvalidSettings", (Exception,), {"__module__": "floe.errors"})  # which may be missing
-        made: Exception = kind(f"{sys.executable} on {platform.node()}, an executor, {what}; {hint}")
-        return made
+        # floe.errors may be missing too
+        error_class: Any = type("InvalidSettings", (Exception,), {"__module__": "floe.errors"})
+        error: Exception = error_class(f"{sys.executable} on {platform.node()}, an executor, {what}; {hint}")
+        return error
 
     install = "pip install 'floe[spark]' there, or name another Python by PYSPARK_PYTHON"
     try:
-        found = import_module("floe")
-        if found.__version__ != version:
+        installed = import_module("floe")
+        if installed.__version__ != version:
             raise lacking(
-                f"has floe {found.__version__}, and the driver has {version}",
+                f"has floe {installed.__version__}, and the driver has {version}",
                 "install the same there, or send it along: floe.spark(…, ship=True)",
             )
+        if pickled_models:
+            registry = import_module("floe.formats.registry").default_registry()
+            for model in pickle.loads(pickled_models):
+                registry.register(model, replace=True)
         return pickle.loads(pickled)
     except ModuleNotFoundError as error:
         if error.name == "floe":
@@ -79,14 +88,9 @@ def _opened(pickled: bytes, version: str) -> Any:
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
-# What goes to executors: with every task what it needs to know of a table, and on request Floe's own code.
-
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
-"""The oldest time that such an archive knows: equal code makes equal archives."""
-
 
 def executor_metadata(metadata: TableMetadata) -> TableMetadata:
-    """What readers and writers in executors need to know of a table: its layout, not its history."""
+    """The part of a table's metadata that readers and writers in executors need: its layout, without its history."""
     return replace(
         metadata,
         snapshots=(),
@@ -99,71 +103,79 @@ def executor_metadata(metadata: TableMetadata) -> TableMetadata:
     )
 
 
+# Floe's code ----------------------------------------------------------------------------------------------------------
+
+_OLDEST_ZIP_TIME: Final = (1980, 1, 1, 0, 0, 0)
+"""The time of all members, so that the same code gives the same archive."""
+
+
 def ship_code(context: Any) -> None:
-    """Send Floe's own code to the executors of a Spark context, now and those that come later."""
+    """Send Floe's code to the executors of a Spark context, also to those that start later."""
     name = f"floe-{floe.__version__}.zip"
     if any(str(path).endswith("/" + name) for path in context.listFiles):
         return
-    # executors fetch it whenever they come, so it stays where Spark has what lives as long as the application
-    context.addPyFile(str(packed_code(Path(tempfile.mkdtemp(dir=context._temp_dir)) / name)))
+    # Executors fetch it when they start, so it is kept with the other files of the application.
+    context.addPyFile(str(pack_code(Path(tempfile.mkdtemp(dir=context._temp_dir)) / name)))
 
 
-def packed_code(target: Path) -> Path:
-    """Write Floe's own code as an archive from which Python can import it.
+def pack_code(target: Path) -> Path:
+    """Write Floe's code as a ZIP archive that Python can import from, and return its path.
 
-    It has the compiled modules too, for Python does not keep what it compiles of an archive.
+    It contains the compiled modules too, because Python does not cache what it compiles from an archive.
     """
     root = Path(floe.__file__).parent
-    if not root.is_dir():  # it came in an archive itself
+    if not root.is_dir():  # Floe itself was imported from such an archive
         shutil.copyfile(root.parent, target)
         return target
     storage = LocalStorage()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(root.rglob("*.py")):
             name = path.relative_to(root.parent)
-            archive.writestr(zipfile.ZipInfo(str(name), _EPOCH), storage.read(str(path)), zipfile.ZIP_DEFLATED)
-            archive.writestr(zipfile.ZipInfo(f"{name}c", _EPOCH), _compiled(path, str(name)), zipfile.ZIP_DEFLATED)
+            source = zipfile.ZipInfo(str(name), _OLDEST_ZIP_TIME)
+            archive.writestr(source, storage.read(str(path)), zipfile.ZIP_DEFLATED)
+            bytecode = zipfile.ZipInfo(f"{name}c", _OLDEST_ZIP_TIME)
+            archive.writestr(bytecode, _compile(path, str(name)), zipfile.ZIP_DEFLATED)
     return target
 
 
-def _compiled(path: Path, name: str) -> bytes:
-    with tempfile.NamedTemporaryFile(suffix=".pyc") as made:
+def _compile(path: Path, name: str) -> bytes:
+    with tempfile.NamedTemporaryFile(suffix=".pyc") as file:
         py_compile.compile(
             str(path),
-            cfile=made.name,
+            cfile=file.name,
             dfile=name,
             doraise=True,
             invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
         )
-        return LocalStorage().read(made.name)  # it has taken the place of the file that was opened
+        return LocalStorage().read(file.name)  # the compiler has replaced the file that is open here
 
 
-# Spark's Python workers made quick: what they do over and over between tasks, though nothing has changed.
+# Python workers -------------------------------------------------------------------------------------------------------
 
 _ARCHIVES = re.compile(r"[/\\](?:pyspark\.zip|py4j-[^/\\]+\.zip|spark-core_[^/\\]+\.jar)(?:[/\\]|$)")
 """The archives of PySpark itself, which do not change while it runs."""
 
-_state = {"settled": False}
+_state = {"reduced": False}
 
 
 def reduce_worker_overhead() -> None:
-    """Have this process do less between tasks; to be called by a worker when it has imported what it needs."""
-    if _state["settled"]:
+    """Make the time between two tasks of this process shorter; a worker calls it after it has imported its modules."""
+    if _state["reduced"]:
         return
-    _state["settled"] = True
-    for place, finder in list(sys.path_importer_cache.items()):
-        if isinstance(finder, zipimporter) and _ARCHIVES.search(place):
-            sys.path_importer_cache[place] = _Lasting(finder)
+    _state["reduced"] = True
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimporter) and _ARCHIVES.search(path):
+            sys.path_importer_cache[path] = _CachedArchive(finder)
     gc.collect()
-    gc.freeze()  # modules are not garbage
+    gc.freeze()  # the modules stay, so the collector need not look at them again
 
 
-class _Lasting:
-    """Finds modules in an archive, and does not forget what is in it."""
+class _CachedArchive:
+    """A finder of modules in an archive without `invalidate_caches`, so that the directory is read once."""
 
     def __init__(self, finder: zipimporter) -> None:
         self._finder = finder
 
     def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Where a module is, as the import system asks."""
+        """The location of a module, for Python's import system."""
         return self._finder.find_spec(name, target)

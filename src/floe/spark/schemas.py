@@ -1,17 +1,17 @@
-r"""Columns both ways: Spark's schemas, as the JSON that Spark itself writes, and Floe's.
+r"""Conversion of schemas and types between Spark and Iceberg; Spark's are the JSON that Spark itself writes.
 
 | Iceberg | Spark |
 |---|---|
 | `timestamptz`, `timestamp` | `TIMESTAMP`, `TIMESTAMP_NTZ` |
 | `uuid` | `STRING` |
 | `fixed`, `binary` | `BINARY` |
-| `int` | `INT`; `TINYINT` and `SMALLINT` are made `int` |
-| `string` | `STRING`; `CHAR` and `VARCHAR` are made `string` |
+| `int` | `INT`; `TINYINT` and `SMALLINT` become `int` |
+| `string` | `STRING`; `CHAR` and `VARCHAR` become `string` |
 | `unknown` | `VOID` |
-| `time`, `timestamp_ns`, `timestamptz_ns` | `STRING` of one width, to be read only (`2023-11-14 22:13:20.123456789`) |
-| `geometry`, `geography` | `BINARY` (well-known binary), to be read only |
+| `time`, `timestamp_ns`, `timestamptz_ns` | `STRING` of one width, read-only (`2023-11-14 22:13:20.123456789`) |
+| `geometry`, `geography` | `BINARY` (well-known binary), read-only |
 
-Values as SQL that Spark reads: the defaults of columns.
+Defaults of columns are SQL text in Spark's schemas:
 
 >>> from floe.spec.types import DATE, STRING
 >>> spark_literal(DATE, 17486), spark_literal(STRING, "it's")
@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from floe.errors import InvalidType, UnsupportedFeature
-from floe.spec.expressions.printing import literal_to_text
+from floe.spec.expressions.expression_text import literal_to_text
 from floe.spec.schemas.schema import Schema, assign_fresh_ids
 from floe.spec.types import (
     BINARY,
@@ -49,13 +49,13 @@ from floe.spec.types import (
     Type,
 )
 
-# Values as SQL that Spark reads: the defaults of columns.
+# Literals -------------------------------------------------------------------------------------------------------------
 
 _SUFFIXES: Final = {"long": "L", "double": "D", "float": "F"}
 
 
 def spark_literal(type_: Type, value: Any) -> str:
-    r"""A value of a column's type as SQL.
+    r"""A value of a column's type as a literal in Spark's SQL; NULL for types without literals.
 
     >>> from floe.spec.types import BINARY, DOUBLE, LONG
     >>> spark_literal(LONG, 7), spark_literal(BINARY, b"\x01"), spark_literal(DOUBLE, float("inf"))
@@ -65,7 +65,7 @@ def spark_literal(type_: Type, value: Any) -> str:
     if isinstance(type_, DecimalType):
         return f"CAST({value:f} AS DECIMAL({type_.precision},{type_.scale}))"
     if kind in ("float", "double") and not math.isfinite(value):
-        return f"CAST('{_named(value)}' AS {kind.upper()})"
+        return f"CAST('{_special_float_name(value)}' AS {kind.upper()})"
     match kind:
         case "boolean":
             return str(value).lower()
@@ -78,29 +78,32 @@ def spark_literal(type_: Type, value: Any) -> str:
         case "binary" | "fixed":
             return f"X'{bytes(value).hex().upper()}'"
         case "string" | "uuid":
-            return quoted(str(value))
+            return string_literal(str(value))
         case "date" | "timestamp" | "timestamptz":
             return literal_to_text(value, type_)
         case _:
             return "NULL"
 
 
-def _named(value: float) -> str:
+def _special_float_name(value: float) -> str:
     if math.isnan(value):
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def quoted(text: str) -> str:
-    """A text in quotation marks."""
+def string_literal(text: str) -> str:
+    """A string as a literal in Spark's SQL, with quotes and escapes."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
     return f"'{escaped}'"
 
 
+# Tables of types ------------------------------------------------------------------------------------------------------
+
 SparkType: TypeAlias = Any
-"""A Spark type as JSON: the name of a simple one, or an object."""
+"""A Spark type as JSON: a name for a simple type, an object for a nested one."""
 
 SparkField: TypeAlias = dict[str, Any]
+"""A field of a Spark schema as JSON: `name`, `type`, `nullable` and `metadata`."""
 
 CURRENT_DEFAULT: Final = "CURRENT_DEFAULT"
 EXISTS_DEFAULT: Final = "EXISTS_DEFAULT"
@@ -127,11 +130,11 @@ _TO_SPARK: Final[Mapping[str, str]] = {
     "geometry": "binary",
     "geography": "binary",
 }
-SHOWN_AS_TEXT: Final = frozenset({"time", "timestamp_ns", "timestamptz_ns"})
-"""The types whose values Spark has as texts: all of one width, so that they order as the values do."""
+STRING_TYPES: Final = frozenset({"time", "timestamp_ns", "timestamptz_ns"})
+"""The types whose values are strings in Spark: all of one width, so that Spark orders them correctly."""
 
-ONLY_READ: Final = frozenset({"time", "timestamp_ns", "timestamptz_ns", "geometry", "geography"})
-"""The types that Spark lacks: their values can be shown in another type, but not be written."""
+READ_ONLY_TYPES: Final = frozenset({"time", "timestamp_ns", "timestamptz_ns", "geometry", "geography"})
+"""The types that Spark does not have: their values are read in another type, and cannot be written."""
 
 _FROM_SPARK: Final[Mapping[str, Type]] = {
     "boolean": BOOLEAN,
@@ -150,14 +153,14 @@ _FROM_SPARK: Final[Mapping[str, Type]] = {
     "variant": VARIANT,
 }
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
-_TEXT: Final = re.compile(r"(?:char|varchar)\(\d+\)|string collate UTF8_BINARY")
+_STRING_TYPE: Final = re.compile(r"(?:char|varchar)\(\d+\)|string collate UTF8_BINARY")
 
 
 # to Spark ---------------------------------------------------------------------------------------------------------
 
 
 def spark_schema(fields: Iterable[Field]) -> SparkType:
-    """The columns as a Spark schema, with comments and defaults.
+    """Convert columns to a Spark schema, with comments and defaults.
 
     >>> spark_schema([Field(1, "id", LONG, required=True, doc="the key")])["fields"]
     [{'name': 'id', 'type': 'long', 'nullable': False, 'metadata': {'comment': 'the key'}}]
@@ -166,7 +169,7 @@ def spark_schema(fields: Iterable[Field]) -> SparkType:
 
 
 def spark_field(field: Field) -> SparkField:
-    """A column of Spark."""
+    """Convert a column to a field of a Spark schema, with its comment and defaults."""
     metadata: dict[str, Any] = {}
     if field.doc is not None:
         metadata[COMMENT] = field.doc
@@ -185,7 +188,7 @@ def spark_field(field: Field) -> SparkField:
 
 
 def spark_type(type_: Type, column: str | None = None) -> SparkType:
-    """The type as Spark's.
+    """Convert a type to Spark's; raises `UnsupportedFeature` with the name of the column if Spark has none for it.
 
     >>> from floe.sql.columns import parse_column_type
     >>> spark_type(parse_column_type("list<decimal(9, 2)>"))
@@ -207,36 +210,38 @@ def spark_type(type_: Type, column: str | None = None) -> SparkType:
         case DecimalType():
             return f"decimal({type_.precision},{type_.scale})"
         case _:
-            found = _TO_SPARK.get(type_.kind)
-            if found is None:
+            name = _TO_SPARK.get(type_.kind)
+            if name is None:
                 raise UnsupportedFeature(
                     f"Spark has no type for {type_}", hint="read the table with scan(), without Spark", column=column
                 )
-            return found
+            return name
 
 
 # from Spark -------------------------------------------------------------------------------------------------------
 
 
 def table_schema(schema: SparkType) -> Schema:
-    """The columns of a new table, with ids counted from 1; defaults are not in it.
+    """Convert a Spark schema to that of a new table, with field ids from 1, without defaults.
+
+    Raises `InvalidType` for types that Iceberg does not have.
 
     >>> print(table_schema({"type": "struct", "fields": [{"name": "a", "type": "short", "nullable": True}]}))
     table {
       1: a: optional int
     }
     """
-    fresh, _ = assign_fresh_ids(Schema(_fields(schema, _Counter())))
+    fresh, _ = assign_fresh_ids(Schema(_floe_fields(schema, _IdCounter())))
     return fresh
 
 
 def floe_type(spark: SparkType) -> Type:
-    """The type that a Spark type means; the ids within it mean nothing yet."""
-    return _type(spark, _Counter())
+    """Convert a Spark type; the field ids of nested types are only placeholders."""
+    return _floe_type(spark, _IdCounter())
 
 
-class _Counter:
-    """Ids that mean nothing but differ."""
+class _IdCounter:
+    """Counts placeholder field ids."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -246,12 +251,12 @@ class _Counter:
         return self._last
 
 
-def _fields(schema: SparkType, new_id: _Counter) -> tuple[Field, ...]:
+def _floe_fields(schema: SparkType, new_id: _IdCounter) -> tuple[Field, ...]:
     return tuple(
         Field(
             new_id(),
             field["name"],
-            _type(field["type"], new_id, field["name"]),
+            _floe_type(field["type"], new_id, field["name"]),
             required=not field["nullable"],
             doc=field.get("metadata", {}).get(COMMENT),
         )
@@ -259,29 +264,29 @@ def _fields(schema: SparkType, new_id: _Counter) -> tuple[Field, ...]:
     )
 
 
-def _type(spark: SparkType, new_id: _Counter, column: str | None = None) -> Type:
+def _floe_type(spark: SparkType, new_id: _IdCounter, column: str | None = None) -> Type:
     if isinstance(spark, str):
-        found = _FROM_SPARK.get(spark)
-        if found is not None:
-            return found
+        simple_type = _FROM_SPARK.get(spark)
+        if simple_type is not None:
+            return simple_type
         if decimal := _DECIMAL.fullmatch(spark):
             return DecimalType(int(decimal[1]), int(decimal[2]))
-        if _TEXT.fullmatch(spark):
+        if _STRING_TYPE.fullmatch(spark):
             return STRING
         raise InvalidType(f"Iceberg has no type for Spark's {spark.upper()}", column=column)
     match spark["type"]:
         case "struct":
-            return StructType(_fields(spark, new_id))
+            return StructType(_floe_fields(spark, new_id))
         case "array":
             return ListType(
-                new_id(), _type(spark["elementType"], new_id, column), element_required=not spark["containsNull"]
+                new_id(), _floe_type(spark["elementType"], new_id, column), element_required=not spark["containsNull"]
             )
         case "map":
             return MapType(
                 new_id(),
-                _type(spark["keyType"], new_id, column),
+                _floe_type(spark["keyType"], new_id, column),
                 new_id(),
-                _type(spark["valueType"], new_id, column),
+                _floe_type(spark["valueType"], new_id, column),
                 value_required=not spark["valueContainsNull"],
             )
         case other:

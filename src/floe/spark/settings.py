@@ -1,6 +1,6 @@
 """Every setting and option of Iceberg in Spark, and Spark's own settings that Floe reads.
 
-| list | what is in it |
+| list | contents |
 |---|---|
 | `SESSION_SETTINGS` | `spark.sql.iceberg.*`, `spark.wap.*` and `spark.sql.floe.*` of a session |
 | `CATALOG_SETTINGS` | what follows `spark.sql.catalog.<name>.` |
@@ -8,8 +8,9 @@
 | `HADOOP_SETTINGS` | what follows `spark.hadoop.` |
 
 This is the only module that names them. A module that honours a setting reads it through its entry here, and
-`docs/configuration.md` is made from these lists. The states are those of table properties (`floe.spec.setting_types`).
-A setting without effect is warned of once for each value in a process, because Spark analyzes a query several times.
+`docs/configuration.md` is generated from these lists. The states are those of table properties
+(`floe.spec.setting_types`). For a setting without effect there is one warning for each value in a process, because
+Spark analyzes a query several times.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ WAP_ID: Final = _session.add("spark.wap.id", TEXT, "")
 WAP_BRANCH: Final = _session.add("spark.wap.branch", TEXT, "")
 MOST_DELETES_ON_DRIVER: Final = _session.add(
     "spark.sql.floe.most-deletes-on-driver", integer(0), 32 * 2**20,
-    note="how many bytes of deleted positions the driver reads for a scan; files with more are read by Python workers",
+    note="how many bytes of position deletes the driver reads for a scan; Python workers read files with more",
 )  # fmt: skip
 
 _session.ignore(f"{PREFIX}vectorization.enabled", BOOLEAN, _VECTORIZED, no_effect=("true",))
@@ -116,7 +117,7 @@ STREAM_SKIP_DELETES: Final = _read.add("streaming-skip-delete-snapshots", BOOLEA
 STREAM_SKIP_OVERWRITES: Final = _read.add("streaming-skip-overwrite-snapshots", BOOLEAN, False)
 PUSH_FILTERS: Final = _read.add(
     "push-filters", BOOLEAN, False,
-    note="of the data source in another session: Spark's filters select files before rows are read",
+    note="for the data source in sessions without catalogs of Floe: use Spark's filters to prune files",
 )  # fmt: skip
 
 _read.ignore("vectorization-enabled", BOOLEAN, _VECTORIZED, no_effect=("true",))
@@ -147,7 +148,7 @@ DELETE_GRANULARITY: Final = _write.add("delete-granularity", choice("partition",
 CHECK_NULLABILITY: Final = _write.add("check-nullability", BOOLEAN)
 CHECK_ORDERING: Final = _write.add("check-ordering", BOOLEAN)
 SNAPSHOT_PROPERTY: Final = _write.family("snapshot-property.*", TEXT)
-_write.add("fanout-enabled", BOOLEAN, note="rows need never be clustered, and memory is bounded")
+_write.add("fanout-enabled", BOOLEAN, note="no effect: rows need not be clustered, and memory is bounded")
 ISOLATION_LEVEL: Final = _write.add("isolation-level", choice("serializable", "snapshot"), "serializable")
 VALIDATE_FROM: Final = _write.add("validate-from-snapshot-id", integer())
 COMPRESSION: Final[Mapping[str, Setting[object]]] = {
@@ -169,7 +170,7 @@ _write.ignore(
 )  # fmt: skip
 _write.ignore(
     "use-table-distribution-and-ordering", BOOLEAN,
-    "rows are repartitioned and sorted as the table says; the option distribution-mode=none leaves them where they are",
+    "rows are repartitioned and sorted as the table says; the option distribution-mode=none disables repartitioning",
     no_effect=("true",),
 )  # fmt: skip
 _write.refuse(
@@ -198,7 +199,7 @@ _catalog.family("table-override.*", TEXT)
 _catalog.family("view-default.*", TEXT)
 _catalog.family("view-override.*", TEXT)
 NULLABLE_QUERY_SCHEMA: Final = _catalog.add("use-nullable-query-schema", BOOLEAN, True)
-CLIENTS: Final = _catalog.add("clients", integer(1), note="for PostgreSQL: how many connections are open at once")
+CLIENTS: Final = _catalog.add("clients", integer(1), note="for PostgreSQL: the maximum number of open connections")
 _catalog.add("jdbc.user", TEXT)
 _catalog.add("jdbc.password", TEXT)
 _catalog.add("jdbc.schema-version", choice("v0", "v1"))
@@ -209,10 +210,10 @@ JDBC_STRICT_MODE: Final = _catalog.add(
 STORES: Final = tuple(_catalog.family(f"{store}.*", TEXT) for store in ("s3", "gcs", "adls"))
 _catalog.add("client.region", TEXT)
 HADOOP: Final = _catalog.family(
-    "hadoop.*", TEXT, note="those of S3 (fs.s3a.endpoint, …access.key, …) go to the store; Floe warns of others"
+    "hadoop.*", TEXT, note="S3 settings (fs.s3a.endpoint, …) are passed to the store; others give a warning"
 )
 
-_FRESH: Final = "nothing is cached, so that each statement sees the newest commits"
+_FRESH: Final = "tables are not cached: each statement reads the newest commit"
 _catalog.ignore("cache-enabled", BOOLEAN, _FRESH, no_effect=("false",))
 _catalog.ignore("cache.expiration-interval-ms", integer(), _FRESH, no_effect=("0",))
 _catalog.ignore("cache.case-sensitive", BOOLEAN, _FRESH)
@@ -229,7 +230,7 @@ _NO_LOCKS: Final = "commits need no lock: each creates a file or changes a row t
 _catalog.refuse("lock-impl", TEXT, _UNHELD)
 _catalog.ignore("lock.*", TEXT, _NO_LOCKS)
 _catalog.refuse("encryption.kms-impl", TEXT, "tables cannot be encrypted yet")
-_CREDENTIALS: Final = "give s3.access-key-id and s3.secret-access-key, or s3.role-arn, or leave it to the environment"
+_CREDENTIALS: Final = "use s3.access-key-id and s3.secret-access-key, s3.role-arn, or credentials from the environment"
 _catalog.refuse("client.credentials-provider", TEXT, _CREDENTIALS)
 for _name in ("arn", "region", "external-id", "timeout-sec"):
     _catalog.refuse(f"client.assume-role.{_name}", TEXT, _CREDENTIALS)
@@ -239,15 +240,15 @@ for _name in (
     "oauth2-server-uri", "token-expires-in-ms", "token-refresh-enabled", "token-exchange-enabled", "scope",
     "audience", "resource", "gcp.auth.*",
 ):  # fmt: skip
-    _catalog.ignore(_name, TEXT, "there are no REST catalogs yet")
+    _catalog.ignore(_name, TEXT, "REST catalogs are not supported yet")
 
 
 # Hadoop -------------------------------------------------------------------------------------------------------------
 
 _hadoop.refuse("iceberg.tables.hadoop.lock-impl", TEXT, _UNHELD)
 _hadoop.ignore("iceberg.tables.hadoop.lock.*", TEXT, _NO_LOCKS)
-_hadoop.ignore("iceberg.hive.*", TEXT, "there are no Hive catalogs yet")
-_hadoop.ignore("iceberg.engine.hive.*", TEXT, "there are no Hive catalogs yet")
+_hadoop.ignore("iceberg.hive.*", TEXT, "Hive catalogs are not supported yet")
+_hadoop.ignore("iceberg.engine.hive.*", TEXT, "Hive catalogs are not supported yet")
 
 
 # Spark's own settings that Floe reads or sets -----------------------------------------------------------------------

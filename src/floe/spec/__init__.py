@@ -1,16 +1,24 @@
-"""The table format itself, versions 1 to 3: values and pure functions, no I/O.
+"""The Iceberg table format, versions 1 to 3: values and pure functions, no I/O.
 
-| package | subject |
+Packages and modules, in reading order:
+
+| name | subject |
 |---|---|
-| `types`, `values` | the types, and the Python form of their values |
-| `schemas` | schemas, their evolution, reading by field id, name mapping |
-| `partitioning`, `sorting` | transforms, partition specs and their evolution, sort orders |
-| `expressions` | filters: typed or parsed, bound to a schema, rewritten, printed, evaluated on rows |
-| `pruning` | what a filter says about partitions, manifests and files, one or many at once |
-| `manifests` | data files, delete files, entries and manifests as values; scope of deletes; row lineage |
-| `metadata` | snapshots, refs, table metadata, its updates and requirements, retention |
+| `types` | the types, and fields of structs |
+| `values` | the Python values of each type: checks, conversion, text, order |
+| `schemas` | schemas, their evolution, column projection, name mapping |
+| `partitioning` | transforms, partition specs and their evolution |
+| `sort_order` | sort orders |
+| `expressions` | filters: building, binding, simplification, evaluation, text, JSON |
+| `pruning` | which partitions, manifests and files a filter can skip |
+| `manifests` | data files, delete files, entries and manifests; scope of deletes; row lineage |
+| `metadata` | snapshots, refs, table metadata, updates, requirements, retention |
 | `views` | view metadata and its updates |
+| `properties`, `setting_types` | the list of table and view properties; how properties and settings are declared |
 | `codecs` | single values, bounds, Avro schemas, Parquet and ORC types, Puffin, deletion vectors |
+| `json_reader`, `json_records` | JSON from untrusted files, within limits; records of metadata JSON |
+
+Importing it loads none of them: names are resolved on first use.
 """
 
 from __future__ import annotations
@@ -20,8 +28,9 @@ from typing import TYPE_CHECKING
 from floe.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from floe.spec.expressions.binding import bind as bind
+    from floe.spec.expressions.binder import bind as bind
     from floe.spec.expressions.dsl import Column as Column
+    from floe.spec.expressions.expression_text import to_text as to_text
     from floe.spec.expressions.nodes import (
         FALSE as FALSE,
         TRUE as TRUE,
@@ -40,7 +49,6 @@ if TYPE_CHECKING:
         not_ as not_,
         or_ as or_,
     )
-    from floe.spec.expressions.printing import to_text as to_text
     from floe.spec.manifests.entries import (
         DataFile as DataFile,
         EntryStatus as EntryStatus,
@@ -183,8 +191,8 @@ __all__, __getattr__, __dir__ = lazy_exports(
             And BoundPredicate BoundReference BoundTransform Expression FALSE Not Op Or Predicate
             Reference TRUE TransformTerm and_ not_ or_
         """,
-        "floe.spec.expressions.binding": "bind",
-        "floe.spec.expressions.printing": "to_text",
+        "floe.spec.expressions.binder": "bind",
+        "floe.spec.expressions.expression_text": "to_text",
         "floe.spec.expressions.dsl": "Column",
         "floe.spec.manifests.entries": """
             DataFile EntryStatus FieldSummary FileContent ManifestContent ManifestEntry ManifestFile

@@ -25,7 +25,7 @@ import msgspec
 
 from floe.errors import InvalidMetadata
 
-# problems, with the JSON path ---------------------------------------------------------------------------------------
+# Problems, with the JSON path ---------------------------------------------------------------------------------------
 
 _KIND_NAMES = {
     "array": "a list",
@@ -106,7 +106,7 @@ def invalid_json(error: msgspec.DecodeError | UnicodeDecodeError | RecursionErro
     return InvalidMetadata(words[:1].lower() + words[1:200], path=path)
 
 
-# documents within limits ---------------------------------------------------------------------------------------------
+# Documents within limits ---------------------------------------------------------------------------------------------
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -336,7 +336,7 @@ def _check_tree(value: Any, limits: Limits) -> None:
         raise InvalidMetadata(f"the JSON is nested deeper than {limits.max_depth} levels")
 
 
-# duplicate keys ------------------------------------------------------------------------------------------------------
+# Duplicate keys ------------------------------------------------------------------------------------------------------
 
 
 def check_unique_keys(text: bytes | str) -> None:
@@ -394,11 +394,11 @@ def _duplicate_keys(value: Any) -> Iterator[tuple[str, str]]:
         path, value = stack.pop()
         children: list[tuple[str, Any]] = []
         if isinstance(value, _Pairs):
-            seen = set[str]()
+            keys = set[str]()
             for key, child in value:
-                if key in seen:
+                if key in keys:
                     yield path + step(key), key
-                seen.add(key)
+                keys.add(key)
                 children.append((path + step(key), child))
         elif isinstance(value, list):
             children = [(f"{path}[{n}]", child) for n, child in enumerate(value)]

@@ -206,7 +206,7 @@ def _optional_keys(kind: type[Record]) -> dict[str, bool]:
 
 _OPTIONAL_KEYS: dict[type[Record], dict[str, bool]] = {}
 
-# objects of several kinds, distinguished by a tag ---------------------------------------------------------------------
+# Objects of several kinds, distinguished by a tag ---------------------------------------------------------------------
 
 JsonObject = dict[str, Any]
 
@@ -307,8 +307,10 @@ class TaggedJson:
     floe.errors.UnsupportedFeature: the shape 'blob' is not supported; supported are circle
     """
 
-    def __init__(self, what: str, tag_key: str, forms: Iterable[JsonForm[Any]], hints: Mapping[str, str] | None = None):
-        self._what = what
+    def __init__(
+        self, label: str, tag_key: str, forms: Iterable[JsonForm[Any]], hints: Mapping[str, str] | None = None
+    ):
+        self._label = label
         self._tag_key = tag_key
         self._by_tag = {f.tag: f for f in forms}
         self._by_kind = {f.kind: f for f in self._by_tag.values()}
@@ -321,7 +323,7 @@ class TaggedJson:
         form = self._by_tag.get(tag)
         if form is None:
             raise UnsupportedFeature(
-                f"the {self._what} {tag[:80]!r} is not supported",
+                f"the {self._label} {tag[:80]!r} is not supported",
                 hint=self._hints.get(tag, f"supported are {', '.join(self._by_tag)}"),
             )
         return form.read(obj)
@@ -353,5 +355,5 @@ class TaggedJson:
         """Return the JSON object of a value."""
         form = self._by_kind.get(type(value))
         if form is None:
-            raise InvalidInput(f"not a {self._what}: {value!r:.80}")
+            raise InvalidInput(f"not a {self._label}: {value!r:.80}")
         return {self._tag_key: form.tag} | form.write(value)

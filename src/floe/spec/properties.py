@@ -15,11 +15,12 @@ are not listed belong to the user and are stored; a name that begins like Iceber
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from floe.errors import InvalidUpdate, UnsupportedFeature
+from floe.spec.manifests.file_formats import file_format_code
 from floe.spec.setting_types import (
     BOOLEAN,
     FRACTION,
@@ -77,13 +78,24 @@ for _name in ("read.data-planning-mode", "read.delete-planning-mode"):
 FILE_FORMATS: Final = ("parquet", "avro", "orc")
 """The file formats that Iceberg specifies; others can be registered with `floe.formats`."""
 
+
+def _is_file_format(text: str) -> bool:
+    """Whether data files can have a format: one of Iceberg's, or one that is registered or installed."""
+    name = text.lower()
+    return name in FILE_FORMATS or (name != "puffin" and file_format_code(name) is not None)
+
+
+_FILE_FORMAT_NAMES: Final = Values(
+    f"one of {', '.join(FILE_FORMATS)}", lambda text: text.strip().lower(), _is_file_format
+)
+
 FILE_FORMAT: Final = _table.add(
-    "write.format.default", choice(*FILE_FORMATS), "parquet", used_by="formats, spark",
+    "write.format.default", _FILE_FORMAT_NAMES, "parquet", used_by="formats, spark",
     note="also a format that is registered with floe.formats",
 )  # fmt: skip
 DELETE_FILE_FORMAT: Final = _table.add(
-    "write.delete.format.default", choice(*FILE_FORMATS), used_by="formats, spark",
-    note="the format of data files unless set",
+    "write.delete.format.default", _FILE_FORMAT_NAMES, used_by="formats, spark",
+    note="default: the format of data files",
 )  # fmt: skip
 TARGET_FILE_SIZE: Final = _table.add("write.target-file-size-bytes", integer(1), 512 * _MB, used_by="formats, spark")
 DELETE_TARGET_FILE_SIZE: Final = _table.add(
@@ -115,7 +127,7 @@ class FileProperty(Generic[T]):
 def _file_property(name: str, values: Values[Any], default: Any = None, **more: Any) -> FileProperty[Any]:
     return FileProperty(
         _table.add(f"write.{name}", values, default, used_by="formats", **more),
-        _table.add(f"write.delete.{name}", values, used_by="formats", note="as for data files unless set", **more),
+        _table.add(f"write.delete.{name}", values, used_by="formats", note="default: the value for data files", **more),
     )
 
 
@@ -153,10 +165,10 @@ PARQUET_PAGE_VERSION: Final[FileProperty[str]] = _file_property(
     "parquet.page-version", choice("v1", "v2", "parquet_1_0", "parquet_2_0"), "v1"
 )
 for _name in ("row-group-check-min-record-count", "row-group-check-max-record-count"):
-    _ignore_for_files(f"parquet.{_name}", integer(1), "a row group ends by the bytes written, checked for each batch")
+    _ignore_for_files(f"parquet.{_name}", integer(1), "the size of a row group is checked after each batch")
 _table.ignore(
     "write.parquet.row-group-size-track-uncompressed", BOOLEAN,
-    "the size of a row group is that of its compressed bytes", no_effect=("false",),
+    "the size of a row group is its compressed size", no_effect=("false",),
 )  # fmt: skip
 _UNSHREDDED: Final = "variants are written unshredded"
 _table.ignore("write.parquet.shred-variants", BOOLEAN, _UNSHREDDED, no_effect=("false",))
@@ -218,7 +230,7 @@ _METRICS_MODES: Final = Values(
 )
 METRICS_DEFAULT: Final = _table.add(
     "write.metadata.metrics.default", _METRICS_MODES, used_by="formats",
-    note="truncate(16) for the first columns unless set, see write.metadata.metrics.max-inferred-column-defaults",
+    note="default: truncate(16) for the first columns, see write.metadata.metrics.max-inferred-column-defaults",
 )  # fmt: skip
 METRICS_COLUMN: Final = _table.family(
     "write.metadata.metrics.column.*", _METRICS_MODES, used_by="formats, commit, spec"
@@ -234,7 +246,7 @@ METRICS_MAX_INFERRED: Final = _table.add(
 # where files are ----------------------------------------------------------------------------------------------------
 
 DATA_PATH: Final = _table.add(
-    "write.data.path", TEXT, used_by="formats, commit", note="the folder data below the table's location unless set"
+    "write.data.path", TEXT, used_by="formats, commit", note="default: the folder data in the table's location"
 )
 FOLDER_STORAGE_PATH: Final = _table.add(
     "write.folder-storage.path", TEXT, used_by="formats, commit", note="an older name of write.data.path"
@@ -247,11 +259,11 @@ OBJECT_STORAGE: Final = _table.add("write.object-storage.enabled", BOOLEAN, Fals
 PARTITIONED_PATHS: Final = _table.add("write.object-storage.partitioned-paths", BOOLEAN, True, used_by="formats, spark")
 METADATA_PATH: Final = _table.add(
     "write.metadata.path", TEXT, used_by="commit, catalog",
-    note="the folder metadata below the table's location unless set",
+    note="default: the folder metadata in the table's location",
 )  # fmt: skip
 FILES_ELSEWHERE: Final = _table.add(
     "floe.files-elsewhere", TEXT, used_by="commit",
-    note="set by Floe: the namespace remembers other folders in which the table has files",
+    note="set by Floe: the namespace lists other folders with files of the table",
 )  # fmt: skip
 _table.ignore(
     "write.location-provider.impl", TEXT,
@@ -290,15 +302,15 @@ DELETE_GRANULARITY: Final = _table.add(
 )
 CONFLICT_RETRIES: Final = _table.add(
     "write.conflict.retries", integer(0), 0, used_by="table",
-    note="how often a statement runs again on the newest snapshot after a conflict",
+    note="how often a statement is retried after a conflict",
 )  # fmt: skip
 WAP_ENABLED: Final = _table.add("write.wap.enabled", BOOLEAN, False, used_by="spark")
 WAP_BRANCH: Final = _table.add(
-    "write.wap.branch", TEXT, used_by="commit", note="the branch to which rows are written unless a write names one"
+    "write.wap.branch", TEXT, used_by="commit", note="the branch that is written unless a write names one"
 )
 FANOUT: Final = _table.add(
     "write.spark.fanout.enabled", BOOLEAN, False, used_by="spark",
-    note="rows need never be clustered, and memory is bounded",
+    note="no effect: rows need not be clustered, and memory is bounded",
 )  # fmt: skip
 ACCEPT_ANY_SCHEMA: Final = _table.add("write.spark.accept-any-schema", BOOLEAN, False, used_by="spark")
 _table.ignore(
@@ -359,7 +371,7 @@ METADATA_DELETE_AFTER_COMMIT: Final = _table.add(
 )
 METADATA_PREVIOUS_VERSIONS_MAX: Final = _table.add(
     "write.metadata.previous-versions-max", integer(), 100, used_by="spec",
-    note="how many entries the metadata log keeps",
+    note="the number of entries in the metadata log",
 )  # fmt: skip
 MAX_SNAPSHOT_AGE_MS: Final = _table.add(
     "history.expire.max-snapshot-age-ms", integer(), 5 * _DAY_MS, used_by="spec, commit"
@@ -420,10 +432,10 @@ LOCATION_PROPERTIES: Final = (DATA_PATH, METADATA_PATH, FOLDER_STORAGE_PATH, OBJ
 # views --------------------------------------------------------------------------------------------------------------
 
 VIEW_HISTORY_SIZE: Final = _view.add(
-    "version.history.num-entries", integer(1), 10, used_by="spec", note="how many versions a view keeps"
+    "version.history.num-entries", integer(1), 10, used_by="spec", note="the number of versions of a view that are kept"
 )
 VIEW_DROP_DIALECT: Final = _view.add(
-    "replace.drop-dialect.allowed", BOOLEAN, False, used_by="spec", note="whether a new version may lose a SQL dialect"
+    "replace.drop-dialect.allowed", BOOLEAN, False, used_by="spec", note="whether a new version may drop an SQL dialect"
 )
 VIEW_METADATA_PATH: Final = _view.add("write.metadata.path", TEXT, used_by="catalog")
 VIEW_METADATA_CODEC: Final = _view.add(
@@ -443,11 +455,11 @@ _ICEBERG_PREFIXES: Final = (WRITE_PREFIX, "read.", "commit.", "history.", "compa
 _SIMILAR_PREFIXES: Final = (*_ICEBERG_PREFIXES, ENCRYPTION_PREFIX, "format-", "schema.")
 
 
-def check_properties(properties: Mapping[str, str], *, is_format: Callable[[str], bool] = lambda name: False) -> None:
+def check_properties(properties: Mapping[str, str]) -> None:
     """Check table properties that are being set.
 
     Raises for a property that is refused or has an invalid value; warns of one that is ignored, and of an unknown one
-    whose name begins like Iceberg's. `is_format` says whether a name is that of a registered file format.
+    whose name begins like Iceberg's.
 
     >>> check_properties({"write.format.default": "csv"})
     Traceback (most recent call last):
@@ -456,19 +468,17 @@ def check_properties(properties: Mapping[str, str], *, is_format: Callable[[str]
     for name, value in properties.items():
         if not isinstance(value, str):
             raise InvalidUpdate(f"the property {name} must be text, found {value!r:.80}", property=name)
-        if name in (FILE_FORMAT.name, DELETE_FILE_FORMAT.name) and is_format(value):
-            continue
         if TABLE_PROPERTIES.check(name, value, warn=warn_ignored) is None:
-            _warn_unknown(name, is_format)
+            _warn_unknown(name)
 
 
-def _warn_unknown(name: str, is_format: Callable[[str], bool]) -> None:
+def _warn_unknown(name: str) -> None:
     if not name.startswith(_SIMILAR_PREFIXES):
         return
     similar = TABLE_PROPERTIES.suggest(name)
     if similar is not None:
         warn_ignored(f"the property {name} has no effect: Iceberg has no such property; did you mean {similar}?")
-    elif name.startswith(_ICEBERG_PREFIXES) and not is_format(_format_of(name)):
+    elif name.startswith(_ICEBERG_PREFIXES) and not _is_file_format(_format_of(name)):
         warn_ignored(f"the property {name} has no effect: neither Iceberg nor Floe has such a property")
 
 

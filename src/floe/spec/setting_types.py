@@ -41,7 +41,7 @@ _ANY: Final = "*"
 _SIMILARITY: Final = 0.86
 
 
-# the values of settings ---------------------------------------------------------------------------------------------
+# The values of settings ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _accepted_by(parse: Callable[[str], Any]) -> Callable[[str], bool]:
 FRACTION: Final = Values("a number between 0 and 1", _fraction, _accepted_by(_fraction))
 
 
-# one setting --------------------------------------------------------------------------------------------------------
+# One setting --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class SettingFamily(Setting[T_co]):
         return {suffix: properties[self.prefix + suffix] for suffix in self.suffixes(properties)}
 
 
-# lists of settings --------------------------------------------------------------------------------------------------
+# Lists of settings --------------------------------------------------------------------------------------------------
 
 
 SettingT = TypeVar("SettingT", bound=Setting[Any])

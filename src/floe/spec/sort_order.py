@@ -20,9 +20,8 @@ from functools import total_ordering
 from typing import Any
 
 from floe.errors import InvalidMetadata, InvalidPartitionSpec, InvalidSortOrder, UnsupportedFeature
-from floe.spec.codecs import ordering
-from floe.spec.partitioning.partition_spec import check_arguments, column_reader
-from floe.spec.partitioning.terms import parse_sort_term
+from floe.spec.partitioning.partition_spec import check_source_count, column_reader
+from floe.spec.partitioning.transform_terms import parse_sort_term
 from floe.spec.partitioning.transforms import (
     Transform,
     describe,
@@ -34,6 +33,7 @@ from floe.spec.partitioning.transforms import (
     transform_from_json,
 )
 from floe.spec.schemas.schema import Schema
+from floe.spec.values import value_order
 
 UNSORTED_ORDER_ID = 0
 _ORDER_KEYS = frozenset({"order-id", "fields"})
@@ -41,7 +41,7 @@ _FIELD_KEYS = frozenset({"transform", "source-id", "source-ids", "direction", "n
 
 
 class SortDirection(Enum):
-    """Which way a sort goes; the value is the text of the JSON."""
+    """The direction of a sort field; the value is its text in JSON."""
 
     ASC = "asc"
     DESC = "desc"
@@ -51,7 +51,7 @@ class SortDirection(Enum):
 
 
 class NullOrder(Enum):
-    """Where nulls go, whatever the direction; the value is the text of the JSON."""
+    """Whether nulls are first or last, regardless of the direction; the value is its text in JSON."""
 
     NULLS_FIRST = "nulls-first"
     NULLS_LAST = "nulls-last"
@@ -62,10 +62,10 @@ class NullOrder(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SortField:
-    """One step of a sort: a transform of a column, a direction, and where nulls go.
+    """A field of a sort order: a transform of a column, a direction, and the order of nulls.
 
-    A field of several source columns (v3) has an `UnknownTransform`. `extra` keeps the JSON keys that this version does
-    not know; it takes no part in comparisons.
+    A field with several source columns (v3) has an `UnknownTransform`. `extra` has the JSON keys that this version does
+    not know; it is ignored by comparisons.
     """
 
     source_ids: tuple[int, ...]
@@ -76,7 +76,7 @@ class SortField:
 
     def __post_init__(self) -> None:
         try:
-            check_arguments(self.source_ids, self.transform)
+            check_source_count(self.source_ids, self.transform)
         except InvalidPartitionSpec as error:
             raise InvalidSortOrder(error.message) from None
 
@@ -104,7 +104,7 @@ class SortField:
 
 @dataclass(frozen=True, slots=True)
 class SortOrder:
-    """The steps of a sort, in order; id 0 is for the order without steps, and for that alone."""
+    """The fields that rows are sorted by, in order; only the order without fields has id 0."""
 
     fields: tuple[SortField, ...] = ()
     order_id: int = UNSORTED_ORDER_ID
@@ -118,13 +118,13 @@ class SortOrder:
 
     @property
     def is_unsorted(self) -> bool:
-        """Whether the order has no steps."""
+        """Whether the order has no fields."""
         return not self.fields
 
     def satisfies(self, other: SortOrder, schema: Schema | None = None) -> bool:
-        """Whether rows in this order are also in the other one.
+        """Whether rows sorted by this order are also sorted by the other one.
 
-        The schema tells the types that truncation needs; without it the answer is the safe one.
+        For truncate it depends on the types in the schema; without a schema the result is conservative.
 
         >>> from floe.spec.partitioning.transforms import DAY, HOUR
         >>> by_hour = SortOrder((SortField((1,), HOUR), SortField((2,), DAY)), 1)
@@ -137,11 +137,11 @@ class SortOrder:
         )
 
     def same_order(self, other: SortOrder) -> bool:
-        """Whether two orders are equal but for their ids, so that one need not be stored beside the other."""
+        """Whether two orders are equal except for their ids."""
         return self.fields == other.fields
 
     def with_id(self, order_id: int) -> SortOrder:
-        """The same order under another id."""
+        """Return the same order with another id."""
         return replace(self, order_id=order_id)
 
     def __str__(self) -> str:
@@ -149,13 +149,13 @@ class SortOrder:
 
 
 UNSORTED = SortOrder()
-"""The order of rows that come as they come."""
+"""The sort order without fields."""
 
 
 def build_order(schema: Schema, terms: Iterable[str], *, order_id: int = 1, case_sensitive: bool = True) -> SortOrder:
-    """The order that a user writes, such as `["ts desc nulls first", "bucket(16, id)"]`; none gives `UNSORTED`.
+    """Make a sort order from terms, such as `["ts desc nulls first", "bucket(16, id)"]`; `UNSORTED` without terms.
 
-    Where the text does not say, nulls are first when ascending and last when descending.
+    By default nulls are first in ascending order and last in descending order.
 
     >>> from floe.spec.types import Field, STRING
     >>> print(build_order(Schema((Field(1, "name", STRING),)), ["truncate(4, name) desc nulls first", "name"]))
@@ -180,7 +180,7 @@ def build_order(schema: Schema, terms: Iterable[str], *, order_id: int = 1, case
 
 
 def check_order(order: SortOrder, schema: Schema, format_version: int = 3) -> None:
-    """Raise unless a table of that format version may have this order with this schema.
+    """Raise `InvalidSortOrder` unless a table with this schema and format version can have this order.
 
     >>> from floe.spec.types import Field, VARIANT
     >>> from floe.spec.partitioning.transforms import IDENTITY
@@ -219,12 +219,12 @@ def _check_source(sort_field: SortField, source_id: int, schema: Schema) -> None
         raise InvalidSortOrder(error.message, hint=error.hint, column=entry.name) from None
 
 
-# sorting rows ---------------------------------------------------------------------------------------------------
+# Sort keys of rows -----------------------------------------------------------------------------------------------
 
 
 @total_ordering
 class _Descending:
-    """A key that sorts the other way round."""
+    """A key that sorts in reverse order."""
 
     __slots__ = ("key",)
 
@@ -242,44 +242,44 @@ class _Descending:
 
 
 def sort_key(order: SortOrder, schema: Schema) -> Callable[[Mapping[str, Any]], Any]:
-    """The key function that puts rows in an order, for `sorted` and `list.sort`.
+    """Return the key function of an order for `sorted` and `list.sort`.
 
-    A row is a mapping by column name, structs as mappings within it. Floats have the order of the spec: NaN above
-    everything, `-0.0` below `0.0`.
+    A row is a mapping by column name, with structs as nested mappings. Floats have the order of the spec: NaN is above
+    all other values, and `-0.0` is below `0.0`.
     """
-    steps = [_step(sort_field, schema) for sort_field in order.fields]
-    return lambda row: tuple([step(row) for step in steps])
+    keys = [_field_key(sort_field, schema) for sort_field in order.fields]
+    return lambda row: tuple([key(row) for key in keys])
 
 
-def _step(sort_field: SortField, schema: Schema) -> Callable[[Mapping[str, Any]], Any]:
+def _field_key(sort_field: SortField, schema: Schema) -> Callable[[Mapping[str, Any]], Any]:
     if not sort_field.transform.is_known:
         raise UnsupportedFeature(f"cannot sort by {sort_field}: this version does not know the transform")
     entry = schema.entry(sort_field.source_id)
     read = column_reader(entry)
     transform = sort_field.transform.bind(entry.field.type)
-    key = ordering.sort_key(sort_field.transform.result_type(entry.field.type))
+    key = value_order.sort_key(sort_field.transform.result_type(entry.field.type))
     null_key = (0,) if sort_field.null_order is NullOrder.NULLS_FIRST else (2,)
-    wrap: Callable[[Any], Any] = _Descending if sort_field.direction is SortDirection.DESC else _as_is
+    wrap: Callable[[Any], Any] = _Descending if sort_field.direction is SortDirection.DESC else _identity
 
-    def step(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    def field_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
         value = transform(read(row))
         return null_key if value is None else (1, wrap(key(value)))
 
-    return step
+    return field_key
 
 
-def _as_is(key: Any) -> Any:
+def _identity(key: Any) -> Any:
     return key
 
 
-# JSON -----------------------------------------------------------------------------------------------------------
+# JSON ------------------------------------------------------------------------------------------------------------
 
 
 def order_from_json(json: Any) -> SortOrder:
-    """The order that a JSON object describes; problems are `InvalidMetadata` with their path.
+    """Parse a sort order from a JSON object; raises `InvalidMetadata` with the JSON path of the problem.
 
-    >>> one = {"transform": "identity", "source-id": 2, "direction": "asc", "null-order": "nulls-first"}
-    >>> print(order_from_json({"order-id": 1, "fields": [one]}))
+    >>> by_x = {"transform": "identity", "source-id": 2, "direction": "asc", "null-order": "nulls-first"}
+    >>> print(order_from_json({"order-id": 1, "fields": [by_x]}))
     [identity(2) asc nulls-first]
     """
     obj = object_from_json(json)
@@ -301,7 +301,7 @@ def order_from_json(json: Any) -> SortOrder:
 
 
 def order_to_json(order: SortOrder) -> dict[str, Any]:
-    """The JSON object of an order.
+    """Return a sort order as a JSON object.
 
     >>> order_to_json(UNSORTED)
     {'order-id': 0, 'fields': []}

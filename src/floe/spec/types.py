@@ -108,7 +108,7 @@ class DecimalType(Type):
 
     @property
     def kind(self) -> str:
-        """`decimal`."""
+        """The name of the type: `decimal`."""
         return "decimal"
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ class FixedType(Type):
 
     @property
     def kind(self) -> str:
-        """`fixed`."""
+        """The name of the type: `fixed`."""
         return "fixed"
 
     def __str__(self) -> str:
@@ -163,7 +163,7 @@ class GeometryType(Type):
 
     @property
     def kind(self) -> str:
-        """`geometry`."""
+        """The name of the type: `geometry`."""
         return "geometry"
 
     @property
@@ -204,7 +204,7 @@ class GeographyType(Type):
 
     @property
     def kind(self) -> str:
-        """`geography`."""
+        """The name of the type: `geography`."""
         return "geography"
 
     @property
@@ -291,7 +291,7 @@ class StructType(Type):
 
     @property
     def kind(self) -> str:
-        """`struct`."""
+        """The name of the type: `struct`."""
         return "struct"
 
     @property
@@ -306,7 +306,7 @@ class StructType(Type):
         return len(self._fields)
 
     def field_named(self, name: str) -> Field | None:
-        """The direct child of that name, or None."""
+        """Return the direct child with a name, or None."""
         return next((child for child in self._fields if child.name == name), None)
 
     def __str__(self) -> str:
@@ -326,7 +326,7 @@ class ListType(Type):
 
     @property
     def kind(self) -> str:
-        """`list`."""
+        """The name of the type: `list`."""
         return "list"
 
     @property
@@ -336,7 +336,7 @@ class ListType(Type):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The element field."""
+        """The element, as the only child field."""
         return (self.element_field,)
 
     def __str__(self) -> str:
@@ -359,7 +359,7 @@ class MapType(Type):
 
     @property
     def kind(self) -> str:
-        """`map`."""
+        """The name of the type: `map`."""
         return "map"
 
     @property

@@ -1,10 +1,10 @@
 """Columns written as text, as in CREATE TABLE: `"order_id bigint not null, tags array<string> comment 'labels'"`.
 
-sqlglot's Spark dialect cuts the text into tokens, the grammar is read here, so that every error points at its place.
-What a list of columns can say:
+sqlglot's Spark dialect tokenizes the text; the grammar is parsed here, so that every error points into the text. A list
+of columns can have:
 
-* types by Iceberg's names (`long`, `timestamptz`, `list<int>`, `fixed[16]`), by Spark's (`bigint`, `timestamp_ntz`,
-  `array<int>`, `struct<a: int>`) and by those that SQL people type (`text`, `numeric(10, 2)`, `double precision`).
+* types by the names of Iceberg (`long`, `timestamptz`, `list<int>`, `fixed[16]`), of Spark (`bigint`, `timestamp_ntz`,
+  `array<int>`, `struct<a: int>`) and of other SQL dialects (`text`, `numeric(10, 2)`, `double precision`).
   `timestamp` has no time zone, as in Iceberg; write `timestamptz` (or `timestamp_ltz`) for points in time
 * behind a type, in any order: `not null`, `null`, `comment 'text'`, `default 0` (needs format version 3)
 * within types too: `array<int not null>`, `struct<a: int not null comment 'x', b string>`
@@ -63,13 +63,13 @@ from floe.spec.types import (
     Type,
     parse_type,
 )
-from floe.sql.filters import SqlValues
+from floe.sql.filters import OperandParser
 
 T = TypeVar("T")
 
 
 def parse_columns(text: str) -> Schema:
-    """The schema that a list of columns says, with ids counted from 1.
+    """Parse a list of columns; returns a schema whose field ids count from 1.
 
     >>> schema = parse_columns("id bigint not null, note string default 'none' comment 'free text', primary key (id)")
     >>> schema.identifier_names, schema.field("note").write_default, schema.field("note").doc
@@ -79,13 +79,13 @@ def parse_columns(text: str) -> Schema:
         raise InvalidSchema(f"columns are text, found {type(text).__name__}")
     if not text.strip():
         return Schema(())
-    fields, keys = _reading(text, _Columns.read_all)
+    fields, keys = _parse(text, _Parser.read_all)
     schema, _ = assign_fresh_ids(Schema(tuple(fields)))
-    return _with_keys(schema, keys, text)
+    return _set_identifier_fields(schema, keys, text)
 
 
 def parse_column_type(text: str) -> Type:
-    """The type that a text says, nested ones too; the ids within it mean nothing yet.
+    """Parse a type, which may be nested; the field ids within it are provisional.
 
     >>> print(parse_column_type("map<string, array<decimal(9, 2)>>"))
     map<string, list<decimal(9, 2)>>
@@ -94,25 +94,25 @@ def parse_column_type(text: str) -> Type:
         raise InvalidType(f"{text!r:.80} is not a type, nor the text of one")
     if not text.strip():
         raise InvalidType("the text of a type is empty")
-    return _reading(text, _Columns.read_type_alone)
+    return _parse(text, _Parser.read_type_only)
 
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A column of the primary key, and where it was named."""
+    """A column of the primary key, with its position in the text."""
 
     path: tuple[str, ...]
     position: int
 
 
-def _reading(text: str, read: Callable[[_Columns], T]) -> T:
+def _parse(text: str, read: Callable[[_Parser], T]) -> T:
     try:
-        return read(_Columns(text))
-    except InvalidExpression as error:  # of literals and tokens, whose reader serves filters too
+        return read(_Parser(text))
+    except InvalidExpression as error:  # raised by the parser of literals and tokens, which filters use too
         raise InvalidSchema(error.message, text=error.text, position=error.position, hint=error.hint) from None
 
 
-def _with_keys(schema: Schema, keys: list[_Key], text: str) -> Schema:
+def _set_identifier_fields(schema: Schema, keys: list[_Key], text: str) -> Schema:
     ids = []
     for key in keys:
         try:
@@ -125,22 +125,22 @@ def _with_keys(schema: Schema, keys: list[_Key], text: str) -> Schema:
     return Schema(schema.fields, identifier_field_ids=tuple(dict.fromkeys(ids)))
 
 
-class _Columns(SqlValues):
-    """One reading of one text. A method whose name starts with `read` consumes tokens."""
+class _Parser(OperandParser):
+    """Parses the columns of one text. Methods named `read…` consume tokens."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.depth = 0
-        self.next_id = 0  # every field needs an id of its own until the schema gives them all anew
+        self.next_id = 0  # provisional ids, until `assign_fresh_ids` numbers the fields of the schema
 
     def fail(self, message: str, position: int, hint: str | None = None) -> NoReturn:
         """Raise an error that points at a position in the text."""
         raise InvalidSchema(message, text=self.text, position=position, hint=hint)
 
-    # lists of columns ------------------------------------------------------------------------------------------
+    # Lists of columns -------------------------------------------------------------------------------------------------
 
     def read_all(self) -> tuple[list[Field], list[_Key]]:
-        """All columns, and those of the primary key."""
+        """Read the whole text; returns the columns, and those of the primary key."""
         in_parentheses = self.take(TokenType.L_PAREN)  # as copied from CREATE TABLE t (…)
         fields: list[Field] = []
         keys: list[_Key] = []
@@ -156,9 +156,9 @@ class _Columns(SqlValues):
         self._read_end()
         return fields, keys
 
-    def read_type_alone(self) -> Type:
-        """A type, and nothing behind it."""
-        type_ = self._read_type_of()
+    def read_type_only(self) -> Type:
+        """Read a type, which must be the whole text."""
+        type_ = self._read_column_type()
         self._read_end()
         return type_
 
@@ -166,11 +166,11 @@ class _Columns(SqlValues):
         if self.token() is None:
             return
         if self._spelling() in ("generated", "check", "references", "unique", "constraint"):
-            self.fail_at_token(f"tables have no such thing as {self.shown()}", "leave it out")
-        self.fail_at_token(f"expected `,` or the end, found {self.shown()}")
+            self.fail_at_token(f"columns cannot have {self.describe_next()}", "leave it out")
+        self.fail_at_token(f"expected `,` or the end, found {self.describe_next()}")
 
     def _read_keys(self) -> list[_Key]:
-        self.at += 1
+        self.cursor += 1
         self.need(TokenType.L_PAREN, "`(`")
         keys: list[_Key] = []
         while not keys or self.take(TokenType.COMMA):
@@ -180,23 +180,23 @@ class _Columns(SqlValues):
                 path.append(self._read_name_part())
             keys.append(_Key(tuple(path), position))
         self.need(TokenType.R_PAREN, "`,` or `)`")
-        if self.word() == "not" and self.word(1) == "enforced":  # as Flink writes it; no table enforces it
-            self.at += 2
+        if self.word() == "not" and self.word(1) == "enforced":  # Flink's syntax; Iceberg never enforces keys
+            self.cursor += 2
         return keys
 
-    def _read_field(self, others: Iterable[Field], *, top_level: bool) -> Field:
+    def _read_field(self, previous: Iterable[Field], *, top_level: bool) -> Field:
         position = self.position(self.token())
         name = self._read_name_part()
-        if any(other.name == name for other in others):
+        if any(field.name == name for field in previous):
             self.fail(f"two columns are named {name!r}", position)
         if self.sees(TokenType.DOT):
             self.fail_at_token("a column's name has a dot in it", "put the whole name in back-quotes, or use a struct")
         colon = self.take(TokenType.COLON)
         if colon and top_level:
-            self.at -= 1
+            self.cursor -= 1
             self.fail_at_token("expected a type, found `:`", "only the fields of a struct may have `:` behind the name")
         type_position = self.position(self.token())
-        type_ = self._read_type_of()
+        type_ = self._read_column_type()
         required, doc, default = self._read_attributes(type_, type_position)
         return Field(self._fresh_id(), name, type_, required, doc, initial_default=default, write_default=default)
 
@@ -205,38 +205,38 @@ class _Columns(SqlValues):
         if token is not None and token.token_type == TokenType.IDENTIFIER:
             if not token.text:
                 self.fail_at_token("a column must have a name")
-            self.at += 1
+            self.cursor += 1
             return token.text
         if token is not None and token.token_type == TokenType.STRING:
-            self.fail_at_token("quotation marks are around text, not around a name", "put the name in back-quotes")
+            self.fail_at_token("quotation marks enclose text, not names", "put the name in back-quotes")
         if token is None or not self.word():
-            self.fail_at_token(f"expected the name of a column, found {self.shown()}")
-        self.at += 1
+            self.fail_at_token(f"expected the name of a column, found {self.describe_next()}")
+        self.cursor += 1
         return self.raw(token)
 
     def _read_attributes(self, type_: Type, type_position: int) -> tuple[bool, str | None, Any]:
-        """What stands behind a type: whether it is required, its documentation, its default."""
+        """Read the attributes behind a type: whether it is required, its comment, its default."""
         required, doc, default = False, None, None
-        seen: set[str] = set()
+        attributes: set[str] = set()
         while (word := self.word()) in ("not", "null", "comment", "default"):
-            kind = "null" if word == "not" else word
-            if kind in seen:
-                self.fail_at_token(f"{kind.upper()} is said twice of one column")
-            seen.add(kind)
+            attribute = "null" if word == "not" else word
+            if attribute in attributes:
+                self.fail_at_token(f"{attribute.upper()} appears twice for one column")
+            attributes.add(attribute)
             if word == "not":
-                self.at += 1
+                self.cursor += 1
                 if not self.take_word("null"):
-                    self.fail_at_token(f"expected NULL after NOT, found {self.shown()}")
+                    self.fail_at_token(f"expected NULL after NOT, found {self.describe_next()}")
                 required = True
             elif word == "null":
-                self.at += 1
+                self.cursor += 1
             elif word == "comment":
-                self.at += 1
+                self.cursor += 1
                 if not self.sees(TokenType.STRING):
-                    self.fail_at_token(f"expected text in quotes after COMMENT, found {self.shown()}")
+                    self.fail_at_token(f"expected text in quotes after COMMENT, found {self.describe_next()}")
                 doc = self.read_string()
             else:
-                self.at += 1
+                self.cursor += 1
                 default = self._read_default(type_, type_position)
         return required, doc, default
 
@@ -246,31 +246,31 @@ class _Columns(SqlValues):
             self.fail_at_token("expected a value after DEFAULT")
         value = self.read_value()
         if isinstance(value, Expression) or value.term is not None:
-            self.fail("a default is a value, not a column or a test", position, "put text in quotes")
+            self.fail("a default is a value, not a column or a condition", position, "put text in quotes")
         try:
             return None if value.literal is None else values.convert(type_, value.literal)
         except InvalidValue as error:
             self.fail(error.message, position, error.hint)
 
-    # types -----------------------------------------------------------------------------------------------------
+    # Types ------------------------------------------------------------------------------------------------------------
 
-    def _read_type_of(self) -> Type:
+    def _read_column_type(self) -> Type:
         self.depth += 1
         if self.depth > MAX_TYPE_DEPTH:
             self.fail_at_token(f"types are nested more than {MAX_TYPE_DEPTH} deep")
         position = self.position(self.token())
         name = self._spelling()
         if not name:
-            self.fail_at_token(f"expected a type, found {self.shown()}")
-        self.at += 1
+            self.fail_at_token(f"expected a type, found {self.describe_next()}")
+        self.cursor += 1
         try:
-            type_ = self._read_named(name, position)
+            type_ = self._read_type_of_name(name, position)
         except InvalidType as error:
             self.fail(error.message, position, error.hint)
         self.depth -= 1
         return type_
 
-    def _read_named(self, name: str, position: int) -> Type:
+    def _read_type_of_name(self, name: str, position: int) -> Type:
         if reader := _NESTED.get(name):
             return reader(self)
         if name in ("decimal", "dec", "numeric"):
@@ -280,26 +280,27 @@ class _Columns(SqlValues):
         if name in ("geometry", "geography"):
             return parse_type(name + self._read_raw_parentheses())
         if name in ("char", "character", "varchar"):
-            self._read_numbers("(", ")", (0,))  # the length is not kept: Iceberg has strings of any length
+            self._read_numbers("(", ")", (0,))  # the length is ignored: Iceberg's strings have any length
             return STRING
         if name in ("timestamp", "time"):
             return self._read_zone(name)
-        found = _NAMED.get(name)
-        if found is None:
-            near = get_close_matches(name, _KNOWN, n=1, cutoff=0.7)
-            hint = f"did you mean {near[0]}?" if near else f"types are {', '.join(_SHOWN)}"
+        type_ = _PRIMITIVE_TYPES.get(name)
+        if type_ is None:
+            near = get_close_matches(name, _ALL_NAMES, n=1, cutoff=0.7)
+            hint = f"did you mean {near[0]}?" if near else f"types are {', '.join(_NAMES_IN_HINTS)}"
             self.fail(f"unknown type `{name[:40]}`", position, hint)
         if self.sees(TokenType.L_PAREN):
             self.fail_at_token(f"the type {name} takes no parameters")
-        return found
+        return type_
 
     def _read_zone(self, name: str) -> Type:
+        """Read `[WITH | WITHOUT TIME ZONE]` behind `timestamp` or `time`."""
         if self.word() in ("with", "without") and self.word(1) == "time" and self.word(2) == "zone":
-            zoned = self.word() == "with"
-            if name == "time" and zoned:
+            has_zone = self.word() == "with"
+            if name == "time" and has_zone:
                 self.fail_at_token("a time of day has no time zone", "leave it out")
-            self.at += 3
-            return TIMESTAMPTZ if zoned else TIME if name == "time" else TIMESTAMP
+            self.cursor += 3
+            return TIMESTAMPTZ if has_zone else TIME if name == "time" else TIMESTAMP
         return TIME if name == "time" else TIMESTAMP
 
     def _read_fixed(self) -> Type:
@@ -310,32 +311,32 @@ class _Columns(SqlValues):
         return FixedType(length)
 
     def _read_numbers(self, opening: str, closing: str, default: tuple[int, ...]) -> tuple[int, ...]:
-        """Up to as many numbers as there are defaults, in parentheses; what is not given is the default."""
+        """Read up to as many numbers in brackets as there are defaults; the defaults stand for missing ones."""
         if not self.take(_BRACKETS[opening]):
             return default
         numbers: list[int] = []
         while not numbers or self.take(TokenType.COMMA):
             token = self.token()
             if token is None or token.token_type != TokenType.NUMBER or not re.fullmatch("[0-9]{1,10}", token.text):
-                self.fail_at_token(f"expected a whole number, found {self.shown()}")
+                self.fail_at_token(f"expected a whole number, found {self.describe_next()}")
             if len(numbers) == len(default):
-                self.fail_at_token(f"expected `{closing}`, found {self.shown()}")
+                self.fail_at_token(f"expected `{closing}`, found {self.describe_next()}")
             numbers.append(int(token.text))
-            self.at += 1
+            self.cursor += 1
         self.need(_BRACKETS[closing], f"`{closing}`")
         return (*numbers, *default[len(numbers) :])
 
     def _read_raw_parentheses(self) -> str:
-        """What stands in parentheses, to the letter: the name of a reference system is no SQL."""
+        """Read a text in parentheses exactly as it is: the name of a reference system is no SQL."""
         start = self.token()
         if not self.take(TokenType.L_PAREN):
             return ""
         while not self.sees(TokenType.R_PAREN):
             if self.token() is None:
                 self.fail("this parenthesis is never closed", self.position(start))
-            self.at += 1
+            self.cursor += 1
         end = self.position(self.token())
-        self.at += 1
+        self.cursor += 1
         return self.text[self.position(start) : end] + ")"
 
     def _read_struct(self) -> Type:
@@ -352,33 +353,33 @@ class _Columns(SqlValues):
 
     def _read_list(self) -> Type:
         self.need(TokenType.LT, "`<` and the type of the elements")
-        element, required = self._read_part("element")
+        element, required = self._read_nested("element")
         self.need(TokenType.GT, "`>`")
         return ListType(self._fresh_id(), element, required)
 
     def _read_map(self) -> Type:
         self.need(TokenType.LT, "`<` and the types of keys and values")
-        key, _ = self._read_part("key")
+        key, _ = self._read_nested("key")
         self.need(TokenType.COMMA, "`,` and the type of the values")
-        value, required = self._read_part("value")
+        value, required = self._read_nested("value")
         self.need(TokenType.GT, "`>`")
         return MapType(self._fresh_id(), key, self._fresh_id(), value, required)
 
-    def _read_part(self, what: str) -> tuple[Type, bool]:
-        """The type of an element, key or value, and whether it is never null."""
+    def _read_nested(self, role: str) -> tuple[Type, bool]:
+        """Read the type of an element, key or value, and whether it is required."""
         position = self.position(self.token())
-        type_ = self._read_type_of()
-        before = self.at
+        type_ = self._read_column_type()
+        attributes_cursor = self.cursor
         required, doc, default = self._read_attributes(type_, position)
         if doc is not None or default is not None:
-            self.at = before
-            self.fail_at_token(f"the {what} of a list or map has neither comment nor default")
+            self.cursor = attributes_cursor
+            self.fail_at_token(f"the {role} of a list or map has neither comment nor default")
         return type_, required
 
-    # tokens ----------------------------------------------------------------------------------------------------
+    # Tokens -----------------------------------------------------------------------------------------------------------
 
     def _spelling(self) -> str:
-        """The next token in lower case if it is a word (or several that are one token), else an empty string."""
+        """The next token in lower case if it is a word, or several such as `primary key`; else an empty string."""
         token = self.token()
         if token is None or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER):
             return ""
@@ -392,15 +393,15 @@ class _Columns(SqlValues):
 
 _BRACKETS = {"(": TokenType.L_PAREN, ")": TokenType.R_PAREN, "[": TokenType.L_BRACKET, "]": TokenType.R_BRACKET}
 
-_NESTED: dict[str, Callable[[_Columns], Type]] = {
-    "struct": _Columns._read_struct,
-    "row": _Columns._read_struct,
-    "array": _Columns._read_list,
-    "list": _Columns._read_list,
-    "map": _Columns._read_map,
+_NESTED: dict[str, Callable[[_Parser], Type]] = {
+    "struct": _Parser._read_struct,
+    "row": _Parser._read_struct,
+    "array": _Parser._read_list,
+    "list": _Parser._read_list,
+    "map": _Parser._read_map,
 }
 
-_NAMED: dict[str, Type] = {
+_PRIMITIVE_TYPES: dict[str, Type] = {
     "boolean": BOOLEAN, "bool": BOOLEAN,
     "int": INT, "integer": INT, "tinyint": INT, "byte": INT, "smallint": INT, "short": INT,
     "long": LONG, "bigint": LONG,
@@ -411,11 +412,10 @@ _NAMED: dict[str, Type] = {
     "timestamp_ns": TIMESTAMP_NS, "timestamptz_ns": TIMESTAMPTZ_NS,
 }  # fmt: skip
 
-_SHOWN = (
+_NAMES_IN_HINTS = (
     "boolean", "int", "long (bigint)", "float", "double", "decimal(P, S)", "date", "time", "timestamp", "timestamptz",
     "timestamp_ns", "timestamptz_ns", "string", "uuid", "fixed[L]", "binary", "struct<…>", "list<…> (array)",
     "map<…>", "variant", "geometry", "geography", "unknown",
 )  # fmt: skip
-_KNOWN = sorted(
-    {*_NAMED, *_NESTED, "decimal", "numeric", "fixed", "char", "varchar", "timestamp", "time", "geometry", "geography"}
-)
+_OTHER_NAMES = {"decimal", "numeric", "fixed", "char", "varchar", "timestamp", "time", "geometry", "geography"}
+_ALL_NAMES = sorted({*_PRIMITIVE_TYPES, *_NESTED, *_OTHER_NAMES})

@@ -1,8 +1,10 @@
 """Filters written as text, in Spark's SQL: `"ts >= '2024-01-01' and (id in (1, 2) or name like 'a%')"`.
 
-sqlglot's Spark dialect cuts the text into tokens; the grammar of filters is small and is read here, from left to right
-and with a stack of its own. So every error points at its place, deep nesting and long lists are no danger, and numbers
-are never rounded on the way. What a filter can say:
+sqlglot's Spark dialect tokenizes the text; the grammar is parsed here, from left to right with an explicit stack. So
+every error points into the text, deep nesting and long lists do not exhaust Python's stack, and numbers are not
+rounded. `OperandParser` parses literals, columns and functions; `floe.sql.columns` uses it for defaults.
+
+A filter can have:
 
 * comparisons, either side first: `=`, `==`, `<>`, `!=`, `<`, `<=`, `>`, `>=`, `<=>`, `a [not] between 1 and 5`,
   `a is [not] distinct from 1`; lists: `a [not] in (1, 2)`
@@ -11,14 +13,14 @@ are never rounded on the way. What a filter can say:
 * prefixes: `a [not] like 'abc%'`, `a like '100!%%' escape '!'`, `startswith(a, 'abc')`
 * logic: `and`, `or`, `not`, `!`, parentheses, `true`, `false`
 * columns: `a`, `who.name`, `` `a b` ``, and `` `a.b` `` for one name with a dot in it
-* of columns: `bucket(16, a)`, `truncate(4, a)`, `date(a)`, `cast(a as date)`, `year(a) = 2024` (the calendar's year),
-  `month(a) = '2024-05'`, `day(a) = '2024-05-17'`, `hour(a) = '2024-05-17-10'`; `years(a)`, `months(a)`, `days(a)` and
-  `hours(a)` are the same, but numbers beside them are Iceberg's counts from 1970
+* functions of columns: `bucket(16, a)`, `truncate(4, a)`, `date(a)`, `cast(a as date)`, `year(a) = 2024` (of the
+  calendar), `month(a) = '2024-05'`, `day(a) = '2024-05-17'`, `hour(a) = '2024-05-17-10'`; `years(a)`, `months(a)`,
+  `days(a)` and `hours(a)` are the same, but compared with numbers they are Iceberg's counts from 1970
 * literals: `'text'`, `1`, `1.50` (a decimal), `1e3` and `1.5D` (doubles), `X'0aff'`, `date '2024-05-17'`,
   `timestamp '2024-05-17 10:30:00+02:00'`, `timestamp_ntz '…'`, `time '10:30:00'`, `uuid '…'`, `cast('…' as date)`,
   `double('NaN')`, `null`
 
-Times without a zone are UTC where a column holds points in time.
+Timestamps without a zone are UTC where a column is a `timestamptz`.
 
 >>> print(parse_filter("NOT (a >= 3 AND b LIKE 'x%')"))
 NOT (a >= 3 AND b LIKE 'x%')
@@ -27,8 +29,6 @@ Traceback (most recent call last):
 floe.errors.InvalidExpression: a filter compares a column with values, not with another column
   a > b
       ^
-
-The values in a filter's text: literals, columns and functions of columns; see `floe.sql.filters`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from typing import Any, NoReturn
 from sqlglot import Token, TokenType
 
 from floe.errors import InvalidExpression, InvalidInput
+from floe.spec.expressions.expression_text import RESERVED_WORDS, name_to_text
 from floe.spec.expressions.literals import calendar_count
 from floe.spec.expressions.nodes import (
     FALSE,
@@ -56,36 +57,35 @@ from floe.spec.expressions.nodes import (
     not_,
     or_,
 )
-from floe.spec.expressions.printing import RESERVED_WORDS, name_to_text
 from floe.spec.expressions.simplification import MAX_DEPTH, check_depth
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Transform, Truncate
 from floe.sql.literals import CASTS, cast_literal, like_pattern, number_from_text
 from floe.sql.tokens import SqlTokens
 
-# The values in a filter's text: literals, columns and functions of columns; see `floe.sql.filters`.
+# Operands -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Operand:
     """One side of a comparison: a column, perhaps transformed, or a literal."""
 
     position: int
     term: Term | None = None
     literal: Any = None
     calendar: bool = False
-    """Whether a number beside the term is one of the calendar (`year(a) = 2024`), not a count from 1970."""
+    """Whether numbers compared with the term are of the calendar (`year(a) = 2024`), not counts from 1970."""
 
 
-class SqlValues(SqlTokens):
-    """Reads values from tokens. A method whose name starts with `read` consumes tokens."""
+class OperandParser(SqlTokens):
+    """Parses the operands of predicates: literals, columns and functions. Methods named `read…` consume tokens."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.nesting = 0
 
-    def read_value(self) -> Value | Expression:
-        """A literal, a column, or a function of a column; some functions are tests themselves."""
-        self.nesting += 1  # by casts, signs and functions, which are the only ones to come back here
+    def read_value(self) -> Operand | Expression:
+        """Read a literal, a column, or a function of a column; some functions are predicates themselves."""
+        self.nesting += 1  # only casts, signs and functions recurse
         if self.nesting > _MAX_NESTING:
             self.fail_at_token("casts, signs and functions are nested too deeply")
         opened = self._read_openings()
@@ -97,22 +97,22 @@ class SqlValues(SqlTokens):
         self.nesting -= 1
         return value
 
-    def read_side(self) -> Value:
-        """The other side of a comparison."""
+    def read_side(self) -> Operand:
+        """Read one side of a comparison, or an argument: a value that is no predicate."""
         value = self.read_value()
         if isinstance(value, Expression):
-            self.at -= 1
+            self.cursor -= 1
             self.fail_at_token("a comparison cannot be compared again", "join comparisons with AND or OR")
         return value
 
     def _read_openings(self) -> int:
         opened = 0
         while self.sees(TokenType.L_PAREN):
-            self.at += 1
+            self.cursor += 1
             opened += 1
         return opened
 
-    def _read_plain_value(self) -> Value | Expression:
+    def _read_plain_value(self) -> Operand | Expression:
         token = self.token()
         position = self.position(token)
         if token is None:
@@ -120,24 +120,24 @@ class SqlValues(SqlTokens):
         if token.token_type in (TokenType.DASH, TokenType.PLUS):
             return self._read_signed()
         if token.token_type in (TokenType.NUMBER, TokenType.DOT):
-            return Value(position, literal=self._read_number())
+            return Operand(position, literal=self._read_number())
         if token.token_type in (TokenType.STRING, TokenType.RAW_STRING):
-            return Value(position, literal=self.read_string())
+            return Operand(position, literal=self.read_string())
         if token.token_type == TokenType.HEX_STRING and self.raw(token)[0] in "xX":
-            self.at += 1
-            return Value(position, literal=self._bytes(token))
+            self.cursor += 1
+            return Operand(position, literal=self._bytes(token))
         word = self.word()
         if word in _CONSTANTS:
-            self.at += 1
-            return Value(position, literal=_CONSTANTS[word])
+            self.cursor += 1
+            return Operand(position, literal=_CONSTANTS[word])
         if word in CASTS and self.sees(TokenType.STRING, 1):
-            self.at += 1
-            return self._cast(Value(position, literal=self.read_string()), word, ())
+            self.cursor += 1
+            return self._cast(Operand(position, literal=self.read_string()), word, ())
         if word == "cast" and self.sees(TokenType.L_PAREN, 1):
             return self._read_cast()
         return self._read_name()
 
-    def _read_signed(self) -> Value:
+    def _read_signed(self) -> Operand:
         position = self.position(self.token())
         negative = False
         while (minus := self.take(TokenType.DASH)) or self.take(TokenType.PLUS):
@@ -153,10 +153,10 @@ class SqlValues(SqlTokens):
         if not negative:
             return value
         # a decimal's own minus would round to the precision of the thread's context
-        return Value(position, literal=number.copy_negate() if isinstance(number, Decimal) else -number)
+        return Operand(position, literal=number.copy_negate() if isinstance(number, Decimal) else -number)
 
     def _read_number(self) -> int | float | Any:
-        first = self.at
+        first = self.cursor
         try:
             return number_from_text(self.read_number())
         except InvalidExpression as error:
@@ -168,13 +168,13 @@ class SqlValues(SqlTokens):
         except ValueError:
             self.fail("X'…' takes hexadecimal digits", self.position(token))
 
-    # casts ----------------------------------------------------------------------------------------------------
+    # Casts ------------------------------------------------------------------------------------------------------------
 
-    def _read_cast(self) -> Value:
-        self.at += 2
+    def _read_cast(self) -> Operand:
+        self.cursor += 2
         value = self.read_side()
         if not self.take_word("as"):
-            self.fail_at_token(f"expected AS and a type, found {self.shown()}")
+            self.fail_at_token(f"expected AS and a type, found {self.describe_next()}")
         name, parameters = self._read_type()
         self.need(TokenType.R_PAREN, "`)`")
         return self._cast(value, name, parameters)
@@ -182,34 +182,26 @@ class SqlValues(SqlTokens):
     def _read_type(self) -> tuple[str, tuple[int, ...]]:
         name = self.word()
         if not name:
-            self.fail_at_token(f"expected a type, found {self.shown()}")
-        self.at += 1
-        parameters: list[int] = []
-        if self.take(TokenType.L_PAREN):
-            while not parameters or self.take(TokenType.COMMA):
-                if not self.sees(TokenType.NUMBER) or not self.tokens[self.at].text.isdecimal():
-                    self.fail_at_token(f"expected a number, found {self.shown()}")
-                parameters.append(int(self.tokens[self.at].text[:9]))
-                self.at += 1
-            self.need(TokenType.R_PAREN, "`)`")
-        return name, tuple(parameters)
+            self.fail_at_token(f"expected a type, found {self.describe_next()}")
+        self.cursor += 1
+        return name, tuple(self.read_parameters())
 
-    def _cast(self, value: Value | Expression, type_name: str, parameters: tuple[int, ...]) -> Value:
+    def _cast(self, value: Operand | Expression, type_name: str, parameters: tuple[int, ...]) -> Operand:
         if isinstance(value, Expression):
-            self.at -= 1
-            self.fail_at_token("a comparison has no other type than true or false")
+            self.cursor -= 1
+            self.fail_at_token("a comparison cannot be cast")
         if value.term is not None:
             if type_name == "date" and isinstance(value.term, Reference):
-                return Value(value.position, term=TransformTerm(DAY, value.term))
-            self.fail(f"a filter cannot turn a column into {type_name}", value.position, "compare the column itself")
+                return Operand(value.position, term=TransformTerm(DAY, value.term))
+            self.fail(f"a filter cannot cast a column to {type_name}", value.position, "compare the column itself")
         try:
-            return Value(value.position, literal=cast_literal(value.literal, type_name, parameters))
+            return Operand(value.position, literal=cast_literal(value.literal, type_name, parameters))
         except InvalidInput as error:
             self.fail(error.message, value.position, error.hint)
 
-    # columns and functions ------------------------------------------------------------------------------------
+    # Columns and functions --------------------------------------------------------------------------------------------
 
-    def _read_name(self) -> Value | Expression:
+    def _read_name(self) -> Operand | Expression:
         position = self.position(self.token())
         parts: list[str] = []
         quoted = True
@@ -221,53 +213,54 @@ class SqlValues(SqlTokens):
                 quoted = False
                 parts.append(token.text)  # type: ignore[union-attr]
             else:
-                self._refuse_name()
-            self.at += 1
+                self._fail_for_name()
+            self.cursor += 1
             if not self.take(TokenType.DOT):
                 break
         if self.sees(TokenType.L_PAREN):
             return self._read_function(parts, position)
         if self.sees(TokenType.L_BRACKET):
             self.fail_at_token("a filter cannot look into lists and maps", "name a field of a struct as `column.field`")
-        # `a`.`b` names a path for sure; a.b may also be one name with a dot in it
-        as_path = any("." in part for part in parts) or (quoted and len(parts) > 1)
-        return Value(position, term=Reference(tuple(parts) if as_path else ".".join(parts)))
+        # `a`.`b` is always a path; a.b may also be one name with a dot in it
+        is_path = any("." in part for part in parts) or (quoted and len(parts) > 1)
+        return Operand(position, term=Reference(tuple(parts) if is_path else ".".join(parts)))
 
-    def _refuse_name(self) -> NoReturn:
+    def _fail_for_name(self) -> NoReturn:
+        """Raise for a token that is no name."""
         word = self.word()
-        if word in _REFUSED_WORDS:
-            self.fail_at_token(*_REFUSED_WORDS[word])
+        if word in _UNSUPPORTED_WORDS:
+            self.fail_at_token(*_UNSUPPORTED_WORDS[word])
         hint = f"put the name of a column in back-quotes: `{word}`" if word in RESERVED_WORDS else None
-        self.fail_at_token(f"expected a column or value, found {self.shown()}", hint)
+        self.fail_at_token(f"expected a column or value, found {self.describe_next()}", hint)
 
-    def _read_function(self, path: list[str], position: int) -> Value | Expression:
+    def _read_function(self, path: list[str], position: int) -> Operand | Expression:
         name = path[-1].lower()
         reader = _FUNCTIONS.get(name)
         if reader is None or (len(path) > 1 and path[-2].lower() != "system"):
-            known = "isnull, isnotnull, isnan, startswith, bucket, truncate, date, year, years, months, days and hours"
-            self.fail(f"a filter cannot use the function {'.'.join(path)[:80]}", position, f"it knows {known}")
-        self.at += 1
-        arguments: list[Value] = []
+            names = "isnull, isnotnull, isnan, startswith, bucket, truncate, date, year, years, months, days and hours"
+            self.fail(f"a filter cannot use the function {'.'.join(path)[:80]}", position, f"functions are {names}")
+        self.cursor += 1
+        arguments: list[Operand] = []
         while not self.take(TokenType.R_PAREN):
             if arguments:
                 self.need(TokenType.COMMA, "`,` or `)`")
             arguments.append(self.read_side())
         return reader(self, name, arguments, position)
 
-    def _one_column(self, name: str, arguments: list[Value], position: int) -> Reference:
+    def _single_column(self, name: str, arguments: list[Operand], position: int) -> Reference:
         if len(arguments) != 1 or not isinstance(arguments[0].term, Reference):
             self.fail(f"{name} takes one column", position)
         return arguments[0].term
 
-    def _call_test(self, name: str, arguments: list[Value], position: int) -> Expression:
-        return Predicate(_TESTS[name], self._one_column(name, arguments, position))
+    def _call_predicate(self, name: str, arguments: list[Operand], position: int) -> Expression:
+        return Predicate(_PREDICATES[name], self._single_column(name, arguments, position))
 
-    def _call_startswith(self, name: str, arguments: list[Value], position: int) -> Expression:
+    def _call_startswith(self, name: str, arguments: list[Operand], position: int) -> Expression:
         if len(arguments) != 2 or arguments[0].term is None or not isinstance(arguments[1].literal, str):
             self.fail(f"{name} takes a column and a text", position)
         return Predicate(Op.STARTS_WITH, arguments[0].term, (arguments[1].literal,))
 
-    def _call_with_number(self, name: str, arguments: list[Value], position: int) -> Value:
+    def _call_with_number(self, name: str, arguments: list[Operand], position: int) -> Operand:
         number = arguments[0].literal if arguments else None
         if len(arguments) != 2 or type(number) is not int or not isinstance(arguments[1].term, Reference):
             self.fail(f"{name} takes a number and a column, such as {name}(16, id)", position)
@@ -275,14 +268,14 @@ class SqlValues(SqlTokens):
             transform: Transform = Bucket(number) if name == "bucket" else Truncate(number)
         except InvalidInput as error:
             self.fail(error.message, arguments[0].position)
-        return Value(position, term=TransformTerm(transform, arguments[1].term))
+        return Operand(position, term=TransformTerm(transform, arguments[1].term))
 
-    def _call_transform(self, name: str, arguments: list[Value], position: int) -> Value:
+    def _call_transform(self, name: str, arguments: list[Operand], position: int) -> Operand:
         transform, calendar = _TRANSFORMS[name]
-        column = self._one_column(name, arguments, position)
-        return Value(position, term=TransformTerm(transform, column), calendar=calendar)
+        column = self._single_column(name, arguments, position)
+        return Operand(position, term=TransformTerm(transform, column), calendar=calendar)
 
-    def _call_cast(self, name: str, arguments: list[Value], position: int) -> Value:
+    def _call_cast(self, name: str, arguments: list[Operand], position: int) -> Operand:
         if len(arguments) != 1:
             self.fail(f"{name} takes one value", position)
         return self._cast(arguments[0], name.removeprefix("to_"), ())
@@ -290,14 +283,14 @@ class SqlValues(SqlTokens):
 
 _MAX_NESTING = 20
 _NO_QUERY = ("a filter cannot hold a query", "run the query first, and use its values in the filter")
-_REFUSED_WORDS = {
+_UNSUPPORTED_WORDS = {
     "select": _NO_QUERY,
     "exists": _NO_QUERY,
     "case": ("a filter cannot use CASE", "write the conditions with AND, OR and NOT"),
     "interval": ("a filter cannot compute with intervals", "write the date or time itself"),
 }
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_TESTS = {"isnan": Op.IS_NAN, "is_nan": Op.IS_NAN, "isnull": Op.IS_NULL, "isnotnull": Op.NOT_NULL}
+_PREDICATES = {"isnan": Op.IS_NAN, "is_nan": Op.IS_NAN, "isnull": Op.IS_NULL, "isnotnull": Op.NOT_NULL}
 _TRANSFORMS = {
     "identity": (IDENTITY, False),
     "year": (YEAR, True),
@@ -309,17 +302,20 @@ _TRANSFORMS = {
     "days": (DAY, False),
     "hours": (HOUR, False),
 }
-_FUNCTIONS: Mapping[str, Callable[[SqlValues, str, list[Value], int], Value | Expression]] = (
-    dict.fromkeys(_TESTS, SqlValues._call_test)
-    | {"startswith": SqlValues._call_startswith, "starts_with": SqlValues._call_startswith}
-    | {"bucket": SqlValues._call_with_number, "truncate": SqlValues._call_with_number}
-    | dict.fromkeys(_TRANSFORMS, SqlValues._call_transform)
-    | dict.fromkeys([*CASTS, "to_date"], SqlValues._call_cast)
+_FUNCTIONS: Mapping[str, Callable[[OperandParser, str, list[Operand], int], Operand | Expression]] = (
+    dict.fromkeys(_PREDICATES, OperandParser._call_predicate)
+    | {"startswith": OperandParser._call_startswith, "starts_with": OperandParser._call_startswith}
+    | {"bucket": OperandParser._call_with_number, "truncate": OperandParser._call_with_number}
+    | dict.fromkeys(_TRANSFORMS, OperandParser._call_transform)
+    | dict.fromkeys([*CASTS, "to_date"], OperandParser._call_cast)
 )
 
 
+# Filters --------------------------------------------------------------------------------------------------------------
+
+
 def parse_filter(text: str) -> Expression:
-    """The filter that a text of Spark SQL says; `InvalidExpression` points at what cannot be understood.
+    """Parse a filter in Spark's SQL; `InvalidExpression` points at the position of an error.
 
     >>> parse_filter("id in (1, 2) or name is null").children[1].op
     <Op.IS_NULL: 'is-null'>
@@ -330,7 +326,7 @@ def parse_filter(text: str) -> Expression:
 
 
 def as_filter(where: Expression | str | None) -> Expression | None:
-    """The filter that a caller passed as text or as an expression; None stays None.
+    """A filter that is text or an expression as an expression; None for None.
 
     >>> print(as_filter("id > 3"))
     id > 3
@@ -347,14 +343,14 @@ def as_filter(where: Expression | str | None) -> Expression | None:
 
 @dataclass(slots=True)
 class _Group:
-    """What stands between two parentheses so far: an OR of ANDs, and the NOTs before the part that comes next."""
+    """The conditions read so far between two parentheses: an OR of ANDs, and a NOT before the next one."""
 
     position: int
     ors: list[Expression] = field(default_factory=list)
     ands: list[Expression] = field(default_factory=list)
     negated: bool = False
     plain: bool = True
-    """Whether no NOT, AND or OR was met, so that the parentheses may be around a column or literal."""
+    """Whether there was no NOT, AND or OR yet, so that the parentheses may enclose a column or literal."""
 
     def add(self, part: Expression) -> None:
         self.ands.append(not_(part) if self.negated else part)
@@ -364,34 +360,35 @@ class _Group:
         self.ors.append(and_(*self.ands))
         self.ands = []
 
-    def whole(self) -> Expression:
+    def close(self) -> Expression:
         self.close_ands()
         return or_(*self.ors)
 
 
-class _Parser(SqlValues):
-    """One reading of one text. A method whose name starts with `read` consumes tokens."""
+class _Parser(OperandParser):
+    """Parses the filter of one text. Methods named `read…` consume tokens."""
 
-    # logic ----------------------------------------------------------------------------------------------------
+    # Logic ------------------------------------------------------------------------------------------------------------
 
     def parse(self) -> Expression:
+        """Parse the whole text; the groups of open parentheses are on a stack."""
         groups = [_Group(0)]
         while True:
             group = groups[-1]
             if self._takes_not():
                 group.plain = False
-                if not self._sees_nan_test():
+                if not self._sees_isnan():
                     group.negated = not group.negated
                     continue
-                part: Expression | Value = self._read_not_nan()
+                part: Expression | Operand = self._read_not_nan()
             elif self.sees(TokenType.L_PAREN):
                 if len(groups) > _MAX_GROUPS:
                     self.fail_at_token(f"parentheses are nested more than {_MAX_GROUPS} deep")
                 groups.append(_Group(self.position(self.token())))
-                self.at += 1
+                self.cursor += 1
                 continue
             else:
-                part = self.read_test(self.read_value())
+                part = self.read_predicate(self.read_value())
             while self.take(TokenType.R_PAREN):
                 part = self._close(groups, part)
             group = groups[-1]
@@ -404,7 +401,7 @@ class _Parser(SqlValues):
                 if len(groups) > 1:
                     self.fail("this parenthesis is never closed", group.position)
                 group.add(self.as_filter(part))
-                return group.whole()
+                return group.close()
             else:
                 self._fail_after(part)
             group.plain = False
@@ -412,77 +409,79 @@ class _Parser(SqlValues):
     def _takes_not(self) -> bool:
         return self.take_word("not") or self.take(TokenType.NOT)
 
-    def _sees_nan_test(self) -> bool:
+    def _sees_isnan(self) -> bool:
         return self.word() in ("isnan", "is_nan") and self.sees(TokenType.L_PAREN, 1)
 
     def _read_not_nan(self) -> Expression:
-        test = self.read_test(self.read_value())
+        test = self.read_predicate(self.read_value())
         assert isinstance(test, Predicate)
         return Predicate(test.op.negated, test.term)
 
-    def _close(self, groups: list[_Group], part: Expression | Value) -> Expression | Value:
-        """What a closed pair of parentheses holds; a column or literal may be compared with what comes after it."""
+    def _close(self, groups: list[_Group], part: Expression | Operand) -> Expression | Operand:
+        """Close the last group; a column or literal in it may be compared with what follows the parenthesis."""
         group = groups.pop()
         if not groups:
-            self.at -= 1
+            self.cursor -= 1
             self.fail_at_token("this parenthesis closes nothing")
-        if group.plain and isinstance(part, Value):
-            return self.read_test(part)
+        if group.plain and isinstance(part, Operand):
+            return self.read_predicate(part)
         group.add(self.as_filter(part))
-        return group.whole()
+        return group.close()
 
-    def _fail_after(self, part: Expression | Value) -> NoReturn:
+    def _fail_after(self, part: Expression | Operand) -> NoReturn:
         token = self.token()
         assert token is not None
         if token.token_type in _COMPARISONS or token.token_type in (TokenType.NULLSAFE_EQ, TokenType.IS, TokenType.IN):
             self.fail_at_token("a comparison cannot be compared again", "join comparisons with AND or OR")
-        if meant := _MEANT.get(self.raw(token)):
-            self.fail_at_token(f"expected AND, OR or the end, found {self.shown()}", f"write {meant}")
+        if keyword := _KEYWORDS.get(self.raw(token)):
+            self.fail_at_token(f"expected AND, OR or the end, found {self.describe_next()}", f"write {keyword}")
         if token.token_type in _ARITHMETIC:
-            self.fail_at_token(f"a filter cannot compute: found {self.shown()}", "compare a column itself with a value")
-        self.fail_at_token(f"expected AND, OR or the end, found {self.shown()}")
+            self.fail_at_token(
+                f"a filter cannot compute: found {self.describe_next()}", "compare a column itself with a value"
+            )
+        self.fail_at_token(f"expected AND, OR or the end, found {self.describe_next()}")
 
-    def as_filter(self, part: Expression | Value) -> Expression:
-        """A column alone is a true-or-false column, true and false alone are constants."""
+    def as_filter(self, part: Expression | Operand) -> Expression:
+        """A condition as an expression: a column alone is compared with true, true and false are constants."""
         if isinstance(part, Expression):
             return part
         if part.term is not None:
             return Predicate(Op.EQ, part.term, (True,))
         if not isinstance(part.literal, bool):
-            self.fail("a value alone says nothing", part.position, "compare a column with it")
+            self.fail("a value alone is no condition", part.position, "compare a column with it")
         return TRUE if part.literal else FALSE
 
-    # one test -------------------------------------------------------------------------------------------------
+    # Predicates -------------------------------------------------------------------------------------------------------
 
-    def read_test(self, left: Value | Expression) -> Expression | Value:
-        """What follows a value makes it a test; if nothing does, the value itself."""
+    def read_predicate(self, left: Operand | Expression) -> Expression | Operand:
+        """Read the rest of a predicate behind its first value; returns the value itself if no operator follows."""
         if isinstance(left, Expression):
             return left
-        op = _COMPARISONS.get(self.kinds[self.at])
+        op = _COMPARISONS.get(self.kinds[self.cursor])
         if op is not None:
-            self.at += 1
+            self.cursor += 1
             return self.compare(op, left, self.read_side())
         if self.take(TokenType.NULLSAFE_EQ):
-            return self.same(left, self.read_side())
+            return self.null_safe_equal(left, self.read_side())
         if self.take_word("is"):
             return self.read_is(left)
         negated = self.word() == "not" and self.word(1) in _AFTER_NOT
         word = self.word(1 if negated else 0)
-        reader = _TEST_WORDS.get(word)
+        reader = _PREDICATE_WORDS.get(word)
         if reader is None:
             return left
-        self.at += 2 if negated else 1
+        self.cursor += 2 if negated else 1
         return reader(self, left, negated)
 
-    def compare(self, op: Op, left: Value, right: Value) -> Expression:
+    def compare(self, op: Op, left: Operand, right: Operand) -> Expression:
         if left.term is None and right.term is not None:
             op, left, right = op.flipped, right, left
         if left.term is None:
             return self.compare_literals(op, left, right)
         return Predicate(op, left.term, (self.literal_for(left, right),))
 
-    def literal_for(self, left: Value, right: Value) -> Any:
-        """The literal that a term is compared with."""
+    def literal_for(self, left: Operand, right: Operand) -> Any:
+        """The literal with which a term is compared; raises if the right side is a column."""
         if right.term is not None:
             self.fail("a filter compares a column with values, not with another column", right.position)
         if not left.calendar:
@@ -493,20 +492,20 @@ class _Parser(SqlValues):
         except InvalidExpression as error:
             self.fail(error.message, right.position, error.hint)
 
-    def compare_literals(self, op: Op, left: Value, right: Value) -> Expression:
-        """Such as the `1 = 1` that programs write."""
-        self.refuse_quoted_columns(left, right)
+    def compare_literals(self, op: Op, left: Operand, right: Operand) -> Expression:
+        """The constant of a comparison of two literals, such as the `1 = 1` that programs generate."""
+        self.check_quoted_columns(left, right)
         kinds = {_comparable_kind(value.literal) for value in (left, right)}
         if len(kinds) != 1 or None in kinds:
             self.fail("these two values cannot be compared", left.position, "compare a column with a value")
         return TRUE if _COMPARE[op](left.literal, right.literal) else FALSE
 
-    def same(self, left: Value, right: Value) -> Expression:
-        """`<=>`, which is true of two nulls and never unknown."""
+    def null_safe_equal(self, left: Operand, right: Operand) -> Expression:
+        """The comparison `<=>`, which is true for two nulls and never null."""
         if left.term is None and right.term is not None:
             left, right = right, left
         if left.term is None:
-            self.refuse_quoted_columns(left, right)
+            self.check_quoted_columns(left, right)
             both_null = left.literal is None and right.literal is None
             one_null = left.literal is None or right.literal is None
             return TRUE if both_null else FALSE if one_null else self.compare_literals(Op.EQ, left, right)
@@ -515,51 +514,51 @@ class _Parser(SqlValues):
             return Predicate(Op.IS_NULL, left.term)
         return and_(Predicate(Op.NOT_NULL, left.term), Predicate(Op.EQ, left.term, (literal,)))
 
-    def read_is(self, left: Value) -> Expression:
+    def read_is(self, left: Operand) -> Expression:
         negated = self.take_word("not")
         if self.take_word("null"):
             if left.term is None:
-                self.refuse_quoted_columns(left)
+                self.check_quoted_columns(left)
                 return TRUE if (left.literal is None) != negated else FALSE
             return Predicate(Op.NOT_NULL if negated else Op.IS_NULL, left.term)
         if self.word() == "nan":
-            self.at += 1
+            self.cursor += 1
             return Predicate(Op.NOT_NAN if negated else Op.IS_NAN, self.term_of(left))
         if self.word() == "distinct" and self.word(1) == "from":
-            self.at += 2
-            same = self.same(left, self.read_side())
-            return same if negated else not_(same)
+            self.cursor += 2
+            equal = self.null_safe_equal(left, self.read_side())
+            return equal if negated else not_(equal)
         if self.word() not in ("true", "false"):
-            self.fail_at_token(f"expected NULL, TRUE, FALSE or DISTINCT FROM after IS, found {self.shown()}")
-        wanted = Value(self.position(self.token()), literal=self.word() == "true")
-        self.at += 1
-        same = self.same(left, wanted)
-        return not_(same) if negated else same
+            self.fail_at_token(f"expected NULL, TRUE, FALSE or DISTINCT FROM after IS, found {self.describe_next()}")
+        constant = Operand(self.position(self.token()), literal=self.word() == "true")
+        self.cursor += 1
+        equal = self.null_safe_equal(left, constant)
+        return not_(equal) if negated else equal
 
-    def term_of(self, left: Value) -> Term:
+    def term_of(self, left: Operand) -> Term:
         if left.term is None:
-            self.refuse_quoted_columns(left)
+            self.check_quoted_columns(left)
             self.fail("a filter tests columns, not values", left.position, "put the column first")
         return left.term
 
-    def refuse_quoted_columns(self, *values: Value) -> None:
-        """Text in double quotes where a column is missing: other dialects quote columns so, Spark's SQL quotes text."""
+    def check_quoted_columns(self, *values: Operand) -> None:
+        """Raise for text in double quotes where a column is expected: they quote names in other dialects of SQL."""
         for value in values:
             if isinstance(value.literal, str) and self.text.startswith('"', value.position):
                 self.fail(
-                    "double quotes are around text, not around a column",
+                    "double quotes enclose text, not names of columns",
                     value.position,
                     f"put the name of a column in back-quotes: {name_to_text((value.literal[:80],))}",
                 )
 
-    def read_between(self, left: Value, negated: bool) -> Expression:
+    def read_between(self, left: Operand, negated: bool) -> Expression:
         low = self.read_side()
         if not self.take_word("and"):
-            self.fail_at_token(f"expected AND between the two limits, found {self.shown()}")
+            self.fail_at_token(f"expected AND between the two limits, found {self.describe_next()}")
         inside = and_(self.compare(Op.GT_EQ, left, low), self.compare(Op.LT_EQ, left, self.read_side()))
         return not_(inside) if negated else inside
 
-    def read_in(self, left: Value, negated: bool) -> Expression:
+    def read_in(self, left: Operand, negated: bool) -> Expression:
         term = self.term_of(left)
         self.need(TokenType.L_PAREN, "`(` after IN")
         literals: list[Any] = []
@@ -569,17 +568,17 @@ class _Parser(SqlValues):
             literals.append(self.literal_for(left, self.read_side()))
         return Predicate(Op.NOT_IN if negated else Op.IN, term, tuple(literals))
 
-    def read_like(self, left: Value, negated: bool) -> Expression:
+    def read_like(self, left: Operand, negated: bool) -> Expression:
         term = self.term_of(left)
         if self.word() in ("any", "all", "some") and self.sees(TokenType.L_PAREN, 1):
             self.fail_at_token("LIKE takes one pattern", "join several patterns with AND or OR")
         pattern = self.read_side()
         escape = "\\"
         if self.take_word("escape"):
-            chosen = self.read_side()
-            if not isinstance(chosen.literal, str) or len(chosen.literal) != 1:
-                self.fail("the escape character must be one character in quotes", chosen.position)
-            escape = chosen.literal
+            value = self.read_side()
+            if not isinstance(value.literal, str) or len(value.literal) != 1:
+                self.fail("the escape character must be one character in quotes", value.position)
+            escape = value.literal
         literal = self.literal_for(left, pattern)
         if literal is None:
             return Predicate(Op.EQ, term, (None,))
@@ -592,15 +591,15 @@ class _Parser(SqlValues):
         op = Op.STARTS_WITH if is_prefix else Op.EQ
         return Predicate(op.negated if negated else op, term, (text,))
 
-    def refuse_match(self, left: Value, negated: bool) -> NoReturn:
-        self.at -= 1
+    def fail_for_match(self, left: Operand, negated: bool) -> NoReturn:
+        self.cursor -= 1
         self.fail_at_token(
-            f"a filter cannot use {self.shown()}", "only prefixes can be tested, such as `name LIKE 'abc%'`"
+            f"a filter cannot use {self.describe_next()}", "only prefixes can be tested, such as `name LIKE 'abc%'`"
         )
 
 
 def _comparable_kind(literal: Any) -> type | None:
-    """What two literals must have in common to be compared with each other; None if a literal never can be."""
+    """The class that two literals must share to be compared: one for all numbers; None for null and NaN."""
     if literal is None or (literal.is_nan() if isinstance(literal, Decimal) else literal != literal):
         return None
     is_number = isinstance(literal, int | float | Decimal) and not isinstance(literal, bool)
@@ -624,17 +623,17 @@ _COMPARE: dict[Op, Callable[[Any, Any], bool]] = {
     Op.GT: operator.gt,
     Op.GT_EQ: operator.ge,
 }
-_MEANT = {"&&": "AND", "||": "OR"}
+_KEYWORDS = {"&&": "AND", "||": "OR"}
 _ARITHMETIC = {
     TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD, TokenType.DIV, TokenType.DPIPE,
     TokenType.AMP, TokenType.PIPE, TokenType.CARET,
 }  # fmt: skip
-_TEST_WORDS: dict[str, Callable[[_Parser, Value, bool], Expression]] = {
+_PREDICATE_WORDS: dict[str, Callable[[_Parser, Operand, bool], Expression]] = {
     "between": _Parser.read_between,
     "in": _Parser.read_in,
     "like": _Parser.read_like,
-    "ilike": _Parser.refuse_match,
-    "rlike": _Parser.refuse_match,
-    "regexp": _Parser.refuse_match,
+    "ilike": _Parser.fail_for_match,
+    "rlike": _Parser.fail_for_match,
+    "regexp": _Parser.fail_for_match,
 }
-_AFTER_NOT = frozenset(_TEST_WORDS)
+_AFTER_NOT = frozenset(_PREDICATE_WORDS)

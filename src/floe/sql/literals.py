@@ -16,13 +16,13 @@ from floe.spec.values.civil_time import NANOS, SECONDS_PER_DAY, time_from_text, 
 from floe.spec.values.exact_numbers import nearest_float32
 
 MAX_DIGITS = 1000
-"""The longest number that a filter may hold; reading longer ones would take time that grows with their square."""
+"""The greatest length of a number; the time to parse one grows with the square of its length."""
 
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?(bd|[lsydf])?", re.IGNORECASE)
 
 
 def number_from_text(text: str) -> int | float | Decimal:
-    """The number that a literal of Spark's SQL means: an int, a decimal, or a double (with an exponent or `D`).
+    """The value of a number in Spark's SQL: an int, a decimal, or a double (with an exponent or `D`).
 
     >>> number_from_text("12"), number_from_text("1.50"), number_from_text("1e3"), number_from_text("0.5BD")
     (12, Decimal('1.50'), 1000.0, Decimal('0.5'))
@@ -38,7 +38,7 @@ def number_from_text(text: str) -> int | float | Decimal:
     if suffix == "f":
         near = nearest_float32(float(digits + exponent))
         if near is None:
-            raise InvalidExpression(f"{text[:40]} is beyond every 32-bit float")
+            raise InvalidExpression(f"{text[:40]} is too large for a 32-bit float")
         return near
     if suffix == "d" or (exponent and not suffix):
         return float(digits + exponent)
@@ -48,7 +48,7 @@ def number_from_text(text: str) -> int | float | Decimal:
 
 
 def like_pattern(pattern: str, escape: str = "\\") -> tuple[str, bool]:
-    """The text that a pattern of LIKE asks for, and whether only as a prefix; other patterns are errors.
+    """The text of a LIKE pattern, and whether it is a prefix (`abc%`); other patterns raise.
 
     >>> like_pattern("abc%"), like_pattern("abc"), like_pattern("100!%%", "!")
     (('abc', True), ('abc', False), ('100%', True))
@@ -89,14 +89,14 @@ def _not_a_prefix(pattern: str) -> InvalidExpression:
 
 
 def cast_literal(literal: Any, type_name: str, parameters: tuple[int, ...] = ()) -> Any:
-    """A literal turned into another type, exactly, or `InvalidInput`.
+    """Cast a literal to a type, by its SQL name, without rounding; raises if that is not possible.
 
     >>> cast_literal("2024-05-17", "date"), cast_literal("1.5", "double"), cast_literal(7, "decimal", (9, 2))
     (datetime.date(2024, 5, 17), 1.5, Decimal('7.00'))
     """
     cast = CASTS.get(type_name)
     if cast is None:
-        raise InvalidExpression(f"a filter knows no type {type_name[:40]!r}", hint="it knows " + ", ".join(CASTS))
+        raise InvalidExpression(f"unknown type {type_name[:40]!r}", hint="types are " + ", ".join(CASTS))
     if parameters and type_name not in ("decimal", "dec", "numeric"):
         raise InvalidExpression(f"the type {type_name} takes no parameters")
     if literal is None:
@@ -109,15 +109,17 @@ def cast_literal(literal: Any, type_name: str, parameters: tuple[int, ...] = ())
     except InvalidInput as error:
         raise InvalidExpression(error.message, hint=error.hint) from None
     except (LookupError, TypeError, ValueError, ArithmeticError):
-        raise InvalidExpression(f"{str(literal)[:80]!r} cannot be turned into {type_name}") from None
+        raise InvalidExpression(f"{str(literal)[:80]!r} cannot be cast to {type_name}") from None
 
 
-def moment_from_text(text: str, *, date_only: bool = False) -> Any:
-    """A date or datetime of Python, or the text itself where Python's own would lose nanoseconds or end too soon.
+def parse_timestamp(text: str, *, date_only: bool = False) -> Any:
+    """Parse a date or timestamp; returns a `date` or `datetime`, or the text itself if those cannot represent it.
 
-    >>> moment_from_text("2024-05-17 10:30:00+02:00")
+    They have neither nanoseconds nor years after 9999.
+
+    >>> parse_timestamp("2024-05-17 10:30:00+02:00")
     datetime.datetime(2024, 5, 17, 8, 30, tzinfo=datetime.timezone.utc)
-    >>> moment_from_text("+12024-05-17", date_only=True)
+    >>> parse_timestamp("+12024-05-17", date_only=True)
     '+12024-05-17'
     """
     text = text.strip()
@@ -129,38 +131,37 @@ def moment_from_text(text: str, *, date_only: bool = False) -> Any:
     if nanos % 1000:
         return text
     try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC if offset is not None else None) + timedelta(
-            microseconds=nanos // 1000
-        )
+        epoch = datetime(1970, 1, 1, tzinfo=UTC if offset is not None else None)
+        timestamp = epoch + timedelta(microseconds=nanos // 1000)
     except OverflowError:
         return text
-    return moment.date() if date_only else moment
+    return timestamp.date() if date_only else timestamp
 
 
 def _as_date(literal: Any) -> Any:
     if isinstance(literal, datetime):
         return literal.date()
-    return literal if isinstance(literal, date) else moment_from_text(_text(literal), date_only=True)
+    return literal if isinstance(literal, date) else parse_timestamp(_text(literal), date_only=True)
 
 
-def _as_moment(literal: Any) -> Any:
+def _as_timestamp(literal: Any) -> Any:
     if isinstance(literal, date) and not isinstance(literal, datetime):
         return datetime(literal.year, literal.month, literal.day)
-    return literal if isinstance(literal, datetime) else moment_from_text(_text(literal))
+    return literal if isinstance(literal, datetime) else parse_timestamp(_text(literal))
 
 
 def _as_time(literal: Any) -> Any:
     text = _text(literal).strip()
-    micros, rest = divmod(time_from_text(text, NANOS), 1000)
-    return text if rest else (datetime.min + timedelta(microseconds=micros)).time()
+    micros, nanos = divmod(time_from_text(text, NANOS), 1000)
+    return text if nanos else (datetime.min + timedelta(microseconds=micros)).time()
 
 
-def _as_whole(literal: Any) -> int:
+def _as_integer(literal: Any) -> int:
     if isinstance(literal, str):
         text = literal.strip()
-        whole = _as_whole(number_from_text(text.removeprefix("-").removeprefix("+")))
-        return -whole if text.startswith("-") else whole
-    if isinstance(literal, Decimal) and literal.adjusted() > MAX_DIGITS:  # its digits would take very long to write out
+        number = _as_integer(number_from_text(text.removeprefix("-").removeprefix("+")))
+        return -number if text.startswith("-") else number
+    if isinstance(literal, Decimal) and literal.adjusted() > MAX_DIGITS:  # converting its digits would take too long
         raise ValueError("too large a number")
     if isinstance(literal, bool) or int(literal) != literal:
         raise ValueError("not a whole number")
@@ -174,7 +175,7 @@ def _as_float(literal: Any) -> float:
 def _as_float32(literal: Any) -> float:
     near = nearest_float32(float(literal))
     if near is None:
-        raise ValueError("beyond every 32-bit float")
+        raise ValueError("too large for a 32-bit float")
     return near
 
 
@@ -213,9 +214,9 @@ def _text(literal: Any) -> str:
 CASTS: dict[str, Callable[[Any], Any]] = (
     {
         "date": _as_date,
-        "timestamp": _as_moment,
-        "timestamp_ntz": _as_moment,
-        "timestamp_ltz": _as_moment,
+        "timestamp": _as_timestamp,
+        "timestamp_ntz": _as_timestamp,
+        "timestamp_ltz": _as_timestamp,
         "time": _as_time,
         "string": _as_text,
         "boolean": _as_boolean,
@@ -225,7 +226,7 @@ CASTS: dict[str, Callable[[Any], Any]] = (
         "float": _as_float32,
         "real": _as_float32,
     }
-    | dict.fromkeys(["tinyint", "smallint", "int", "integer", "bigint", "long"], _as_whole)
+    | dict.fromkeys(["tinyint", "smallint", "int", "integer", "bigint", "long"], _as_integer)
     | dict.fromkeys(["decimal", "dec", "numeric"], _as_decimal)
 )
-"""The types that literals can be turned into, by the names that SQL has for them."""
+"""The casts of literals, by the SQL names of types."""

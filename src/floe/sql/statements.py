@@ -1,4 +1,4 @@
-"""SQL statements that Spark's own grammar does not have, from text to values; who runs them is not said here.
+"""Statements that Spark's own grammar does not have, parsed to dataclasses; `floe.spark.sql` runs them.
 
 | statements | values |
 |---|---|
@@ -116,7 +116,7 @@ TableAction = (
     | MakeRef
     | DropRef
 )
-"""What an extended `ALTER TABLE` does."""
+"""An action of the extended `ALTER TABLE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +145,10 @@ class DeltaStatement:
     table: tuple[str, ...]
 
 
-# the grammar of ALTER TABLE and CREATE TABLE … LIKE ---------------------------------------------------------------
+# ALTER TABLE and CREATE TABLE … LIKE ----------------------------------------------------------------------------------
 
 _OTHER_STATEMENT: Final = re.compile(r"\s*(?!create\b|alter\b)\w", re.IGNORECASE)
-"""How statements begin that need not be tokenized."""
+"""The beginning of statements that need not be tokenized."""
 
 _UNITS: Final = {"days": timedelta(days=1), "hours": timedelta(hours=1), "minutes": timedelta(minutes=1)}
 
@@ -163,7 +163,7 @@ def parse_statement(text: str) -> AlterTable | CreateTableLike | None:
     try:
         tokens = SqlTokens(text.strip().rstrip(";"))
     except InvalidExpression:
-        return None  # Spark reports what is wrong with it
+        return None  # Spark reports the error
     return _Parser(tokens).statement()
 
 
@@ -181,7 +181,7 @@ class _Parser:
             if self._takes(*words):
                 action = parse_rest(self)
                 if self._tokens.token() is not None:
-                    self._fail(f"expected the end of the statement, found {self._tokens.shown()}")
+                    self._fail(f"expected the end of the statement, found {self._tokens.describe_next()}")
                 return AlterTable(table, action)
         return None
 
@@ -221,7 +221,7 @@ class _Parser:
                 return None
         return None
 
-    # partitioning and order -----------------------------------------------------------------------------------------
+    # Partition fields and write order ---------------------------------------------------------------------------------
 
     def add_partition_field(self) -> TableAction:
         return AddPartitionField(self._term(), self._alias())
@@ -250,9 +250,8 @@ class _Parser:
             else:
                 break
         if order is None and not hashed:
-            self._fail(
-                f"expected [LOCALLY] ORDERED BY, UNORDERED or DISTRIBUTED BY PARTITION, found {self._tokens.shown()}"
-            )
+            token = self._tokens.describe_next()
+            self._fail(f"expected [LOCALLY] ORDERED BY, UNORDERED or DISTRIBUTED BY PARTITION, found {token}")
         order = order or WriteOrder((), None)
         return replace(order, distribution="hash") if hashed else order
 
@@ -283,15 +282,15 @@ class _Parser:
         if tokens.take(TokenType.L_PAREN):
             while not tokens.take(TokenType.R_PAREN):
                 if tokens.token() is None or tokens.sees(TokenType.L_PAREN):
-                    self._fail(f"expected `)`, found {tokens.shown()}")
-                tokens.at += 1
-        last = tokens.tokens[tokens.at - 1]
+                    self._fail(f"expected `)`, found {tokens.describe_next()}")
+                tokens.cursor += 1
+        last = tokens.tokens[tokens.cursor - 1]
         return tokens.text[start : last.end]
 
     def _alias(self) -> str | None:
         return self._name() if self._takes("as") else None
 
-    # identifier fields ------------------------------------------------------------------------------------------------
+    # Identifier fields ------------------------------------------------------------------------------------------------
 
     def set_identifier_fields(self) -> TableAction:
         return SetIdentifierFields(self._separated(self._path))
@@ -299,7 +298,7 @@ class _Parser:
     def drop_identifier_fields(self) -> TableAction:
         return DropIdentifierFields(self._separated(self._path))
 
-    # branches and tags ------------------------------------------------------------------------------------------------
+    # Branches and tags ------------------------------------------------------------------------------------------------
 
     def make_ref(self, type_: RefType, *, create: bool, replace_: bool) -> TableAction:
         if_not_exists = create and not replace_ and self._takes("if", "not", "exists")
@@ -328,18 +327,18 @@ class _Parser:
     def _unit(self) -> timedelta:
         unit = _UNITS.get(self._tokens.word())
         if unit is None:
-            self._fail(f"expected DAYS, HOURS or MINUTES, found {self._tokens.shown()}")
-        self._tokens.at += 1
+            self._fail(f"expected DAYS, HOURS or MINUTES, found {self._tokens.describe_next()}")
+        self._tokens.cursor += 1
         return unit
 
     def _number(self) -> int:
         token = self._tokens.token()
         if token is None or token.token_type != TokenType.NUMBER or not token.text.isdigit():
-            self._fail(f"expected a whole number, found {self._tokens.shown()}")
-        self._tokens.at += 1
+            self._fail(f"expected a whole number, found {self._tokens.describe_next()}")
+        self._tokens.cursor += 1
         return int(token.text)
 
-    # names and words --------------------------------------------------------------------------------------------------
+    # Names and words --------------------------------------------------------------------------------------------------
 
     def _sees_name(self) -> bool:
         return bool(self._tokens.word()) or self._tokens.sees(TokenType.IDENTIFIER)
@@ -347,8 +346,8 @@ class _Parser:
     def _name(self) -> str:
         token = self._tokens.token()
         if token is None or not self._sees_name():
-            self._fail(f"expected a name, found {self._tokens.shown()}")
-        self._tokens.at += 1
+            self._fail(f"expected a name, found {self._tokens.describe_next()}")
+        self._tokens.cursor += 1
         return token.text
 
     def _path(self) -> ColumnPath:
@@ -358,22 +357,22 @@ class _Parser:
         return tuple(parts)
 
     def _separated(self, read_item: Callable[[], Item]) -> tuple[Item, ...]:
-        """Parse items between commas."""
+        """Parse items with commas between them."""
         items = [read_item()]
         while self._tokens.take(TokenType.COMMA):
             items.append(read_item())
         return tuple(items)
 
     def _takes(self, *words: str) -> bool:
-        """Step over these words if all of them are next."""
+        """Consume some words if all of them are next; returns whether they are."""
         if any(self._tokens.word(ahead) != word for ahead, word in enumerate(words)):
             return False
-        self._tokens.at += len(words)
+        self._tokens.cursor += len(words)
         return True
 
     def _needs(self, word: str) -> None:
         if not self._takes(word):
-            self._fail(f"expected {word.upper()}, found {self._tokens.shown()}")
+            self._fail(f"expected {word.upper()}, found {self._tokens.describe_next()}")
 
     def _fail(self, message: str) -> NoReturn:
         self._tokens.fail_at_token(message)
@@ -401,10 +400,10 @@ _ACTIONS: Final[dict[tuple[str, ...], Callable[[_Parser], TableAction]]] = {
     **{("replace", type_): _make_ref_parser(type_, create=False, replace_=True) for type_ in _REF_TYPES},
     **{("drop", type_): _drop_ref_parser(type_) for type_ in _REF_TYPES},
 }
-"""The words after the table's name, and what parses the rest."""
+"""The words behind the name of the table, and the parser of the rest."""
 
 
-# statements that are recognized, not parsed -----------------------------------------------------------------------
+# Statements that are recognized, not parsed ---------------------------------------------------------------------------
 
 _NAME: Final = r"(?:`[^`]+`|\w+)"
 _TABLE: Final = rf"(?P<table>{_NAME}(?:\s*\.\s*{_NAME})*)"

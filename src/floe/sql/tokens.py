@@ -1,4 +1,4 @@
-"""The tokens of a filter's text, cut by sqlglot's Spark dialect, and a place among them that a parser moves forward."""
+"""SQL text as tokens of sqlglot's Spark dialect, with a cursor for parsers and errors that point into the text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from floe.errors import InvalidExpression
 
 
 class SqlTokens:
-    """A text as tokens, with a place that moves forward, and errors that point into the text.
+    """The tokens of a text, and a cursor that parsers move forward.
 
     >>> tokens = SqlTokens("a > 1")
     >>> tokens.word(), tokens.sees(TokenType.GT, 1)
@@ -21,35 +21,35 @@ class SqlTokens:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = self._cut()
-        ends = [None] * 3  # for looking ahead
+        self.tokens = self._tokenize()
+        ends = [None] * 3  # parsers look ahead up to three tokens
         self.kinds = [*(token.token_type for token in self.tokens), *ends]
         self.words = [*map(_word, self.tokens), *("" for _ in ends)]
-        self.at = 0
+        self.cursor = 0
 
-    def _cut(self) -> list[Token]:
-        # A word such as SHOW at the very start would make the tokenizer take all of the text for a command.
+    def _tokenize(self) -> list[Token]:
+        # the parenthesis, because sqlglot takes a whole text that begins with a word such as SHOW for a command
         try:
             tokens = Spark().tokenize("(" + self.text)[1:]
         except TokenError as error:
-            why = str(error.__cause__)
-            if (place := re.search(r" from \d+:(\d+)$", why)) is not None:
-                missing = why.startswith("Missing")
-                self.fail("this quotation is never closed" if missing else _ONLY_HEX, int(place[1]) - 1)
+            reason = str(error.__cause__)
+            if (match := re.search(r" from \d+:(\d+)$", reason)) is not None:
+                missing = reason.startswith("Missing")
+                self.fail("this quotation is never closed" if missing else _ONLY_HEX, int(match[1]) - 1)
             comment = self.text.rfind("/*")
-            marks = max(map(self.text.rfind, "'\"`"))
-            self.fail("a comment or quotation is never closed", max(comment if comment >= 0 else marks, 0))
+            quote = max(map(self.text.rfind, "'\"`"))
+            self.fail("a comment or quotation is never closed", max(comment if comment >= 0 else quote, 0))
         if not tokens:
-            raise InvalidExpression("the filter is empty", hint="leave it out to have all rows")
+            raise InvalidExpression("the filter is empty", hint="leave it out to read all rows")
         return tokens
 
     def token(self, ahead: int = 0) -> Token | None:
-        """The token at the place, or so many after it; None at the end."""
-        place = self.at + ahead
-        return self.tokens[place] if place < len(self.tokens) else None
+        """The next token, or the one that many tokens after it; None at the end."""
+        index = self.cursor + ahead
+        return self.tokens[index] if index < len(self.tokens) else None
 
     def position(self, token: Token | None) -> int:
-        """Where a token begins in the text."""
+        """The position in the text at which a token begins; for None the end."""
         return len(self.text) if token is None else token.start - 1
 
     def raw(self, token: Token) -> str:
@@ -57,61 +57,73 @@ class SqlTokens:
         return self.text[token.start - 1 : token.end]
 
     def word(self, ahead: int = 0) -> str:
-        """The token in lower case if it is a word without quotes, else an empty string."""
-        return self.words[self.at + ahead]
+        """The next token, or one after it, in lower case if it is a word without quotes; else an empty string."""
+        return self.words[self.cursor + ahead]
 
     def sees(self, kind: TokenType, ahead: int = 0) -> bool:
-        """Whether a token of that kind stands there."""
-        return self.kinds[self.at + ahead] == kind
+        """Whether the next token, or one after it, is of a kind."""
+        return self.kinds[self.cursor + ahead] == kind
 
     def take(self, kind: TokenType) -> bool:
-        """Step over a token of that kind, if it is next."""
-        if self.kinds[self.at] == kind:
-            self.at += 1
+        """Consume the next token if it is of a kind; returns whether it is."""
+        if self.kinds[self.cursor] == kind:
+            self.cursor += 1
             return True
         return False
 
     def take_word(self, word: str) -> bool:
-        """Step over a word without quotes, if it is next."""
-        if self.words[self.at] == word:
-            self.at += 1
+        """Consume the next token if it is a word without quotes; returns whether it is."""
+        if self.words[self.cursor] == word:
+            self.cursor += 1
             return True
         return False
 
     def need(self, kind: TokenType, sign: str) -> None:
-        """Step over a token of that kind, which must be next."""
+        """Consume a token of a kind, or raise if the next one is another."""
         if not self.take(kind):
-            self.fail_at_token(f"expected {sign}, found {self.shown()}")
+            self.fail_at_token(f"expected {sign}, found {self.describe_next()}")
 
     def read_number(self) -> str:
-        """A number as it is written, without the suffix of its type; the next token must begin one."""
-        token = self.tokens[self.at]
+        """Consume a number, with which the next token must begin; returns its text."""
+        token = self.tokens[self.cursor]
         start = token.start - 1
         if token.token_type == TokenType.DOT:  # .5
-            self.at += 1
-            if not self.sees(TokenType.NUMBER) or self.tokens[self.at].start != token.end + 1:
+            self.cursor += 1
+            if not self.sees(TokenType.NUMBER) or self.tokens[self.cursor].start != token.end + 1:
                 self.fail(f"expected a value, found `{self.raw(token)}`", start)
-            token = self.tokens[self.at]
-        self.at += 1
-        if self.sees(TokenType.DCOLON) and self.tokens[self.at].start == token.start:
-            self.at += 2  # sqlglot's way to say that the number has a suffix, such as 5L
+            token = self.tokens[self.cursor]
+        self.cursor += 1
+        if self.sees(TokenType.DCOLON) and self.tokens[self.cursor].start == token.start:
+            self.cursor += 2  # sqlglot adds two tokens for the suffix of a number such as 5L
         return self.text[start : token.end]
 
-    def read_string(self) -> str:
-        """One or more quotations; a doubled quotation mark stands for itself, as in Spark 4."""
-        token = self.tokens[self.at]
-        self.at += 1
-        out = [token.text]
-        while (following := self.token()) is not None and following.token_type == TokenType.STRING:
-            mark = self.raw(following)[0]
-            if following.start == token.end + 1 and self.raw(token)[-1] == mark:
-                out.append(mark)
-            out.append(following.text)
-            token = following
-            self.at += 1
-        return "".join(out)
+    def read_parameters(self) -> list[int]:
+        """Consume the parameters of a type, numbers in parentheses; returns none if there is no parenthesis."""
+        parameters: list[int] = []
+        if self.take(TokenType.L_PAREN):
+            while not parameters or self.take(TokenType.COMMA):
+                if not self.sees(TokenType.NUMBER) or not self.tokens[self.cursor].text.isdecimal():
+                    self.fail_at_token(f"expected a number, found {self.describe_next()}")
+                parameters.append(int(self.tokens[self.cursor].text[:9]))
+                self.cursor += 1
+            self.need(TokenType.R_PAREN, "`)`")
+        return parameters
 
-    def shown(self) -> str:
+    def read_string(self) -> str:
+        """Consume adjacent string literals; returns their joined text. A doubled quote is one, as in Spark 4."""
+        token = self.tokens[self.cursor]
+        self.cursor += 1
+        pieces = [token.text]
+        while (following := self.token()) is not None and following.token_type == TokenType.STRING:
+            quote = self.raw(following)[0]
+            if following.start == token.end + 1 and self.raw(token)[-1] == quote:
+                pieces.append(quote)
+            pieces.append(following.text)
+            token = following
+            self.cursor += 1
+        return "".join(pieces)
+
+    def describe_next(self) -> str:
         """The next token, for error messages."""
         token = self.token()
         return "the end" if token is None else f"`{self.raw(token)[:40]}`"

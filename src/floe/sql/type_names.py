@@ -1,4 +1,4 @@
-"""The names that SQL has for types, as casts and typed literals use them."""
+"""The names of types in SQL, as in casts and typed literals."""
 
 from __future__ import annotations
 
@@ -48,41 +48,41 @@ _DECIMALS = ("decimal", "dec", "numeric")
 _TEXTS = ("char", "character", "varchar")
 
 
-def type_named(name: str, numbers: Sequence[int] = ()) -> Type:
+def type_of_name(name: str, parameters: Sequence[int] = ()) -> Type:
     """The type of a name and its parameters.
 
-    >>> type_named("bigint"), type_named("decimal", [9, 2])
+    >>> type_of_name("bigint"), type_of_name("decimal", [9, 2])
     (LONG, DecimalType(precision=9, scale=2))
-    >>> type_named("bigit")
+    >>> type_of_name("bigit")
     Traceback (most recent call last):
     floe.errors.InvalidType: unknown type `bigit`; did you mean bigint?
     """
-    if name in _DECIMALS and len(numbers) <= 2:
-        precision, scale = (*numbers, *((10, 0)[len(numbers) :]))
+    if name in _DECIMALS and len(parameters) <= 2:
+        precision, scale = (*parameters, *((10, 0)[len(parameters) :]))
         return DecimalType(precision, scale)
-    if name in _TEXTS and len(numbers) <= 1:
+    if name in _TEXTS and len(parameters) <= 1:
         return STRING
-    found = TYPES.get(name)
-    if found is None:
+    type_ = TYPES.get(name)
+    if type_ is None:
         near = get_close_matches(name, [*TYPES, *_DECIMALS], n=1, cutoff=0.7)
         raise InvalidType(
             f"unknown type `{name[:40]}`",
             hint=f"did you mean {near[0]}?" if near else f"types are {', '.join([*TYPES, 'decimal(P, S)'])}",
         )
-    if numbers:
+    if parameters:
         raise InvalidType(f"the type {name} takes no parameters")
-    return found
+    return type_
 
 
 def decimal_for(value: Decimal) -> DecimalType:
-    """The smallest decimal type of a value, as it is written.
+    """The smallest decimal type that holds a value with all of its digits.
 
     >>> print(decimal_for(Decimal("0.05")), decimal_for(Decimal("12.50")))
     decimal(2, 2) decimal(4, 2)
     """
     _, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise InvalidType(f"{value} is no decimal")
+        raise InvalidType(f"{value} is not a decimal number")
     scale = max(0, -exponent)
     precision = max(len(digits) + max(0, exponent), scale, 1)
     if precision > 38:

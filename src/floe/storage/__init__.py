@@ -6,7 +6,7 @@ In reading order:
 - `schemes`: from a location to its storage: by URI scheme, and with the options of a user
 - `local`, `object_stores`, `fsspec_storage`, `memory`: the storages; `file_objects`: binary files on top of them
 - `wrappers`: retries and prefix maps; `access`: allowed roots and size limits
-- `environment`: time, ids and randomness; `concurrency`: several calls at once
+- `environment`: clock, ids and random numbers; `concurrency`: parallel calls
 
 An opened storage is a stack, from the outside in:
 

@@ -32,10 +32,10 @@ class SavedRoots(Protocol):
     """The folders outside the warehouse that a catalog has saved as allowed for the tables of a namespace."""
 
     def load_roots(self) -> Sequence[str]:
-        """The saved folders."""
+        """The folders that were saved for the namespace."""
 
     def save_roots(self, folders: Sequence[str]) -> None:
-        """Save more folders."""
+        """Save folders in addition to those that were saved before."""
 
 
 DEFAULT_MAX_READ_BYTES = 1024**3

@@ -34,10 +34,10 @@ def map_concurrently(
         raise InvalidInput(f"the limit of concurrent calls must be at least 1, found {limit}")
     if executor is None or limit == 1:
         return map(function, items)
-    return _windowed(function, items, limit, executor)
+    return _map_in_window(function, items, limit, executor)
 
 
-def _windowed(function: Callable[[T], R], items: Iterable[T], limit: int, executor: Executor) -> Iterator[R]:
+def _map_in_window(function: Callable[[T], R], items: Iterable[T], limit: int, executor: Executor) -> Iterator[R]:
     errors = _FirstError()
     source = iter(items)
     window: deque[tuple[T, Future[R]]] = deque()
@@ -47,7 +47,7 @@ def _windowed(function: Callable[[T], R], items: Iterable[T], limit: int, execut
         try:
             return function(item)
         except BaseException as error:
-            errors.note(error)
+            errors.record(error)
             raise
 
     def fill() -> None:
@@ -69,7 +69,7 @@ def _windowed(function: Callable[[T], R], items: Iterable[T], limit: int, execut
     except GeneratorExit:
         raise
     except BaseException as error:
-        errors.note(error)
+        errors.record(error)
         _stop(window)
         first = errors.first
         assert first is not None
@@ -95,7 +95,7 @@ class _FirstError:
         self.first: BaseException | None = None
         self._lock = threading.Lock()
 
-    def note(self, error: BaseException) -> None:
+    def record(self, error: BaseException) -> None:
         with self._lock:
             if self.first is None:
                 self.first = error

@@ -1,4 +1,4 @@
-"""Time, ids, pauses and randomness: what makes one run differ from the next, injected so that tests can fix it.
+"""The clock, ids, sleep and random numbers of a program, injected so that tests can make runs reproducible.
 
 Code that needs the time, a new id, a pause or a random number takes an `Environment`; nothing else reads the system's
 clock.
@@ -42,7 +42,7 @@ class SystemClock:
     """
 
     def now_ms(self) -> int:
-        """The system's time."""
+        """Milliseconds since 1970-01-01 UTC, by the system's clock."""
         return time.time_ns() // 1_000_000
 
 
@@ -54,7 +54,7 @@ class SystemIds:
     """
 
     def uuid(self) -> uuid.UUID:
-        """A random UUID."""
+        """A random UUID (version 4)."""
         return uuid.uuid4()
 
     def snapshot_id(self) -> int:

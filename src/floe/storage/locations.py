@@ -133,13 +133,13 @@ def canonical(text: str) -> str:
     return str(parse(text))
 
 
-def same_file(one: str, other: str) -> bool:
+def same_file(first: str, second: str) -> bool:
     """Whether two spellings name the same file.
 
     >>> same_file("memory:/a/b", "memory://a/b"), same_file("gs://b/k", "s3://b/k")
     (True, False)
     """
-    return one == other or parse(one) == parse(other)
+    return first == second or parse(first) == parse(second)
 
 
 def is_below(location: str, folder: str) -> bool:
@@ -163,14 +163,14 @@ def join(folder: str, *names: str) -> str:
 
 def _resolve(path: str) -> str:
     """An absolute path without `.`, `..` and repeated slashes; `..` at the top stays at the top."""
-    kept: list[str] = []
+    names: list[str] = []
     for name in path.split("/"):
         if name == "..":
-            if kept:
-                kept.pop()
+            if names:
+                names.pop()
         elif name and name != ".":
-            kept.append(name)
-    return "/" + "/".join(kept)
+            names.append(name)
+    return "/" + "/".join(names)
 
 
 def _parse_file(scheme: str, prefix: str, path: str) -> Location:

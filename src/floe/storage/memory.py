@@ -1,4 +1,4 @@
-"""Files in memory: for tests, the simulator and examples, with the promises of a real store."""
+"""Files in memory, for tests and examples, with the guarantees of a real store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from floe.storage.protocol import Data, Deletion, FileInfo, FileWriter, check_ra
 
 
 class MemoryStorage:
-    """Files in a dictionary, by canonical location; any scheme works, so a test can use the locations it likes.
+    """Files in a dictionary, by canonical location; all schemes work, so a test can use any locations.
 
     Modification times come from the clock. Safe to use from several threads.
 
@@ -75,7 +75,7 @@ class MemoryStorage:
         self.write(location, data)
 
     def delete_many(self, locations: Iterable[str]) -> Sequence[Deletion]:
-        """Delete files."""
+        """Delete files; missing files count as deleted."""
         return [self._delete(location) for location in locations]
 
     def list(self, prefix: str) -> Iterator[FileInfo]:

@@ -1,7 +1,7 @@
 """Object stores (S3, Google Cloud Storage, Azure) through obstore.
 
 - `create` is one conditional request (`If-None-Match: *`, or the store's equivalent), sent once: the library's retries
-  are switched off for it, because a retried request finds the object of the first and takes it for somebody else's. A
+  are switched off for it, because a retried request finds the object of the first and takes it for another writer's. A
   missing answer, or one that says that the server failed, is `OutcomeUnknown`.
 - Streams are collected in memory (larger ones in a temporary file) and uploaded when closed, in parallel parts. Writers
   use unique names; that the name is free is checked before, not as part of the request.

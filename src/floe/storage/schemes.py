@@ -9,7 +9,7 @@
 | `s3:`, `gs:`, `abfs:`, in all their spellings | `ObjectStorage` |
 | all others | `FsspecStorage` |
 
-`configure_storage` adds what a user can say about a catalog or a table:
+`configure_storage` applies the options of a catalog or table:
 
 | option | meaning |
 |---|---|
@@ -147,7 +147,7 @@ class RoutedStorage:
 
     @property
     def creates_exclusively(self) -> bool:
-        """Whether all of them create files exclusively."""
+        """Whether all storages create files exclusively."""
         return all(storage.creates_exclusively for storage in self.storages.values())
 
     def storage_of(self, location: str) -> Storage:
@@ -208,7 +208,7 @@ class RoutedStorage:
         return self.storage_of(prefix).folders(prefix)
 
     def make_folder(self, location: str) -> None:
-        """Create a folder."""
+        """Create a folder and its parents."""
         self.storage_of(location).make_folder(location)
 
     def remove_folder(self, location: str) -> None:
@@ -241,15 +241,15 @@ def configure_storage(
     PrefixMap(Access(LocalStorage(durable=True), roots=('/warehouse',), ...), {'/old': '/warehouse'})
     """
     store_options = dict(options)
-    own = {name: store_options.pop(name) for name in STORAGE_OPTIONS if name in store_options}
+    storage_options = {name: store_options.pop(name) for name in STORAGE_OPTIONS if name in store_options}
     if encryption := sorted(name for name in store_options if name.lower().startswith(ENCRYPTION_PREFIX)):
         raise UnsupportedFeature(
             f"tables cannot be encrypted yet, found option {', '.join(encryption)}",
             hint="leave it out, and encrypt the storage (buckets, disks) for now",
         )
-    prefixes = _check_prefixes(own.get("prefixes"))
-    roots = _check_roots(own.get("roots"))
-    storage = own.get("storage")
+    prefixes = _check_prefixes(storage_options.get("prefixes"))
+    roots = _check_roots(storage_options.get("roots"))
+    storage = storage_options.get("storage")
     if storage is None:
         named_roots = [root for root in roots or () if root != _ALL_ROOTS]
         # local: has no store: its files are where the prefixes say.
@@ -259,7 +259,7 @@ def configure_storage(
         raise InvalidSettings(
             f"options of a store cannot be combined with storage=: {', '.join(sorted(store_options))}"
         )
-    limit = own.get("max_read_bytes", DEFAULT_MAX_READ_BYTES)
+    limit = storage_options.get("max_read_bytes", DEFAULT_MAX_READ_BYTES)
     if limit is not None and (type(limit) is not int or limit <= 0):
         raise InvalidSettings(f"max_read_bytes must be a positive number, found {limit!r:.80}")
     if roots is not None:

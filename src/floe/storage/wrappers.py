@@ -1,7 +1,7 @@
-"""Storages in front of another storage: the base class, retries of failed calls, and tables that were moved.
+"""Storages that wrap another storage: the base class, retries, and prefix maps for moved tables.
 
-`StorageWrapper` passes every call on; `Retrying`, `PrefixMap` and `floe.storage.access.Access` change what they need.
-Which calls `Retrying` retries, with growing pauses:
+`StorageWrapper` passes every call on; `Retrying`, `PrefixMap` and `floe.storage.access.Access` override some calls.
+`Retrying` retries these calls, with growing pauses:
 
 | call | after `StorageUnavailable` | after `OutcomeUnknown` |
 |---|---|---|
@@ -48,7 +48,7 @@ class StorageWrapper:
 
     @property
     def creates_exclusively(self) -> bool:
-        """As the wrapped storage."""
+        """Whether the wrapped storage creates files exclusively."""
         return self.storage.creates_exclusively
 
     def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
@@ -109,7 +109,7 @@ class StorageWrapper:
         return self._run("folders", prefix, lambda: self.storage.folders(inner))
 
     def make_folder(self, location: str) -> None:
-        """Create a folder."""
+        """Create a folder and its parents."""
         inner = self._locate("make_folder", location)
         self._run("make_folder", location, lambda: self.storage.make_folder(inner))
 
@@ -133,7 +133,7 @@ class StorageWrapper:
         return location
 
     def _run(self, operation: str, location: str, action: Callable[[], T]) -> T:
-        """Make the call."""
+        """Call the wrapped storage through `action`, for example with retries or with context added to errors."""
         return action()
 
 
@@ -228,7 +228,7 @@ class Retrying(StorageWrapper):
                 failures.wait_after(error, unknown_outcome=True)
 
     def create(self, location: str, data: Data) -> None:
-        """Create a file; sent once."""
+        """Create a file; the request is sent once and never retried."""
         self.storage.create(location, data)
 
     def delete_many(self, locations: Iterable[str]) -> Sequence[Deletion]:

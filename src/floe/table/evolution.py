@@ -26,18 +26,18 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from floe.arrow.input_data import is_data, reader_of
-from floe.arrow.schema_alignment import schema_for
+from floe.arrow.input_data import batch_reader, is_data
+from floe.arrow.schema_alignment import infer_schema
 from floe.commit.change import Change
 from floe.commit.operations.evolution import UpdateSchema, UpdateSortOrder, UpdateSpec, schema_update_of, spec_update_of
 from floe.commit.operations.metadata_changes import UpdateLocation, UpdateProperties, UpdateStatistics, UpgradeTable
 from floe.commit.target import ChangeBuilder, CommitTarget, Committer
 from floe.errors import InvalidType
-from floe.formats.arrow_types import schema_from_arrow
+from floe.formats.columns.arrow_types import schema_from_arrow
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, PartitionStatisticsFile, StatisticsFile
 from floe.spec.partitioning.partition_spec import PartitionSpec
-from floe.spec.schemas.evolution import ColumnName
 from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_evolution import ColumnName
 from floe.spec.sort_order import SortOrder, build_order
 from floe.spec.types import Type
 from floe.sql.columns import parse_column_type, parse_columns
@@ -143,7 +143,7 @@ class Definition(Committer):
 
 
 class SchemaEvolution(ChangeBuilder):
-    """Changes of the columns, call by call; `floe.spec.schemas.evolution.SchemaUpdate` has the rules.
+    """Changes of the columns, call by call; `floe.spec.schemas.schema_evolution.SchemaUpdate` has the rules.
 
     Types are given as text (`"decimal(10, 2)"`, `"struct<a: int>"`) or as a type. Names are dotted (`"who.name"`) or
     paths. If somebody else changes the columns before the commit, it is a `ConflictingChange`.
@@ -305,7 +305,7 @@ def as_schema(schema: Any, *, format_version: int = LATEST_FORMAT_VERSION) -> Sc
     if isinstance(schema, pa.Schema):
         return schema_from_arrow(schema)
     if is_data(schema):
-        return schema_for(reader_of(schema).schema, format_version=format_version)
+        return infer_schema(batch_reader(schema).schema, format_version=format_version)
     return parse_columns(schema)
 
 

@@ -109,7 +109,7 @@ def raise_no_attribute(owner: object, name: str, names: Mapping[str, tuple[str, 
         raise AttributeError(
             f"a {kind} has no attribute {name!r}; the equivalent of {library}'s is {equivalent}", name=name, obj=owner
         )
-    public = [] if name.startswith("_") else [known for known in dir(type(owner)) if known[0] != "_"]
+    public = [] if name.startswith("_") else [attribute for attribute in dir(type(owner)) if attribute[0] != "_"]
     similar = get_close_matches(name, public, n=1)
     hint = f"; did you mean {similar[0]!r}?" if similar else ""
     raise AttributeError(f"a {kind} has no attribute {name!r}{hint}", name=name, obj=owner)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import pyarrow as pa
 
-from floe.arrow.input_data import reader_of
+from floe.arrow.input_data import batch_reader
 from floe.catalog.identifiers import Identifier, Namespace, format_identifier, parse_identifier, parse_namespace
 from floe.catalog.protocol import Capability, Catalog
 from floe.catalog.registry import open_catalog, open_pointer
@@ -55,7 +55,7 @@ from floe.spec.metadata.metadata_builder import DEFAULT_FORMAT_VERSION, apply
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION
 from floe.spec.metadata.update_handlers import check_format_version
 from floe.spec.partitioning.partition_spec import PartitionSpec
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.properties import FORMAT_VERSION
 from floe.spec.schemas.schema import Schema
 from floe.spec.sort_order import SortOrder, build_order
@@ -301,7 +301,7 @@ class Lake:
         change = ReplaceTable(
             definition,
             location=None if location is None else self._location(identifier, location),
-            seen=table.metadata,
+            expected=table.metadata,
         )
         pointer = self._catalog.pointer(identifier)
         return Table(pointer, commit(pointer, [change], table_uuid=table.uuid))
@@ -347,7 +347,7 @@ class Lake:
 
     def _create_with(self, data: Any, name: Name, schema: Any, **options: Any) -> Table:
         """Create a table with rows."""
-        reader = reader_of(data, None if schema is None else as_schema(schema))
+        reader = batch_reader(data, None if schema is None else as_schema(schema))
         with self.create_table_transaction(name, reader if schema is None else schema, **options) as transaction:
             transaction.append(reader)
         return transaction.table
@@ -500,10 +500,10 @@ class Lake:
         return self.tables()
 
     def _card(self) -> Card:
-        shown = {
+        properties = {
             key: "***" if is_secret_name(key) else hide_password(str(v)) for key, v in self._catalog.properties.items()
         }
-        return Card(self.name, type(self._catalog).__name__, tuple(shown.items()))
+        return Card(self.name, type(self._catalog).__name__, tuple(properties.items()))
 
     def __repr__(self) -> str:
         return self._card().text()

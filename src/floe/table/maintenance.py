@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from floe.arrow.reading.streams import read_plan
-from floe.arrow.sketches import ColumnSketches, counted_columns
+from floe.arrow.read.streams import ColumnSketches, countable_columns, read_plan
 from floe.catalog.metadata_files import metadata_folder
 from floe.commit.operations.expire import Expired, ExpirePlan, apply_expire, plan_expire
 from floe.commit.operations.metadata_changes import UpdateStatistics
@@ -113,7 +112,7 @@ def select_counted(
     scan: Scan, names: Iterable[str | Sequence[str]] | None, *, case_sensitive: bool = True
 ) -> CountedColumns | None:
     """The columns of a scan to count; None if the table has no snapshot, `InvalidInput` if no column can be counted."""
-    columns = counted_columns(scan.table_schema, names, case_sensitive=case_sensitive)
+    columns = countable_columns(scan.table_schema, names, case_sensitive=case_sensitive)
     if not columns:
         raise InvalidInput("the table has no column whose distinct values can be counted")
     if scan.snapshot is None:
@@ -127,7 +126,7 @@ def compute_sketches(counted: CountedColumns, storage: Storage) -> Sketches:
     sketches = ColumnSketches(counted.columns)
     for batch in read_plan(counted.plan, counted.schema, storage, ordered=False):
         sketches.add(batch)
-    return sketches.found
+    return sketches.by_field_id
 
 
 def statistics_of(metadata: TableMetadata, snapshot: Snapshot | None) -> StatisticsFile | None:

@@ -12,10 +12,12 @@ from floe.commit.operations.refs import (
     MoveRef,
     RemoveRef,
     RenameRef,
+    RollbackToSnapshot,
+    RollbackToTime,
+    SetCurrentSnapshot,
     SetRetention,
     Unchanged,
 )
-from floe.commit.operations.rollback import RollbackToSnapshot, RollbackToTime, SetCurrentSnapshot
 from floe.commit.target import Committer
 from floe.spec.metadata.snapshots import MAIN_BRANCH, Snapshot
 from floe.table.human_values import Duration, Timestamp, duration_millis, timestamp_millis
@@ -101,22 +103,22 @@ class Refs(Committer):
     def rollback(self, to: int | Timestamp, *, branch: str = MAIN_BRANCH) -> None:
         """Move a branch back in its history: to a snapshot id, a tag, or the newest snapshot before a timestamp.
 
-        Only commits that this object has seen are rolled back: if the branch has newer ones, it is a
+        Only commits that this object has loaded are rolled back: if the branch has newer ones, it is a
         `ConflictingChange`. The snapshots stay until they expire.
         """
         target = self.commit_target
-        seen = self._published_head(branch)
+        head = self._published_head(branch)
         if isinstance(to, str) and to in target.metadata.refs:
             to = target.metadata.refs[to].snapshot_id
         if isinstance(to, str | datetime | date):
             timestamp_ms = timestamp_millis(to, target.metadata)
-            target.commit([RollbackToTime(timestamp_ms, branch=branch, seen=seen)])
+            target.commit([RollbackToTime(timestamp_ms, branch=branch, expected=head)])
         else:
-            target.commit([RollbackToSnapshot(to, branch=branch, seen=seen)])
+            target.commit([RollbackToSnapshot(to, branch=branch, expected=head)])
 
     def set_current(self, to: int | str, *, branch: str = MAIN_BRANCH) -> None:
         """Make any snapshot (by id, branch or tag) the head of a branch, in its history or not."""
-        self.commit_target.commit([SetCurrentSnapshot(to, branch=branch, seen=self._published_head(branch))])
+        self.commit_target.commit([SetCurrentSnapshot(to, branch=branch, expected=self._published_head(branch))])
 
     def cherry_pick(self, snapshot: int, *, branch: str = MAIN_BRANCH) -> Snapshot | None:
         """Apply the changes of a snapshot, such as a staged one, to the head of a branch.

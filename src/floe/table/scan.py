@@ -1,8 +1,8 @@
-"""A read of a table: which columns, rows and snapshot, and the forms in which the rows can be had.
+"""Reads of a table: `Scan` of a snapshot, `ChangeScan` of the changes between two snapshots, `AppendedRows`.
 
-`RowSource` has what scans and changelogs have in common: Arrow batches and tables, pandas, Polars, dictionaries. Each
-call reads the files again. A source has `__arrow_c_stream__`, so DuckDB, Polars, pandas, pyarrow and others take it as
-it is: `duckdb.sql("select count(*) from scan")`, `polars.DataFrame(scan)`, `pyarrow.table(scan)`.
+`RowSource` has what they have in common: the rows as Arrow batches and tables, pandas, Polars or dictionaries. Each
+call reads the files again. A source has `__arrow_c_stream__`, so DuckDB, Polars, pandas, pyarrow and others accept it
+as it is: `duckdb.sql("select count(*) from scan")`, `polars.DataFrame(scan)`, `pyarrow.table(scan)`.
 """
 
 from __future__ import annotations
@@ -10,33 +10,40 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
+from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pyarrow as pa
 
-from floe.arrow.reading.changelog import CHANGE_COLUMNS
-from floe.arrow.reading.streams import BatchStream, OnProgress, count_plan, read_plan
+from floe.arrow.read.changelog import CHANGE_COLUMNS, read_changes, with_change_columns
+from floe.arrow.read.row_condition import RowCondition, compile_filter
+from floe.arrow.read.streams import BatchStream, OnProgress, count_plan, read_plan
 from floe.commit.pointer import TableState
 from floe.errors import InvalidInput, NoSuchColumn
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.model import DEFAULT_BATCH_SIZE
 from floe.formats.rows import Row, batch_to_rows
-from floe.plan.scan import ScanOptions, plan_scan
+from floe.plan.changelog import ChangelogPlan, plan_changelog
+from floe.plan.scan import ScanOptions, plan_appends, plan_scan
 from floe.plan.scan_plan import ScanPlan
-from floe.plan.snapshot_selection import choose_snapshot, schema_for
+from floe.plan.snapshot_selection import SnapshotRange, choose_snapshot, schema_for, snapshots_in_range
 from floe.plugins import load_library
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.nodes import TRUE, Expression
-from floe.spec.metadata.snapshots import Snapshot
+from floe.spec.metadata.snapshots import Snapshot, check_snapshot_id
+from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.partition_spec import unified_partition_type
 from floe.spec.schemas.column_projection import select
 from floe.spec.schemas.schema import Schema
 from floe.sql.filters import as_filter
 from floe.sql.printing import name_text, type_text
+from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
 from floe.table.display import Card, snapshot_line
 from floe.table.hints import SCAN_NAMES, explain_missing_files, raise_no_attribute
+from floe.table.human_values import Timestamp, timestamp_millis
 
 
 class RowSource(ABC):
@@ -199,6 +206,7 @@ class Scan(RowSource):
         snapshot: int | None = None,
         ref: str | None = None,
         as_of_ms: int | None = None,
+        environment: Environment,
         case_sensitive: bool = True,
     ) -> None:
         metadata = state.metadata
@@ -210,13 +218,13 @@ class Scan(RowSource):
         self.table_schema: Schema = schema_for(metadata, snapshot=snapshot, ref=ref, as_of_ms=as_of_ms)
         """All columns of the table as the snapshot is read."""
 
-        where = as_filter(where)
-        self.where: Expression = TRUE if where is None else where
-        """The filter."""
+        # compiled here, so that an invalid filter fails at once
+        condition = compile_filter(where, self.table_schema, environment, case_sensitive=case_sensitive)
+        self.where: Expression = condition.filter
+        """The filter that planning prunes files by; every row that is read matches it."""
 
-        bind(
-            self.where, self.table_schema, case_sensitive=case_sensitive
-        )  # here, so that an invalid filter fails at once
+        self._row_condition = condition.row_condition
+        self._where_text = str(where) if self._row_condition is not None else str(self.where)
         self.schema: Schema = self.table_schema if columns is None else self._selected(columns)
         """The columns that are read."""
 
@@ -243,6 +251,10 @@ class Scan(RowSource):
         def __getattr__(self, name: str) -> NoReturn:
             raise_no_attribute(self, name, SCAN_NAMES)
 
+    @property
+    def _has_filter(self) -> bool:
+        return self.where is not TRUE or self._row_condition is not None
+
     def plan(self) -> ScanPlan:
         """The files to be read, each with its deletes and its residual filter; planned once."""
         return self._plan
@@ -265,6 +277,199 @@ class Scan(RowSource):
     def _read(
         self, *, batch_size: int, workers: int | None, progress: OnProgress | None, ordered: bool
     ) -> Iterator[pa.RecordBatch]:
+        return self._matching_rows(
+            self.schema, batch_size=batch_size, workers=workers, progress=progress, ordered=ordered
+        )
+
+    def _matching_rows(self, schema: Schema, **options: Any) -> Iterator[pa.RecordBatch]:
+        with explain_missing_files(self._state, self._table):
+            if self._row_condition is None:
+                yield from read_plan(self.plan(), schema, self._storage, **options)
+                return
+            rows = RowCondition(self._row_condition, self.table_schema, schema)
+            for batch in read_plan(self.plan(), rows.read_schema, self._storage, **options):
+                matching = rows.filter(batch)
+                if matching.num_rows:
+                    yield matching
+
+    def count(self, *, workers: int | None = None, progress: OnProgress | None = None) -> int:
+        """The number of rows: from metadata where that is exact, and by reading the other files."""
+        if self._row_condition is None:
+            with explain_missing_files(self._state, self._table):
+                count = count_plan(self.plan(), self._storage, workers=workers, progress=progress)
+        else:
+            batches = self._matching_rows(Schema(()), workers=workers, progress=progress, ordered=False)
+            count = sum(batch.num_rows for batch in batches)
+        return count if self._limit is None else min(count, self._limit)
+
+    def explain(self) -> str:
+        """What would be read and why, as text: the snapshot, the files read and pruned, the residual filter."""
+        snapshot = "none yet" if self.snapshot is None else snapshot_line(self.snapshot)
+        columns = ", ".join(field.name for field in self.schema) or "none"
+        lines = {"table": self._table, "snapshot": snapshot, "columns": columns}
+        if self._row_condition is not None:
+            lines["row condition"] = self._where_text
+        return "\n".join([*(f"{label:<18}{text}" for label, text in lines.items()), self.plan().explain()])
+
+    def __repr__(self) -> str:
+        columns = ", ".join(field.name for field in self.schema.fields[:8]) + ", …" * (len(self.schema) > 8)
+        where = f" where {self._where_text}" if self._has_filter else ""
+        limit = "" if self._limit is None else f", at most {self._limit} rows"
+        snapshot = "no snapshot yet" if self.snapshot is None else f"snapshot {self.snapshot.snapshot_id}"
+        return f"<Scan of {self._table}: {columns or 'no columns'}{where}{limit}, {snapshot}>"
+
+    def _card(self) -> Card:
+        rows: list[tuple[str, str | Sequence[str]]] = [("columns", column_lines(self.schema))]
+        if self._has_filter:
+            rows.append(("where", self._where_text))
+        if self._limit is not None:
+            rows.append(("limit", f"{self._limit:,}"))
+        rows.append(("snapshot", "none yet" if self.snapshot is None else snapshot_line(self.snapshot)))
+        return Card(self._table, "scan", tuple(rows))
+
+
+# Changes between snapshots ----------------------------------------------------------------------------------------
+
+
+class ChangeScan(RowSource):
+    """The changes after one snapshot up to and including another, made by `Table.changes`.
+
+    Rows have the table's columns, then `_change_type` (INSERT, DELETE, UPDATE_BEFORE, UPDATE_AFTER), `_change_ordinal`
+    (the index of the snapshot in the range, from 0) and `_commit_snapshot_id`.
+
+    >>> import floe
+    >>> lake = floe.connect("memory:")
+    >>> lake.create_namespace("db")
+    >>> changes = lake.create_table("db.t", "id bigint").changes()
+    >>> changes, list(changes.plan().tasks())
+    (<changes of db.t: 0 snapshots>, [])
+    >>> changes.to_arrow().schema.names
+    ['id', '_change_type', '_change_ordinal', '_commit_snapshot_id']
+    """
+
+    def __init__(
+        self,
+        state: TableState,
+        table: str,
+        storage: Storage,
+        *,
+        since: int | Timestamp | None = None,
+        until: int | Timestamp | None = None,
+        branch: str | None = None,
+        columns: str | Sequence[str] | None = None,
+        where: Expression | str | None = None,
+        updates: bool = False,
+        identifiers: str | Sequence[str] | None = None,
+        carry_over: bool = False,
+        case_sensitive: bool = True,
+    ) -> None:
+        self._state, self._metadata, self._table, self._storage = state, state.metadata, table, storage
+        self._range = SnapshotRange(
+            after=_snapshot_id(self._metadata, since), until=_snapshot_id(self._metadata, until), branch=branch
+        )
+        self._where = as_filter(where)
+        if self._where is not None:  # bound here, so that an invalid filter fails at once
+            bind(self._where, self._metadata.schema, case_sensitive=case_sensitive)
+        self._case_sensitive = case_sensitive
+        self._options = ScanOptions(where=self._where, case_sensitive=case_sensitive)
+        self._carry_over = carry_over
+        self._keys = self._identifiers(updates, identifiers)
+        self.row_schema: Schema = self._selected(columns)
+        """The columns of the table that are read."""
+
+        self.schema: Schema = with_change_columns(self.row_schema)
+        self.snapshots: tuple[Snapshot, ...] = snapshots_in_range(self._metadata, self._range)
+        """The snapshots of the range, oldest first."""
+
+    def _selected(self, columns: str | Sequence[str] | None) -> Schema:
+        if columns is None:
+            return self._metadata.schema
+        names = [columns] if isinstance(columns, str) else list(columns)
+        partitions = unified_partition_type(self._metadata.partition_specs, self._metadata.schemas)
+        selected = select(self._metadata.schema, names, case_sensitive=self._case_sensitive, partition_type=partitions)
+        # the change columns are always added, after the others
+        return Schema(tuple(field for field in selected.fields if field not in CHANGE_COLUMNS), selected.schema_id)
+
+    def _identifiers(self, updates: bool, names: str | Sequence[str] | None) -> tuple[int, ...]:
+        """The field ids of the columns that identify a row; none unless updates are asked for."""
+        schema = self._metadata.schema
+        if not updates:
+            if names is not None:
+                raise InvalidInput("identifiers need updates=True", hint="pass updates=True with them")
+            return ()
+        if names is None:
+            if not schema.identifier_field_ids:
+                raise InvalidInput(
+                    "the table has no identifier columns, which updates are matched by",
+                    hint="pass identifiers=[…], or set them in the table's schema",
+                    table=self._table,
+                )
+            return schema.identifier_field_ids
+        columns = [names] if isinstance(names, str) else names
+        return tuple(schema.field(name, case_sensitive=self._case_sensitive).id for name in columns)
+
+    def plan(self) -> ChangelogPlan:
+        """Every change, snapshot by snapshot: files added, files removed, rows deleted; rewrites are no changes."""
+        return plan_changelog(self._metadata, self._storage, self._range, options=self._options)
+
+    def appends(self) -> ScanPlan:
+        """The files that appends added, even if their rows were changed later."""
+        return plan_appends(self._metadata, self._storage, self._range, options=self._options)
+
+    def appended(self) -> AppendedRows:
+        """The rows of `appends`."""
+        card = replace(self._card(), kind="appended rows")
+        return AppendedRows(self, self._state, self._table, self._storage, card)
+
+    def _read(
+        self, *, batch_size: int, workers: int | None, progress: OnProgress | None, ordered: bool
+    ) -> Iterator[pa.RecordBatch]:
+        with explain_missing_files(self._state, self._table):
+            yield from read_changes(
+                self.plan(),
+                self.row_schema,
+                self._storage,
+                keys=self._keys,
+                carry_over=self._carry_over,
+                batch_size=batch_size,
+                workers=workers,
+                progress=progress,
+            )
+
+    def _card(self) -> Card:
+        rows: list[tuple[str, str | Sequence[str]]] = [("columns", column_lines(self.row_schema))]
+        if self._where is not None:
+            rows.append(("where", str(self._where)))
+        rows.append(("snapshots", [snapshot_line(snapshot) for snapshot in self.snapshots] or "none"))
+        return Card(self._table, "changes", tuple(rows))
+
+    def __repr__(self) -> str:
+        count = len(self.snapshots)
+        return f"<changes of {self._table}: {count} snapshot{'' if count == 1 else 's'}>"
+
+
+class AppendedRows(RowSource):
+    """The rows that appends added in a range of snapshots, even if they were changed later: `changes.appended()`.
+
+    >>> import floe
+    >>> lake = floe.connect("memory:")
+    >>> lake.create_namespace("db")
+    >>> lake.create_table("db.t", "id bigint").changes().appended().to_arrow().num_rows
+    0
+    """
+
+    def __init__(self, changes: ChangeScan, state: TableState, table: str, storage: Storage, card: Card) -> None:
+        self._changes, self._state, self._table, self._storage = changes, state, table, storage
+        self._shown = card
+        self.schema = changes.row_schema
+
+    def plan(self) -> ScanPlan:
+        """The files that were appended."""
+        return self._changes.appends()
+
+    def _read(
+        self, *, batch_size: int, workers: int | None, progress: OnProgress | None, ordered: bool
+    ) -> Iterator[pa.RecordBatch]:
         with explain_missing_files(self._state, self._table):
             yield from read_plan(
                 self.plan(),
@@ -276,31 +481,19 @@ class Scan(RowSource):
                 ordered=ordered,
             )
 
-    def count(self, *, workers: int | None = None, progress: OnProgress | None = None) -> int:
-        """The number of rows: from metadata where that is exact, and by reading the other files."""
-        with explain_missing_files(self._state, self._table):
-            count = count_plan(self.plan(), self._storage, workers=workers, progress=progress)
-        return count if self._limit is None else min(count, self._limit)
-
-    def explain(self) -> str:
-        """What would be read and why, as text: the snapshot, the files read and pruned, the residual filter."""
-        snapshot = "none yet" if self.snapshot is None else snapshot_line(self.snapshot)
-        columns = ", ".join(field.name for field in self.schema) or "none"
-        lines = {"table": self._table, "snapshot": snapshot, "columns": columns}
-        return "\n".join([*(f"{label:<18}{text}" for label, text in lines.items()), self.plan().explain()])
+    def _card(self) -> Card:
+        return self._shown
 
     def __repr__(self) -> str:
-        columns = ", ".join(field.name for field in self.schema.fields[:8]) + ", …" * (len(self.schema) > 8)
-        where = "" if self.where is TRUE else f" where {self.where}"
-        limit = "" if self._limit is None else f", at most {self._limit} rows"
-        snapshot = "no snapshot yet" if self.snapshot is None else f"snapshot {self.snapshot.snapshot_id}"
-        return f"<Scan of {self._table}: {columns or 'no columns'}{where}{limit}, {snapshot}>"
+        return f"<appended rows of {self._changes!r}>"
 
-    def _card(self) -> Card:
-        rows: list[tuple[str, str | Sequence[str]]] = [("columns", column_lines(self.schema))]
-        if self.where is not TRUE:
-            rows.append(("where", str(self.where)))
-        if self._limit is not None:
-            rows.append(("limit", f"{self._limit:,}"))
-        rows.append(("snapshot", "none yet" if self.snapshot is None else snapshot_line(self.snapshot)))
-        return Card(self._table, "scan", tuple(rows))
+
+def _snapshot_id(metadata: TableMetadata, end: int | Timestamp | None) -> int | None:
+    """The snapshot at an end of a range, given by its id, a branch or tag, or a timestamp."""
+    if isinstance(end, str) and end in metadata.refs:
+        return metadata.refs[end].snapshot_id
+    if isinstance(end, str | datetime | date):
+        return metadata.snapshot_as_of(timestamp_millis(end, metadata)).snapshot_id
+    if end is not None:
+        check_snapshot_id(end)
+    return end

@@ -19,8 +19,6 @@ from floe.spec.expressions.nodes import Expression
 from floe.spec.metadata.snapshots import MAIN_BRANCH, Snapshot, SnapshotRef
 from floe.spec.metadata.table_metadata import StatisticsFile
 from floe.storage.environment import Environment
-from floe.table.branch import Branch, Stage
-from floe.table.changes import ChangeScan
 from floe.table.display import Card, table_card
 from floe.table.evolution import Definition
 from floe.table.hints import SCAN_ARGUMENTS, TABLE_NAMES, explain_missing_files, raise_no_attribute, suggest_arguments
@@ -29,9 +27,9 @@ from floe.table.human_values import Timestamp, duration_millis, to_millis
 from floe.table.inspect import Inspect
 from floe.table.maintenance import Expiration, compute_sketches, register_sketches, select_counted
 from floe.table.refs import Refs
-from floe.table.scan import Scan
+from floe.table.scan import ChangeScan, Scan
 from floe.table.transaction import PendingTarget, Transaction
-from floe.table.writer import Writer
+from floe.table.writer import Branch, Stage, Writer
 
 
 class Table(Writer, Definition, Refs):
@@ -145,6 +143,9 @@ class Table(Writer, Definition, Refs):
     ) -> Scan:
         """A read of the table: some columns or all, the rows that match a filter, now or at a time in the past.
 
+        The filter is SQL text, or an expression of `floe.col`. Its comparisons of columns with constants prune files;
+        everything else that SQL can compute, as in `delete`, is evaluated on the rows.
+
         The snapshot is chosen by its id, by a branch or tag (`ref`), or by a timestamp (`as_of`). A snapshot of the
         past is read with the columns that it had, a branch with the table's current columns.
         """
@@ -157,6 +158,7 @@ class Table(Writer, Definition, Refs):
             snapshot=snapshot,
             ref=ref,
             as_of_ms=None if as_of is None else to_millis(as_of),
+            environment=self.environment,
             case_sensitive=case_sensitive,
         )
 

@@ -44,10 +44,9 @@ from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
-from floe.table.branch import Branch
 from floe.table.evolution import Definition
 from floe.table.refs import Refs
-from floe.table.writer import Writer
+from floe.table.writer import Branch, Writer
 
 
 class PendingTarget(CommitTarget):

@@ -1,6 +1,7 @@
 """All methods that change the rows of a table: by rows, by condition or key, and by whole files.
 
-`Table`, `Branch`, `Stage` and `Transaction` are writers; they differ in the `CommitTarget` that changes go to.
+`Table`, `Branch`, `Stage` and `Transaction` are writers; they differ in the `CommitTarget` that changes go to. `Branch`
+and `Stage` are defined here.
 
 | method | input | effect |
 |---|---|---|
@@ -35,34 +36,43 @@ from typing import Any, TypeVar
 
 from floe.arrow.dml.merge import merge, upsert
 from floe.arrow.dml.statements import delete, update
-from floe.arrow.file_import import data_files_at, import_files
+from floe.arrow.file_import import import_files, list_data_files
 from floe.arrow.writer import write_rows
 from floe.commit.change import BLIND, Change, Isolation, Reads
-from floe.commit.operations.append import FastAppend, MergeAppend
+from floe.commit.operations.data_changes import (
+    DeleteFiles,
+    FastAppend,
+    MergeAppend,
+    Overwrite,
+    ReplacePartitions,
+    RowDelta,
+)
 from floe.commit.operations.metadata_changes import UpdateProperties
-from floe.commit.operations.overwrite import DeleteFiles, Overwrite, ReplacePartitions
 from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
-from floe.commit.operations.row_delta import RowDelta
 from floe.commit.roots import allow_files
-from floe.commit.target import Committer
+from floe.commit.target import BranchTarget, CommitTarget, Committer, StageTarget
 from floe.errors import InvalidExpression, InvalidInput
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.properties import FILES_ELSEWHERE, NAME_MAPPING
 from floe.spec.schemas.name_mapping import format_name_mapping
 from floe.sql.filters import as_filter
-from floe.table.row_level import Merge, OnlySomeRowsMatch, RowsChanged, read_source, run_statement
 from floe.table.row_writes import (
+    Merge,
+    OnlySomeRowsMatch,
+    RowsChanged,
     align_input,
     commit_rows,
     has_other_specs,
     matching_rows,
     partition_filter,
+    read_source,
     reads_from,
     replace_rows,
     row_options,
+    run_statement,
     source_filter,
     write_target,
 )
@@ -200,7 +210,10 @@ class Writer(Committer):
         destination = write_target(target, target.metadata)
         elsewhere = allow_files(target.storage, [path for path in paths if isinstance(path, str)])
         imported = import_files(
-            destination, data_files_at(destination, paths), partition=partition, allow_extra_columns=allow_extra_columns
+            destination,
+            list_data_files(destination, paths),
+            partition=partition,
+            allow_extra_columns=allow_extra_columns,
         )
         if not imported.files:
             return None
@@ -280,7 +293,7 @@ class Writer(Committer):
             lambda base: upsert(base, source, on),
             options,
             summary,
-            retry=source.made_from is None,
+            retry=source.table_filter is None,
             columns=source.table.schema if merge_schema else None,
         )
 
@@ -321,7 +334,7 @@ class Writer(Committer):
                 lambda base: merge(base, source, on, clauses),
                 options,
                 summary,
-                retry=source.made_from is None,
+                retry=source.table_filter is None,
                 columns=columns,
             )
         )
@@ -465,3 +478,47 @@ def _file_list(files: Iterable[F], kinds: type | UnionType = DataFile) -> tuple[
         if not isinstance(file, kinds):
             raise InvalidInput(f"expected a DataFile, found {file!r:.80}")
     return listed
+
+
+# Branches and stages ----------------------------------------------------------------------------------------------
+
+
+class Branch(Writer):
+    """A branch to write to: its readers see the changes at once, readers of `main` when `main` is fast-forwarded.
+
+    >>> import floe
+    >>> lake = floe.connect("memory:")
+    >>> lake.create_namespace("db")
+    >>> lake.create_table("db.t", "id bigint").branch("audit").snapshot
+    Traceback (most recent call last):
+    floe.errors.NoSuchRef: the table has no branch or tag named 'audit'; the table has no snapshots yet
+    """
+
+    def __init__(self, target: CommitTarget, name: str, *, create: bool = False) -> None:
+        super().__init__(BranchTarget(target, name, create=create))
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The branch's name."""
+        return self._name
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The branch's newest snapshot."""
+        return self.metadata.snapshot_of_ref(self._name)
+
+    def __repr__(self) -> str:
+        ref = self.metadata.refs.get(self._name)
+        return f"<Branch {self._name!r}: {'does not exist yet' if ref is None else f'snapshot {ref.snapshot_id}'}>"
+
+
+class Stage(Writer):
+    """Changes that are committed under a WAP id, and that no reader sees until `Table.publish` publishes them."""
+
+    def __init__(self, target: CommitTarget, wap_id: str) -> None:
+        super().__init__(StageTarget(target, wap_id))
+        self._wap_id = wap_id
+
+    def __repr__(self) -> str:
+        return f"<Stage {self._wap_id!r}>"

@@ -1,4 +1,11 @@
-"""Tools that prove things: conformance suites that others can run on their own storages, and fault injection."""
+"""Tools for tests: conformance suites for storages, catalogs and file formats, and fault injection.
+
+- `storage`: the conformance tests of a storage
+- `catalogs`: the conformance tests of a catalog, with `catalog_namespaces` and `catalog_helpers`
+- `formats`: the conformance tests of a format model, with `format_types`, `format_reads` and `format_writes`;
+  `format_bench` has the sample data, and the fixture that the tests need
+- `faults`: storages and catalogs that fail at the n-th call
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of catalogs are made of: tables and views that are created, changed by a property, and loaded."""
+"""Helpers of the catalog tests: creating, changing and loading tables and views through a catalog's pointers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from floe.spec.views.view_metadata import SqlRepresentation, ViewHistoryEntry, V
 R = TypeVar("R")
 
 SCHEMA = Schema((Field(1, "id", LONG, required=True), Field(2, "name", STRING)))
-_ROUNDS = 100
+_MAX_ATTEMPTS = 100
 
 
 class raises:
-    """Expects an error of one of some kinds."""
+    """A context manager that expects an error of one of some classes, as `pytest.raises` does."""
 
     def __init__(self, *kinds: type[Exception]) -> None:
         self._kinds = kinds
@@ -39,12 +39,12 @@ class raises:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if kind is None:
-            raise AssertionError(f"{self._kinds[0].__name__} was expected, and nothing was raised")
+            raise AssertionError(f"expected {self._kinds[0].__name__}, but nothing was raised")
         return issubclass(kind, self._kinds)
 
 
-def at_once(action: Callable[[int], R], count: int) -> list[R]:
-    """Runs an action in several threads that start at the same moment."""
+def run_concurrently(action: Callable[[int], R], count: int) -> list[R]:
+    """Run an action in several threads that start at the same time, with the number of each; returns their results."""
     start = threading.Barrier(count)
 
     def run(number: int) -> R:
@@ -55,15 +55,15 @@ def at_once(action: Callable[[int], R], count: int) -> list[R]:
         return list(pool.map(run, range(count)))
 
 
-def now_of(catalog: Catalog, identifier: Identifier) -> int:
-    """The catalog's time."""
+def current_time_ms(catalog: Catalog, identifier: Identifier) -> int:
+    """The time of the catalog's clock, in milliseconds from 1970 on."""
     return catalog.pointer(identifier).environment.clock.now_ms()
 
 
 def new_metadata(
     catalog: Catalog, identifier: Identifier, properties: Mapping[str, str] | None = None, *, format_version: int = 2
 ) -> TableMetadata:
-    """The metadata of a new table at its usual location."""
+    """The metadata of a new table at its default location."""
     environment = catalog.pointer(identifier).environment
     return new_table_metadata(
         SCHEMA,
@@ -78,25 +78,25 @@ def new_metadata(
 def create_table(
     catalog: Catalog, identifier: Identifier, properties: Mapping[str, str] | None = None, *, format_version: int = 2
 ) -> TableState:
-    """Creates a table."""
+    """Create a table with the columns of `SCHEMA`; returns its state."""
     pointer = catalog.pointer(identifier)
     proposal = pointer.propose(None, new_metadata(catalog, identifier, properties, format_version=format_version))
-    return published(proposal)
+    return publish(proposal)
 
 
-def proposed(pointer: Pointer, base: TableState, properties: Mapping[str, str]) -> Proposal:
-    """Proposes to set properties on a state."""
-    changed = apply(
+def propose_properties(pointer: Pointer, base: TableState, properties: Mapping[str, str]) -> Proposal:
+    """Propose a change that sets properties on a state of a table."""
+    metadata = apply(
         base.metadata,
         [SetProperties(dict(properties))],
         now_ms=max(pointer.environment.clock.now_ms(), base.metadata.last_updated_ms),
         metadata_location=base.location,
     )
-    return pointer.propose(base, changed)
+    return pointer.propose(base, metadata)
 
 
-def published(proposal: Proposal) -> TableState:
-    """Swaps a proposal and finishes, or discards it."""
+def publish(proposal: Proposal) -> TableState:
+    """Swap a proposal and finish it; discard it if the swap fails."""
     try:
         proposal.pointer.swap(proposal)
     except FloeError:
@@ -106,35 +106,35 @@ def published(proposal: Proposal) -> TableState:
     return proposal.state
 
 
-def committed(pointer: Pointer, base: TableState, properties: Mapping[str, str]) -> TableState:
-    """Sets properties on a state."""
-    return published(proposed(pointer, base, properties))
+def commit_properties(pointer: Pointer, base: TableState, properties: Mapping[str, str]) -> TableState:
+    """Commit a change that sets properties on a state of a table; returns the new state."""
+    return publish(propose_properties(pointer, base, properties))
 
 
-def committed_at_last(pointer: Pointer, key: str) -> int:
-    """Sets a property on the newest state until that succeeds, and says how often it was tried."""
-    for attempt in range(1, _ROUNDS):
+def commit_until_success(pointer: Pointer, key: str) -> int:
+    """Set a property on the current state, and retry after conflicts; returns the number of attempts."""
+    for attempt in range(1, _MAX_ATTEMPTS):
         state = pointer.load()
         assert state is not None
         try:
-            committed(pointer, state, {key: "done"})
+            commit_properties(pointer, state, {key: "done"})
         except CommitConflict:
             continue
         return attempt
-    raise AssertionError(f"{_ROUNDS} attempts were not enough")
+    raise AssertionError(f"{_MAX_ATTEMPTS} attempts to commit failed")
 
 
 def load_table(catalog: Catalog, identifier: Identifier) -> TableState:
-    """The newest state of a table that is there."""
+    """The current state of a table, which must exist."""
     state = catalog.pointer(identifier).load()
-    assert state is not None, f"{format_identifier(identifier)} is not there"
+    assert state is not None, f"{format_identifier(identifier)} does not exist"
     return state
 
 
 def new_view(
     catalog: Catalog, identifier: Identifier, *, sql: str = "SELECT 1", uuid: str | None = None
 ) -> ViewMetadata:
-    """The metadata of a new view at its usual location."""
+    """The metadata of a new view at its default location."""
     environment = catalog.pointer(("any", "name")).environment
     now_ms = environment.clock.now_ms()
     version = ViewVersion(1, 0, now_ms, (SqlRepresentation(sql, "spark"),), identifier[:-1])

@@ -1,7 +1,4 @@
-"""What every catalog promises of namespaces and of names, as tests.
-
-What every catalog promises of views, as tests.
-"""
+"""Conformance tests of catalogs: namespaces, names and views."""
 
 from __future__ import annotations
 
@@ -36,17 +33,17 @@ NAMES = (
     "ünïcode-数据-😀",
     "2024",
 )
-"""Names that are treated wrongly somewhere."""
+"""Valid names that some systems encode or interpret."""
 
-REFUSED = ("", " ", ".", "..", "a/b", "a\\b", "nul\0", "line\nend", "\u202eright-to-left", "x" * 256)
-"""Names that no catalog takes."""
+INVALID_NAMES = ("", " ", ".", "..", "a/b", "a\\b", "nul\0", "line\nend", "\u202eright-to-left", "x" * 256)
+"""Names that every catalog must reject."""
 
 
 class NamespaceTests:
-    """Namespaces and names."""
+    """Tests of namespaces, their properties, and the names of namespaces and tables."""
 
-    def test_namespaces_are_made_listed_and_dropped(self, catalog: Catalog) -> None:
-        """There from creation to dropping; nobody else's listing changes."""
+    def test_namespaces_are_created_listed_and_dropped(self, catalog: Catalog) -> None:
+        """A namespace exists from its creation until it is dropped; listings are sorted."""
         assert list(catalog.namespaces()) == []
         assert catalog.namespace_exists(())
         for name in ("b", "a"):
@@ -60,8 +57,8 @@ class NamespaceTests:
         assert list(catalog.namespaces()) == [("b",)]
         assert not catalog.namespace_exists(("a",))
 
-    def test_a_namespace_is_made_once(self, catalog: Catalog) -> None:
-        """The second creation is refused, and the first stays as it was."""
+    def test_a_namespace_is_created_once(self, catalog: Catalog) -> None:
+        """A second creation raises `NamespaceAlreadyExists` and changes nothing."""
         catalog.create_namespace(("a",))
         with raises(NamespaceAlreadyExists):
             catalog.create_namespace(("a",))
@@ -70,7 +67,7 @@ class NamespaceTests:
         assert list(catalog.namespaces()) == [("a",)]
 
     def test_missing_namespaces(self, catalog: Catalog) -> None:
-        """Whatever is asked of one that is not there says so."""
+        """Every operation on a namespace that does not exist raises `NoSuchNamespace`."""
         for call in (
             lambda: catalog.namespaces(("no",)),
             lambda: catalog.tables(("no",)),
@@ -84,7 +81,7 @@ class NamespaceTests:
         assert list(catalog.namespaces()) == []
 
     def test_namespaces_nest(self, catalog: Catalog) -> None:
-        """Those above are made too; listings show one level; one that holds another cannot be dropped."""
+        """Parents are created too; a listing has one level; a namespace with children cannot be dropped."""
         catalog.create_namespace(("a", "b", "c"))
         catalog.create_namespace(("a", "d"))
         assert list(catalog.namespaces()) == [("a",)]
@@ -101,7 +98,7 @@ class NamespaceTests:
         assert load_table(catalog, ("a", "b", "t")).metadata == table.metadata
 
     def test_a_namespace_with_tables_is_not_dropped(self, catalog: Catalog) -> None:
-        """It must be empty first."""
+        """Only an empty namespace can be dropped."""
         catalog.create_namespace(("a",))
         create_table(catalog, ("a", "t"))
         with raises(NamespaceNotEmpty):
@@ -112,15 +109,18 @@ class NamespaceTests:
         assert list(catalog.namespaces()) == []
 
     def test_properties_of_namespaces(self, catalog: Catalog) -> None:
-        """Set, changed and removed; any text; where there are none, they are refused."""
+        """Properties are set, changed and removed, with any text.
+
+        A catalog without them raises `UnsupportedFeature`.
+        """
         if Capability.NAMESPACE_PROPERTIES not in catalog.capabilities:
             with raises(UnsupportedFeature):
                 catalog.create_namespace(("a",), {"owner": "me"})
             return
-        given = {"owner": "me", "comment": 'it\'s 100% "mine"\n', "empty": ""}
-        catalog.create_namespace(("a",), given)
+        properties = {"owner": "me", "comment": 'it\'s 100% "mine"\n', "empty": ""}
+        catalog.create_namespace(("a",), properties)
         catalog.create_namespace(("b",))
-        assert dict(catalog.namespace_properties(("a",))) == given
+        assert dict(catalog.namespace_properties(("a",))) == properties
         assert dict(catalog.namespace_properties(("b",))) == {}
         catalog.update_namespace(("a",), {"owner": "you", "new": "1"}, ["comment", "never-set"])
         assert dict(catalog.namespace_properties(("a",))) == {"owner": "you", "empty": "", "new": "1"}
@@ -131,8 +131,8 @@ class NamespaceTests:
         catalog.drop_namespace(("b",))
         assert list(catalog.namespaces()) == [("a",)]
 
-    def test_properties_that_cannot_be_are_refused(self, catalog: Catalog) -> None:
-        """What is no text that everybody can store changes nothing, and the namespace goes on working."""
+    def test_invalid_properties_are_rejected(self, catalog: Catalog) -> None:
+        """A value that is no text, or no valid Unicode, raises `InvalidInput` and changes nothing."""
         if Capability.NAMESPACE_PROPERTIES not in catalog.capabilities:
             return
         catalog.create_namespace(("a",), {"owner": "me"})
@@ -147,10 +147,10 @@ class NamespaceTests:
         assert dict(catalog.namespace_properties(("a",))) == {"owner": "me"}
         assert list(catalog.namespaces()) == [("a",)]
 
-    # names ---------------------------------------------------------------------------------------------------
+    # Names ------------------------------------------------------------------------------------------------------------
 
-    def test_a_text_is_no_tuple_of_names(self, catalog: Catalog) -> None:
-        """`"db"` would else be the namespace `b` within `d`."""
+    def test_a_string_is_no_identifier(self, catalog: Catalog) -> None:
+        """A string in the place of a tuple raises `InvalidName`: `"db"` would be the namespace `b` within `d`."""
         wrong: list[tuple[str, ...]] = ["db", ("db", 1)]  # type: ignore[list-item]
         for name in wrong:
             with raises(InvalidName):
@@ -161,8 +161,8 @@ class NamespaceTests:
                 catalog.default_location(name)
         assert list(catalog.namespaces()) == []
 
-    def test_names_are_kept_to_the_letter(self, catalog: Catalog) -> None:
-        """Nothing is encoded, decoded or taken for a pattern."""
+    def test_names_are_stored_exactly(self, catalog: Catalog) -> None:
+        """Names are stored as they are, without encoding, and are not interpreted as patterns."""
         for name in NAMES:
             catalog.create_namespace((name,))
         assert list(catalog.namespaces()) == sorted((name,) for name in NAMES)
@@ -179,7 +179,7 @@ class NamespaceTests:
         assert list(catalog.namespaces()) == [("plain",)]
 
     def test_listings_are_exact(self, catalog: Catalog) -> None:
-        """Names that a pattern would take for each other stay apart."""
+        """Listings do not confuse names that match each other as SQL patterns, or of which one is a prefix."""
         alike = ("a_b", "aXb", "a%b", "a", "ab", "a b")
         for name in alike:
             catalog.create_namespace((name,))
@@ -195,7 +195,7 @@ class NamespaceTests:
         assert list(catalog.namespaces()) == sorted((name,) for name in alike if name != "a_b")
 
     def test_dots_in_names(self, catalog: Catalog) -> None:
-        """They are characters like others, or refused; never a level."""
+        """A dot in a name is an ordinary character or is rejected; it never separates levels."""
         catalog.create_namespace(("a",))
         try:
             create_table(catalog, ("a", "b.c"))
@@ -212,10 +212,10 @@ class NamespaceTests:
             assert list(catalog.namespaces()) == [("a",), ("x.y",)]
             assert not catalog.namespace_exists(("x", "y"))
 
-    def test_impossible_names_are_refused(self, catalog: Catalog) -> None:
-        """Before anything happens."""
+    def test_invalid_names_are_rejected(self, catalog: Catalog) -> None:
+        """An invalid name raises `InvalidName` before anything changes."""
         catalog.create_namespace(("a",))
-        for name in REFUSED:
+        for name in INVALID_NAMES:
             for call in (
                 lambda name=name: catalog.create_namespace((name,)),
                 lambda name=name: catalog.create_namespace(("a", name)),
@@ -231,14 +231,14 @@ class NamespaceTests:
         assert list(catalog.tables(("a",))) == []
 
 
-# What every catalog promises of views, as tests.
-
-
 class ViewTests:
-    """Views, which share their names with tables."""
+    """Tests of views, which share their names with tables."""
 
-    def test_views_are_made_replaced_and_dropped(self, catalog: Catalog) -> None:
-        """As they were given; they are not listed as tables."""
+    def test_views_are_created_replaced_and_dropped(self, catalog: Catalog) -> None:
+        """A view is loaded as it was stored, and is not listed as a table.
+
+        A replacement of an old version is a conflict.
+        """
         if Capability.VIEWS not in catalog.capabilities:
             return
         catalog.create_namespace(("db",))
@@ -272,7 +272,7 @@ class ViewTests:
         catalog.drop_namespace(("db",))
 
     def test_missing_views(self, catalog: Catalog) -> None:
-        """They are told as missing; a table is not a view."""
+        """Every operation on a view that does not exist, or is a table, raises `NoSuchView`."""
         if Capability.VIEWS not in catalog.capabilities:
             return
         catalog.create_namespace(("db",))
@@ -290,7 +290,7 @@ class ViewTests:
         assert catalog.table_exists(("db", "t"))
 
     def test_tables_and_views_share_their_names(self, catalog: Catalog) -> None:
-        """One name is a table or a view, whichever was first."""
+        """A name is either a table or a view, whichever was created first."""
         if Capability.VIEWS not in catalog.capabilities:
             return
         catalog.create_namespace(("db",))
@@ -306,7 +306,7 @@ class ViewTests:
         assert (list(catalog.tables(("db",))), list(catalog.views(("db",)))) == ([("db", "t")], [("db", "v")])
 
     def test_a_view_that_comes_first_keeps_its_name(self, catalog: Catalog) -> None:
-        """A table that was proposed before the view was there is not created over it."""
+        """A table that was proposed before a view of the name was created does not replace it."""
         if Capability.VIEWS not in catalog.capabilities:
             return
         catalog.create_namespace(("db",))
@@ -321,7 +321,7 @@ class ViewTests:
         assert not catalog.table_exists(("db", "x"))
 
     def test_renaming_views(self, catalog: Catalog) -> None:
-        """As tables are."""
+        """A renamed view is the same under its new name; invalid renames change nothing."""
         if Capability.VIEWS not in catalog.capabilities:
             return
         catalog.create_namespace(("db",))

@@ -1,19 +1,15 @@
-"""Storages that fail on purpose: at the n-th call, before or after it happened, or without telling.
+"""Fault injection: storages and catalogs that fail at the n-th call.
 
-A test runs an operation once with a `FaultyStorage` that never fails, to count its calls; then once for every call and
-every kind of fault. Whatever happens, no acknowledged commit may be lost and none doubled.
+A test runs an operation once with a `FaultyStorage` or `FaultyCatalog` that never fails, to count its calls; then once
+for each call and each `Fault`. In no case may an acknowledged commit be lost, or applied twice.
 
-Catalogs that fail on purpose: at the n-th call, before or after it happened, or without telling.
+The error of a catalog depends on the call:
 
-The companion of `floe.testing.faults` for catalogs: a test runs an operation once with a `FaultyCatalog` that never
-fails, to count its calls, then once for every call and every kind of fault. What a fault looks like depends on what the
-call promises:
-
-| calls | before it happened | with a lost answer |
+| calls | the call failed before it took effect | the answer was lost |
 |---|---|---|
 | `swap`, `swap_all` | `CatalogUnavailable` | `OutcomeUnknown` |
 | `drop_table`, `create_namespace` and all others that change the catalog | `CatalogUnavailable` | `CommitStateUnknown` |
-| `discard`, `finish`, which never raise | it is not done, and nobody hears of it | nobody hears of it |
+| `discard`, `finish`, which never raise | no effect, no error | no error |
 | all others | `CatalogUnavailable` | `CatalogUnavailable` |
 """  # noqa: E501 (a table)
 
@@ -50,45 +46,45 @@ _WRITES = frozenset({"write", "create", "close_write", "delete_many"})
 
 
 class Fault(Enum):
-    """What goes wrong with a call."""
+    """The way in which a call fails."""
 
     BEFORE = "before"
-    """It fails, and nothing happened: `StorageUnavailable`."""
+    """The call fails without an effect: `StorageUnavailable`."""
 
     LOST_ANSWER = "lost answer"
-    """It happens, and the answer is lost: `OutcomeUnknown` for writes, `StorageUnavailable` for reads."""
+    """The call takes effect, but its answer is lost: `OutcomeUnknown` for writes, `StorageUnavailable` for reads."""
 
     LOST_REQUEST = "lost request"
-    """It does not happen, and nobody can tell: `OutcomeUnknown` for writes, `StorageUnavailable` for reads."""
+    """The call has no effect, and the caller cannot know: `OutcomeUnknown`, for reads `StorageUnavailable`."""
 
     DELAYED = "delayed"
-    """As a lost answer, but a write happens only after the next call (or at `settle`)."""
+    """Like a lost answer, but a write takes effect only after the next call (or at `settle`)."""
 
     TWICE = "twice"
-    """It is delivered twice, as when a transport re-sends, and the second answer is told: a `create` that succeeded
-    then says `FileAlreadyExists`."""
+    """The call is delivered twice, as by a transport that retries, and returns the second answer: a `create` that
+    succeeded raises `FileAlreadyExists`."""
 
     CRASH_BEFORE = "crash before"
-    """The process ends before it happened: `SimulatedCrash`, here and at every later call."""
+    """The process ends before the call takes effect: `SimulatedCrash`, at this call and every later one."""
 
     CRASH_AFTER = "crash after"
-    """The process ends after it happened."""
+    """The process ends after the call has taken effect."""
 
 
 class SimulatedCrash(BaseException):
-    """The process ended here; not an `Exception`, so that no handler of the code under test survives it."""
+    """The simulated end of the process; not an `Exception`, so that the code under test does not handle it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a storage."""
+    """A recorded call of a storage or catalog."""
 
     operation: str
     location: str
 
 
 class FaultyStorage(StorageWrapper):
-    """A storage that counts its calls, and fails at the `at`-th (from 1) of those that `only` names (default: all).
+    """A storage that records its calls, and fails at the `at`-th (from 1) of the operations in `only` (default: all).
 
     Streams count as `open_write` and `close_write`; reads of an opened file count as `read_range`.
 
@@ -120,42 +116,42 @@ class FaultyStorage(StorageWrapper):
         return f"FaultyStorage({self.storage!r}, {self.fault}, at={self.at})"
 
     def settle(self) -> None:
-        """Lets delayed writes happen now."""
+        """Apply the delayed writes now."""
         pending, self._pending = self._pending, []
         for action in pending:
             try:
                 action()
             except StorageError:
-                continue  # a write that comes too late and fails, fails unheard
+                continue  # nobody waits for the answer of a delayed write
 
     def open_read(self, location: str) -> BinaryIO:
-        """The file, whose reads may fail too."""
+        """Open a file whose reads are calls of this storage, and may fail."""
         return open_ranges(self, location)
 
     def open_write(self, location: str, *, overwrite: bool = False) -> FileWriter:
-        """A stream, whose closing may fail too."""
+        """Open a stream whose closing is a call of this storage, and may fail."""
         return _FaultyWriter(self, super().open_write(location, overwrite=overwrite))
 
     def delete_many(self, locations: Iterable[str]) -> Sequence[Deletion]:
-        """Deletes the files; an empty list is no call."""
-        asked = list(locations)
-        return super().delete_many(asked) if asked else []
+        """Delete files; without any, no call is recorded."""
+        paths = list(locations)
+        return super().delete_many(paths) if paths else []
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
-        """The files below a folder, listed at once."""
+        """List the files below a folder; the whole listing is one call."""
         return iter(self._run("list", prefix, lambda: list(self.storage.list(prefix))))
 
     def write(self, location: str, data: Data, *, overwrite: bool = False) -> None:
-        """A whole file, whose bytes are taken now even if the write is delayed."""
+        """Write a file; the data are copied, because the write may be delayed."""
         super().write(location, bytes(data), overwrite=overwrite)
 
     def create(self, location: str, data: Data) -> None:
-        """A new file, whose bytes are taken now even if the creation is delayed."""
+        """Create a file; the data are copied, because the creation may be delayed."""
         super().create(location, bytes(data))
 
     def _run(self, operation: str, location: str, action: Callable[[], T]) -> T:
         if self._crashed:
-            raise SimulatedCrash("the process ended before")
+            raise SimulatedCrash(f"{operation} {location} after a simulated crash")
         self.calls.append(Call(operation, location))
         if self.only is None or operation in self.only:
             self._matching += 1
@@ -183,7 +179,7 @@ class FaultyStorage(StorageWrapper):
 
 
 class _FaultyWriter(FileWriter):
-    """A stream whose closing is a call of its own."""
+    """A stream whose closing is a call of its storage."""
 
     def __init__(self, storage: FaultyStorage, inner: FileWriter) -> None:
         super().__init__(inner.location)
@@ -199,10 +195,10 @@ class _FaultyWriter(FileWriter):
         self._inner.abort()
 
 
-# Catalogs that fail on purpose: at the n-th call, before or after it happened, or without telling.
+# Catalogs -------------------------------------------------------------------------------------------------------------
 
 CATALOG_SWAPS: Final = frozenset({"swap", "swap_all"})
-"""The calls that publish changes of tables."""
+"""The operations that publish changes of tables."""
 
 CATALOG_CHANGES: Final = frozenset(
     {
@@ -218,18 +214,18 @@ CATALOG_CHANGES: Final = frozenset(
         "update_namespace",
     }
 )
-"""The calls that change the catalog itself."""
+"""The operations that change the catalog itself."""
 
 _SETTLES: Final = frozenset({"settle", "settle_all"})
 _SILENT: Final = frozenset({"discard", "finish"})
 
 
 class FaultyCatalog:
-    """A catalog that counts its calls and those of its pointers, and fails at the `at`-th (from 1) that `only` names.
+    """A catalog that records its calls and its pointers' calls, and fails at the `at`-th (from 1) operation in `only`.
 
-    A fault that is an exception of its own, such as a `KeyboardInterrupt`, is raised after the call happened. A swap
-    that is delayed happens at `arrive`; until then nobody can tell what became of it. Of calls that are delivered
-    twice, swaps tell the second answer, and others the first.
+    A fault that is an exception, such as a `KeyboardInterrupt`, is raised after the call has taken effect. A delayed
+    swap takes effect at `arrive`; until then its outcome is unknown. Of a call that is delivered twice, a swap returns
+    the second answer, all others the first.
 
     >>> from floe.catalog.memory import MemoryCatalog
     >>> catalog = FaultyCatalog(MemoryCatalog(), Fault.LOST_ANSWER, at=1, only={"create_namespace"})
@@ -261,57 +257,57 @@ class FaultyCatalog:
         return f"FaultyCatalog({self.catalog!r}, {self.fault}, at={self.at})"
 
     def arrive(self) -> None:
-        """Lets delayed calls happen now; what comes too late fails unheard."""
+        """Apply the delayed calls now."""
         pending, self._pending = self._pending, []
         for action in pending:
             try:
                 action()
             except FloeError:
-                continue
+                continue  # nobody waits for the answer of a delayed call
 
-    # what it is --------------------------------------------------------------------------------------------------
+    # Attributes -------------------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """The catalog's name."""
+        """The name of the wrapped catalog."""
         return self.catalog.name
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What the catalog was opened with."""
+        """The settings with which the catalog was opened."""
         return self.catalog.properties
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What the catalog can."""
+        """The optional features of the catalog."""
         return self.catalog.capabilities
 
     @property
     def shared(self) -> SharedSwap | None:
-        """The catalog's swap of several tables, which may fail too."""
+        """The swap of several tables, whose calls may fail; None if the catalog has none."""
         inner = self.catalog.shared
         return None if inner is None else _FaultyShared(self, inner)
 
     def close(self) -> None:
-        """Closes the catalog; this never fails."""
+        """Close the catalog; this never fails."""
         self.catalog.close()
 
-    # namespaces --------------------------------------------------------------------------------------------------
+    # Namespaces -------------------------------------------------------------------------------------------------------
 
     def namespaces(self, parent: Namespace = ()) -> Sequence[Namespace]:
         """The namespaces directly below another one."""
         return self._run("namespaces", parent, lambda: self.catalog.namespaces(parent))
 
     def namespace_exists(self, namespace: Namespace) -> bool:
-        """Whether there is such a namespace."""
+        """Whether a namespace exists."""
         return self._run("namespace_exists", namespace, lambda: self.catalog.namespace_exists(namespace))
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str] | None = None) -> None:
-        """Makes a namespace."""
+        """Create a namespace with some properties."""
         self._run("create_namespace", namespace, lambda: self.catalog.create_namespace(namespace, properties))
 
     def drop_namespace(self, namespace: Namespace) -> None:
-        """Removes a namespace."""
+        """Drop an empty namespace."""
         self._run("drop_namespace", namespace, lambda: self.catalog.drop_namespace(namespace))
 
     def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
@@ -321,75 +317,75 @@ class FaultyCatalog:
     def update_namespace(
         self, namespace: Namespace, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
     ) -> None:
-        """Sets and removes properties."""
-        gone = tuple(removals)
-        self._run("update_namespace", namespace, lambda: self.catalog.update_namespace(namespace, updates, gone))
+        """Set and remove properties of a namespace."""
+        removed = tuple(removals)
+        self._run("update_namespace", namespace, lambda: self.catalog.update_namespace(namespace, updates, removed))
 
-    # tables ------------------------------------------------------------------------------------------------------
+    # Tables -----------------------------------------------------------------------------------------------------------
 
     def tables(self, namespace: Namespace) -> Sequence[Identifier]:
         """The tables directly in a namespace."""
         return self._run("tables", namespace, lambda: self.catalog.tables(namespace))
 
     def table_exists(self, identifier: Identifier) -> bool:
-        """Whether there is such a table."""
+        """Whether a table exists."""
         return self._run("table_exists", identifier, lambda: self.catalog.table_exists(identifier))
 
     def pointer(self, identifier: Identifier) -> Pointer:
-        """The pointer to a table, whose calls may fail too."""
+        """The pointer to a table, whose calls may fail."""
         return _FaultyPointer(self, self.catalog.pointer(identifier))
 
     def default_location(self, identifier: Identifier) -> str:
-        """Where a new table puts its files."""
+        """The default location of a new table."""
         return self._run("default_location", identifier, lambda: self.catalog.default_location(identifier))
 
     def drop_table(self, identifier: Identifier, *, purge: bool = False) -> None:
-        """Removes a table."""
+        """Drop a table, and with `purge` delete its files."""
         self._run("drop_table", identifier, lambda: self.catalog.drop_table(identifier, purge=purge))
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
-        """Gives a table another name."""
+        """Rename a table, also to another namespace."""
         self._run("rename_table", old, lambda: self.catalog.rename_table(old, new))
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> None:
-        """Makes a table of a metadata file."""
+        """Register an existing metadata file as a table."""
         self._run("register_table", identifier, lambda: self.catalog.register_table(identifier, metadata_location))
 
-    # views -------------------------------------------------------------------------------------------------------
+    # Views ------------------------------------------------------------------------------------------------------------
 
     def views(self, namespace: Namespace) -> Sequence[Identifier]:
         """The views directly in a namespace."""
         return self._run("views", namespace, lambda: self.catalog.views(namespace))
 
     def view_exists(self, identifier: Identifier) -> bool:
-        """Whether there is such a view."""
+        """Whether a view exists."""
         return self._run("view_exists", identifier, lambda: self.catalog.view_exists(identifier))
 
     def load_view(self, identifier: Identifier) -> ViewMetadata:
-        """A view."""
+        """The metadata of a view."""
         return self._run("load_view", identifier, lambda: self.catalog.load_view(identifier))
 
     def create_view(self, identifier: Identifier, metadata: ViewMetadata) -> None:
-        """Makes a view."""
+        """Create a view from its metadata."""
         self._run("create_view", identifier, lambda: self.catalog.create_view(identifier, metadata))
 
     def replace_view(self, identifier: Identifier, base: ViewMetadata, metadata: ViewMetadata) -> None:
-        """Changes a view."""
+        """Replace the metadata of a view, if `base` is the current one."""
         self._run("replace_view", identifier, lambda: self.catalog.replace_view(identifier, base, metadata))
 
     def drop_view(self, identifier: Identifier) -> None:
-        """Removes a view."""
+        """Drop a view and its metadata."""
         self._run("drop_view", identifier, lambda: self.catalog.drop_view(identifier))
 
     def rename_view(self, old: Identifier, new: Identifier) -> None:
-        """Gives a view another name."""
+        """Rename a view, also to another namespace."""
         self._run("rename_view", old, lambda: self.catalog.rename_view(old, new))
 
-    # failing -----------------------------------------------------------------------------------------------------
+    # Faults -----------------------------------------------------------------------------------------------------------
 
     def _run(self, operation: str, name: Sequence[str], action: Callable[[], T]) -> T:
         if self._crashed:
-            raise SimulatedCrash("the process ended before")
+            raise SimulatedCrash(f"{operation} after a simulated crash")
         self.calls.append(Call(operation, ".".join(name)))
         if self.only is None or operation in self.only:
             self._matching += 1
@@ -397,7 +393,7 @@ class FaultyCatalog:
                 self.happened = True
                 return self._fail(self.fault, operation, action)
         if operation in _SETTLES and self._pending:
-            return Outcome.UNKNOWN  # type: ignore[return-value]  # the swap is under way: it may still arrive
+            return Outcome.UNKNOWN  # type: ignore[return-value]  # a delayed swap may still arrive
         return action()
 
     def _fail(self, fault: Fault | BaseException, operation: str, action: Callable[[], T]) -> T:
@@ -429,7 +425,7 @@ def _error(fault: Fault, operation: str) -> FloeError:
 
 
 class _FaultyPointer:
-    """A pointer whose calls are counted by the catalog that gave it out."""
+    """A pointer whose calls are recorded by its catalog."""
 
     def __init__(self, catalog: FaultyCatalog, inner: Pointer) -> None:
         self._catalog = catalog
@@ -466,26 +462,26 @@ class _FaultyPointer:
         )
 
     def swap(self, proposal: Proposal) -> None:
-        self._run("swap", lambda: self._inner.swap(self._own(proposal)))
+        self._run("swap", lambda: self._inner.swap(self._unwrap(proposal)))
 
     def settle(self, proposal: Proposal) -> Outcome:
-        return self._run("settle", lambda: self._inner.settle(self._own(proposal)))
+        return self._run("settle", lambda: self._inner.settle(self._unwrap(proposal)))
 
     def discard(self, proposal: Proposal) -> None:
-        self._run("discard", lambda: self._inner.discard(self._own(proposal)))
+        self._run("discard", lambda: self._inner.discard(self._unwrap(proposal)))
 
     def finish(self, proposal: Proposal) -> None:
-        self._run("finish", lambda: self._inner.finish(self._own(proposal)))
+        self._run("finish", lambda: self._inner.finish(self._unwrap(proposal)))
 
     def _run(self, operation: str, action: Callable[[], T]) -> T:
         return self._catalog._run(operation, [self.name], action)
 
-    def _own(self, proposal: Proposal) -> Proposal:
+    def _unwrap(self, proposal: Proposal) -> Proposal:
         return replace(proposal, pointer=self._inner)
 
 
 class _FaultyShared:
-    """The swap of several tables, whose calls are counted too."""
+    """The swap of several tables, whose calls are recorded by its catalog."""
 
     def __init__(self, catalog: FaultyCatalog, inner: SharedSwap) -> None:
         self._catalog = catalog
@@ -498,11 +494,12 @@ class _FaultyShared:
         return self._run("settle_all", proposals, self._inner.settle_all)
 
     def _run(self, operation: str, proposals: Sequence[Proposal], action: Callable[[Sequence[Proposal]], T]) -> T:
-        own = [_unwrapped(proposal) for proposal in proposals]
+        inner_proposals = [_unwrap(proposal) for proposal in proposals]
         names = [proposal.pointer.name for proposal in proposals]
-        return self._catalog._run(operation, [", ".join(names)], lambda: action(own))
+        return self._catalog._run(operation, [", ".join(names)], lambda: action(inner_proposals))
 
 
-def _unwrapped(proposal: Proposal) -> Proposal:
+def _unwrap(proposal: Proposal) -> Proposal:
+    """A proposal with the wrapped pointer in the place of the faulty one."""
     pointer = proposal.pointer
     return replace(proposal, pointer=pointer._inner) if isinstance(pointer, _FaultyPointer) else proposal

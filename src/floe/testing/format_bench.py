@@ -1,8 +1,9 @@
-"""The bench on which format models are tried: rows written and read through any of them, and samples of every type.
+"""The fixture of the format conformance tests, and their sample data.
 
-Files as engines write them that know nothing of tables: without field ids, in Parquet, ORC and Avro.
-
-Storages that show what a format model does with files: one counts what is read, one turns every byte.
+- `FormatBench` writes and reads plain rows through any format model.
+- `WITHOUT_IDS` writes files without field ids, as engines do that do not know Iceberg.
+- `SAMPLES` has values of every type.
+- `CountingStorage` and `EncryptedStorage` show how a format model uses its storage.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ import pyarrow.parquet as pq
 
 from floe.avro.container import open_container, write_container
 from floe.errors import FloeError
-from floe.formats.arrow_arrays import to_values
 from floe.formats.arrow_models import AvroAsArrow
 from floe.formats.builders import ReadBuilder, WriteBuilder, data_writer
+from floe.formats.columns.arrays import to_values
 from floe.formats.model import Feature, FormatModel, WriteRequest
 from floe.formats.rows import rows_to_batch
 from floe.spec.manifests.entries import DataFile
@@ -61,79 +62,85 @@ from floe.storage.memory import MemoryStorage
 from floe.storage.protocol import Data, FileWriter, Storage
 from floe.storage.wrappers import StorageWrapper
 
-# Files as engines write them that know nothing of tables: without field ids, in Parquet, ORC and Avro.
+# Files without field ids ----------------------------------------------------------------------------------------------
 
 WriteWithoutIds = Callable[[Storage, str, Schema, list[Any]], None]
-"""Writes some rows to a location, in the columns of a schema but without its ids."""
+"""Writes rows to a location, in the columns of a schema but without its field ids."""
 
 _AVRO_IDS = frozenset({"field-id", "element-id", "key-id", "value-id"})
 
 
-def _bare(type_: pa.DataType) -> pa.DataType:
+def _plain_type(type_: pa.DataType) -> pa.DataType:
+    """An Arrow type without the metadata of its fields."""
     if pa.types.is_struct(type_):
-        return pa.struct([pa.field(field.name, _bare(field.type)) for field in type_])
+        return pa.struct([pa.field(field.name, _plain_type(field.type)) for field in type_])
     if pa.types.is_map(type_):
-        return pa.map_(_bare(type_.key_type), _bare(type_.item_type))
-    return pa.list_(_bare(type_.value_type)) if pa.types.is_list(type_) else type_
+        return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
+    return pa.list_(_plain_type(type_.value_type)) if pa.types.is_list(type_) else type_
 
 
-def _bare_table(schema: Schema, rows: list[Any]) -> pa.Table:
+def _plain_table(schema: Schema, rows: list[Any]) -> pa.Table:
     batch = rows_to_batch(schema, rows)
     return pa.Table.from_batches([batch]).cast(
-        pa.schema([pa.field(field.name, _bare(field.type)) for field in batch.schema])
+        pa.schema([pa.field(field.name, _plain_type(field.type)) for field in batch.schema])
     )
 
 
-def _parquet(storage: Storage, location: str, schema: Schema, rows: list[Any]) -> None:
+def _write_parquet(storage: Storage, location: str, schema: Schema, rows: list[Any]) -> None:
     sink = pa.BufferOutputStream()
-    pq.write_table(_bare_table(schema, rows), sink)
+    pq.write_table(_plain_table(schema, rows), sink)
     storage.write(location, sink.getvalue().to_pybytes())
 
 
-def _orc(storage: Storage, location: str, schema: Schema, rows: list[Any]) -> None:
+def _write_orc(storage: Storage, location: str, schema: Schema, rows: list[Any]) -> None:
     sink = pa.BufferOutputStream()
-    orc.write_table(_bare_table(schema, rows), sink)
+    orc.write_table(_plain_table(schema, rows), sink)
     storage.write(location, sink.getvalue().to_pybytes())
 
 
-def _avro(storage: Storage, location: str, schema: Schema, rows: list[Any]) -> None:
-    own = MemoryStorage()
-    with AvroAsArrow().write(WriteRequest(storage=own, location="memory:with-ids", schema=schema)) as file:
+def _write_avro(storage: Storage, location: str, schema: Schema, rows: list[Any]) -> None:
+    """Write a file with ids into memory, and copy its blocks below a schema without them."""
+    memory = MemoryStorage()
+    with AvroAsArrow().write(WriteRequest(storage=memory, location="memory:with-ids", schema=schema)) as file:
         file.write(rows_to_batch(schema, rows))
-    container = open_container(own.read("memory:with-ids"))
-    bare = json.dumps(_without_ids(json.loads(container.schema_text)))
+    container = open_container(memory.read("memory:with-ids"))
+    schema_json = json.dumps(_strip_ids(json.loads(container.schema_text)))
     counts = [block.count for block in container.blocks]
     blocks = zip(counts, container.decompressed(), strict=True)
-    storage.write(location, write_container({"avro.schema": bare.encode()}, blocks))
+    storage.write(location, write_container({"avro.schema": schema_json.encode()}, blocks))
 
 
-def _without_ids(schema: Any) -> Any:
+def _strip_ids(schema: Any) -> Any:
     if isinstance(schema, dict):
-        return {key: _without_ids(value) for key, value in schema.items() if key not in _AVRO_IDS}
-    return [_without_ids(item) for item in schema] if isinstance(schema, list) else schema
+        return {key: _strip_ids(value) for key, value in schema.items() if key not in _AVRO_IDS}
+    return [_strip_ids(item) for item in schema] if isinstance(schema, list) else schema
 
 
-WITHOUT_IDS: dict[str, WriteWithoutIds] = {"parquet": _parquet, "orc": _orc, "avro": _avro}
-"""How each format of Floe's own is written without ids."""
+WITHOUT_IDS: dict[str, WriteWithoutIds] = {"parquet": _write_parquet, "orc": _write_orc, "avro": _write_avro}
+"""The functions that write Floe's own formats without field ids."""
+
+
+# The bench ------------------------------------------------------------------------------------------------------------
+
 Rows = list[Any]
-"""Plain rows, dictionaries by column name."""
+"""Plain rows: dictionaries by column name."""
 
 
 @contextmanager
-def refused(*kinds: type[FloeError], naming: str = "") -> Iterator[None]:
-    """Expects an error of one of some kinds, with a text in it."""
+def expect_error(*kinds: type[FloeError], text: str = "") -> Iterator[None]:
+    """Expect an error of one of some classes, with a text in its message."""
     try:
         yield
     except kinds as error:
-        if naming not in str(error):
-            raise AssertionError(f"{naming!r} is missing in: {error}") from error
+        if text not in str(error):
+            raise AssertionError(f"expected {text!r} in the error: {error}") from error
         return
-    raise AssertionError(f"{' or '.join(kind.__name__ for kind in kinds)} was expected, and nothing was raised")
+    raise AssertionError(f"expected {' or '.join(kind.__name__ for kind in kinds)}, but nothing was raised")
 
 
 def columns(*fields: tuple[int, str, Type] | Field) -> Schema:
-    """A schema of optional fields, or of fields as they are."""
-    return Schema(tuple(one if isinstance(one, Field) else Field(*one) for one in fields))
+    """A schema of fields; a tuple of id, name and type is an optional field."""
+    return Schema(tuple(item if isinstance(item, Field) else Field(*item) for item in fields))
 
 
 def _arrow_batch(schema: Schema, rows: Rows) -> pa.RecordBatch:
@@ -141,14 +148,14 @@ def _arrow_batch(schema: Schema, rows: Rows) -> pa.RecordBatch:
 
 
 def _arrow_rows(schema: Schema, batches: Iterable[Any]) -> Rows:
-    names = [one.name for one in schema.fields]
-    found: Rows = []
+    names = [column.name for column in schema.fields]
+    rows: Rows = []
     for batch in batches:
         assert batch.num_rows > 0, "an empty batch"
-        assert batch.schema.names == names, f"{batch.schema.names} in place of {names}"
-        values = [to_values(one.type, batch.column(place)) for place, one in enumerate(schema.fields)]
-        found += [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)] or [{}] * batch.num_rows
-    return found
+        assert batch.schema.names == names, f"expected the columns {names}, found {batch.schema.names}"
+        values = [to_values(column.type, batch.column(index)) for index, column in enumerate(schema.fields)]
+        rows += [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)] or [{}] * batch.num_rows
+    return rows
 
 
 def _plain_rows(schema: Schema, batches: Iterable[Any]) -> Rows:
@@ -157,11 +164,10 @@ def _plain_rows(schema: Schema, batches: Iterable[Any]) -> Rows:
 
 @dataclass
 class FormatBench:
-    """A format model, the storage it works on, and how its batches are made from plain rows and back.
+    """A format model with a storage, and the conversion of its batches from plain rows and back.
 
-    For `arrow` and `rows` the two ways are known. `write_without_ids` writes a file as an engine does that knows
-    nothing of tables, and is known for Floe's own formats; without it the tests of imported files are left out, and the
-    table of features says so.
+    The object models `arrow` and `rows` need no conversion functions. `write_without_ids` writes a file without field
+    ids; Floe's own formats have it. Without it the tests of imported files are skipped, and `feature_table` says so.
     """
 
     model: FormatModel[Any]
@@ -172,28 +178,28 @@ class FormatBench:
     _names: Iterator[int] = field(default_factory=count, repr=False)
 
     def __post_init__(self) -> None:
-        arrow = self.model.object_model == "arrow"
+        is_arrow = self.model.object_model == "arrow"
         if self.to_batch is None:
-            self.to_batch = _arrow_batch if arrow else lambda schema, rows: rows
+            self.to_batch = _arrow_batch if is_arrow else lambda schema, rows: rows
         if self.write_without_ids is None:
             self.write_without_ids = WITHOUT_IDS.get(self.model.file_format)
         if self.to_rows is None:
-            self.to_rows = _arrow_rows if arrow else _plain_rows
+            self.to_rows = _arrow_rows if is_arrow else _plain_rows
 
     def supports(self, feature: Feature) -> bool:
-        """Whether the model says that it can do something."""
+        """Whether the model claims a feature."""
         return feature in self.model.features
 
     def location(self) -> str:
-        """The name of a file that is not there yet."""
+        """The location of a new file."""
         return f"memory:formats/{next(self._names)}.{self.model.file_format}"
 
     def writing(self, schema: Schema, location: str | None = None) -> WriteBuilder[Any]:
-        """The builder of a data file."""
+        """A builder that writes a data file with the columns of a schema."""
         return data_writer(self.model, self.storage, location or self.location()).schema(schema)
 
     def fill(self, builder: WriteBuilder[Any], *groups: Rows) -> DataFile:
-        """The file with some rows, written group by group."""
+        """Write groups of rows to the file of a builder, one batch each; returns its description."""
         assert self.to_batch is not None
         with builder.build() as file:
             for rows in groups:
@@ -201,33 +207,33 @@ class FormatBench:
         return file.close()
 
     def write(self, schema: Schema, rows: Rows, **properties: str) -> DataFile:
-        """A data file with some rows; underscores in the names of properties stand for dashes."""
-        named = {name.replace("__", ".").replace("_", "-"): text for name, text in properties.items()}
-        return self.fill(self.writing(schema).properties(named), rows)
+        """Write a data file; in the names of properties `__` stands for a dot and `_` for a dash."""
+        table_properties = {name.replace("__", ".").replace("_", "-"): text for name, text in properties.items()}
+        return self.fill(self.writing(schema).properties(table_properties), rows)
 
     def reading(self, schema: Schema, file: DataFile | str) -> ReadBuilder[Any]:
-        """The builder that reads some columns of a file."""
+        """A builder that reads the columns of a schema from a file."""
         location = file if isinstance(file, str) else file.file_path
         return ReadBuilder(self.model, self.storage, location).project(schema)
 
     def rows(self, builder: ReadBuilder[Any]) -> Rows:
-        """The rows that a builder reads."""
+        """Read the rows of a builder."""
         assert self.to_rows is not None
-        assert builder.wanted is not None
-        return self.to_rows(builder.wanted, builder.build())
+        assert builder.projected is not None
+        return self.to_rows(builder.projected, builder.build())
 
     def read(self, schema: Schema, file: DataFile | str) -> Rows:
-        """The rows of a file in some columns."""
+        """Read the columns of a schema from a file; returns its rows."""
         return self.rows(self.reading(schema, file))
 
-    def check(self, found: Rows, wanted: Rows) -> None:
-        """Raise unless the rows are the same, with NaN equal to itself and zeros told apart by their sign."""
-        assert len(found) == len(wanted), f"{len(found)} rows in place of {len(wanted)}"
-        for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
-            assert _text(one) == _text(other), f"row {number}: {one!r} in place of {other!r}"
+    def check(self, rows: Rows, expected: Rows) -> None:
+        """Raise unless the rows are the expected ones; NaN equals NaN, and zeros of different sign differ."""
+        assert len(rows) == len(expected), f"expected {len(expected)} rows, found {len(rows)}"
+        for number, (row, expected_row) in enumerate(zip(rows, expected, strict=True)):
+            assert _text(row) == _text(expected_row), f"row {number}: expected {expected_row!r}, found {row!r}"
 
     def round_trip(self, schema: Schema, rows: Rows) -> DataFile:
-        """Write rows, read them, and compare."""
+        """Write rows, read them, and compare them; returns the description of the file."""
         file = self.write(schema, rows)
         assert file.record_count == len(rows)
         self.check(self.read(schema, file), rows)
@@ -284,68 +290,69 @@ SAMPLES: dict[Type, Sequence[Any]] = {
     GeometryType("EPSG:3857"): (_POINT,),
     GeographyType(None, "vincenty"): (_POINT,),
 }
-"""Values of every type, with those at the ends of its range."""
+"""Values of every type, with the limits of its range."""
 
-# Storages that show what a format model does with files: one counts what is read, one turns every byte.
 
-_OTHER_WAY_ROUND = bytes(255 - n for n in range(256))
+# Storages -------------------------------------------------------------------------------------------------------------
+
+_INVERTED = bytes(255 - n for n in range(256))
 
 
 class CountingStorage(StorageWrapper):
-    """Counts the bytes that are read."""
+    """A storage that counts the bytes that are read."""
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
         self.bytes = 0
 
     def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
-        """The whole file."""
+        """Read a file, and count its bytes."""
         data = super().read(location, max_bytes=max_bytes)
         self.bytes += len(data)
         return data
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
-        """A part of the file."""
+        """Read a range of a file, and count its bytes."""
         data = super().read_range(location, offset, length)
         self.bytes += len(data)
         return data
 
     def open_read(self, location: str) -> BinaryIO:
-        """The file, read by ranges, hardly more than is asked for."""
+        """Open a file that reads ranges with a small buffer, so that hardly more is read than requested."""
         return open_ranges(self, location, buffer_bytes=1024)
 
 
 class EncryptedStorage(StorageWrapper):
-    """Stores each byte the other way round: the least that can be called encryption."""
+    """A storage that inverts each byte: the simplest encryption."""
 
     def read(self, location: str, *, max_bytes: int | None = None) -> bytes:
-        """The whole file."""
-        return super().read(location, max_bytes=max_bytes).translate(_OTHER_WAY_ROUND)
+        """Read and decrypt a file."""
+        return super().read(location, max_bytes=max_bytes).translate(_INVERTED)
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
-        """A part of the file."""
-        return super().read_range(location, offset, length).translate(_OTHER_WAY_ROUND)
+        """Read and decrypt a range of a file."""
+        return super().read_range(location, offset, length).translate(_INVERTED)
 
     def open_read(self, location: str) -> BinaryIO:
-        """The file, read by ranges."""
+        """Open a file whose ranges are decrypted."""
         return open_ranges(self, location)
 
     def open_write(self, location: str, *, overwrite: bool = False) -> FileWriter:
-        """A stream for a new file."""
-        return _TurnedWriter(super().open_write(location, overwrite=overwrite))
+        """Open a stream that encrypts a new file."""
+        return _EncryptingWriter(super().open_write(location, overwrite=overwrite))
 
     def write(self, location: str, data: Data, *, overwrite: bool = False) -> None:
-        """A whole file."""
-        super().write(location, bytes(data).translate(_OTHER_WAY_ROUND), overwrite=overwrite)
+        """Encrypt and write a file."""
+        super().write(location, bytes(data).translate(_INVERTED), overwrite=overwrite)
 
 
-class _TurnedWriter(FileWriter):
+class _EncryptingWriter(FileWriter):
     def __init__(self, inner: FileWriter) -> None:
         super().__init__(inner.location)
         self._inner = inner
 
     def _append(self, data: Data) -> None:
-        self._inner.write(bytes(data).translate(_OTHER_WAY_ROUND))
+        self._inner.write(bytes(data).translate(_INVERTED))
 
     def _publish(self) -> None:
         self._inner.close()

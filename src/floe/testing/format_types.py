@@ -1,6 +1,6 @@
-"""What every format model promises of types: each is written and read back as it was, with its nulls.
+"""Conformance tests of format models for types and metadata columns.
 
-What every format model promises of columns that no file has: metadata columns, constants, row lineage.
+The first line of a test's docstring is the label of the feature in `floe.testing.formats.feature_table`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from floe.spec.types import (
     StructType,
     Type,
 )
-from floe.testing.format_bench import SAMPLES, FormatBench, columns, refused
+from floe.testing.format_bench import SAMPLES, FormatBench, columns, expect_error
 
-_NEEDED = {"variant": Feature.VARIANT, "geometry": Feature.GEOSPATIAL, "geography": Feature.GEOSPATIAL}
+_REQUIRED_FEATURES = {"variant": Feature.VARIANT, "geometry": Feature.GEOSPATIAL, "geography": Feature.GEOSPATIAL}
 
 
 def _round_trips(bench: FormatBench, *kinds: str) -> None:
@@ -50,22 +50,23 @@ def _round_trips(bench: FormatBench, *kinds: str) -> None:
 
 
 def _round_trip(bench: FormatBench, type_: Type, values: list[Any]) -> None:
-    needed = _NEEDED.get(type_.kind)
+    feature = _REQUIRED_FEATURES.get(type_.kind)
     optional = columns((1, "a", type_))
     rows = [{"a": value} for value in (*values, None, *values)]
-    if needed is not None and not bench.supports(needed):
-        with refused(UnsupportedFeature, InvalidSchema):
+    if feature is not None and not bench.supports(feature):
+        with expect_error(UnsupportedFeature, InvalidSchema):
             bench.write(optional, rows)
         return
     bench.round_trip(optional, rows)
     bench.round_trip(columns(Field(1, "a", type_, required=True)), [{"a": value} for value in values])
     bench.round_trip(optional, [{"a": None}])
     inside = StructType((Field(2, "a", type_), Field(3, "b", INT)))
-    bench.round_trip(columns((1, "s", inside)), [{"s": None}, *({"s": {"a": one, "b": 7}} for one in (*values, None))])
+    structs = [{"s": {"a": value, "b": 7}} for value in (*values, None)]
+    bench.round_trip(columns((1, "s", inside)), [{"s": None}, *structs])
 
 
 class TypeTests:
-    """Round trips of all types, optional and required, at the top and inside a struct."""
+    """Tests that write and read values of each type: optional and required, as columns and inside a struct."""
 
     def test_boolean(self, bench: FormatBench) -> None:
         """Type boolean."""
@@ -111,7 +112,7 @@ class TypeTests:
                 bench.round_trip(schema, rows)
                 continue
             for row in rows:
-                with refused(UnsupportedFeature, naming="last second before 1970"):
+                with expect_error(UnsupportedFeature, text="last second before 1970"):
                     bench.write(schema, [row])
 
     def test_string(self, bench: FormatBench) -> None:
@@ -168,60 +169,60 @@ class TypeTests:
     def test_variants_in_lists_and_maps(self, bench: FormatBench) -> None:
         """Variants inside lists and maps."""
         schema = columns((1, "l", ListType(2, VARIANT)), (3, "m", MapType(4, STRING, 5, VARIANT)))
-        one, other = SAMPLES[VARIANT]
-        rows = [{"l": [one, None, other], "m": {"a": other}}, {"l": None, "m": {"b": None}}, {"l": [], "m": {}}]
+        first, second = SAMPLES[VARIANT]
+        rows = [{"l": [first, None, second], "m": {"a": second}}, {"l": None, "m": {"b": None}}, {"l": [], "m": {}}]
         if bench.supports(Feature.VARIANT):
             bench.round_trip(schema, rows)
         else:
-            with refused(UnsupportedFeature, InvalidSchema):
+            with expect_error(UnsupportedFeature, InvalidSchema):
                 bench.write(schema, rows)
 
     def test_many_columns_at_once(self, bench: FormatBench) -> None:
         """All types in one file of many rows."""
-        chosen = [t for t in SAMPLES if t.kind not in _NEEDED]
-        fields = tuple(Field(n + 1, f"c{n}", _renumbered(t, 1000 * (n + 1))) for n, t in enumerate(chosen))
-        values = [SAMPLES[t] for t in chosen]
+        types = [t for t in SAMPLES if t.kind not in _REQUIRED_FEATURES]
+        fields = tuple(Field(n + 1, f"c{n}", _renumber(t, 1000 * (n + 1))) for n, t in enumerate(types))
+        samples = [SAMPLES[t] for t in types]
         rows = [
-            {f"c{n}": None if (row + n) % 7 == 0 else several[row % len(several)] for n, several in enumerate(values)}
+            {f"c{n}": None if (row + n) % 7 == 0 else values[row % len(values)] for n, values in enumerate(samples)}
             for row in range(500)
         ]
         bench.round_trip(columns(*fields), rows)
 
     def test_wrong_values(self, bench: FormatBench) -> None:
-        """Values of a wrong type, and nulls where none may be, are refused."""
+        """Values of a wrong type, and nulls in required columns, are errors."""
         for schema, rows in (
             (columns(Field(1, "a", INT, required=True)), [{"a": None}]),
             (columns((1, "a", INT)), [{"a": "text"}]),
             (columns((1, "a", INT)), [{"a": 2**31}]),
         ):
-            with refused(InvalidValue, InvalidSchema, naming="a"):
+            with expect_error(InvalidValue, InvalidSchema, text="a"):
                 bench.write(schema, rows)
 
 
-def _renumbered(type_: Type, start: int) -> Type:
-    """The type with other ids inside, so that several can stand in one schema."""
+def _renumber(type_: Type, start: int) -> Type:
+    """The type with other field ids inside, so that a schema can have several."""
     if isinstance(type_, StructType):
         return StructType(
             tuple(
-                Field(start + 10 * n, child.name, _renumbered(child.type, start + 10 * n + 1))
+                Field(start + 10 * n, child.name, _renumber(child.type, start + 10 * n + 1))
                 for n, child in enumerate(type_.fields)
             )
         )
     if isinstance(type_, ListType):
-        return ListType(start, _renumbered(type_.element, start + 100), type_.element_required)
+        return ListType(start, _renumber(type_.element, start + 100), type_.element_required)
     if isinstance(type_, MapType):
-        return MapType(start, type_.key, start + 1, _renumbered(type_.value, start + 200), type_.value_required)
+        return MapType(start, type_.key, start + 1, _renumber(type_.value, start + 200), type_.value_required)
     return type_
 
 
-# What every format model promises of columns that no file has: metadata columns, constants, row lineage.
+# Metadata columns -----------------------------------------------------------------------------------------------------
 
 _SCHEMA = columns((1, "id", LONG), (2, "day", STRING))
 _ROWS = [{"id": n, "day": "mon"} for n in range(5)]
 
 
 class MetadataColumnTests:
-    """Columns that the reader makes."""
+    """Tests of columns that the reader adds: metadata columns, partition values, row lineage."""
 
     def test_file(self, bench: FormatBench) -> None:
         """Metadata column _file."""
@@ -231,53 +232,53 @@ class MetadataColumnTests:
     def test_position(self, bench: FormatBench) -> None:
         """Metadata column _pos, among others in any order."""
         file = bench.write(_SCHEMA, _ROWS)
-        wanted = Schema((POS, _SCHEMA.fields[0], FILE))
-        bench.check(bench.read(wanted, file), [{"_pos": n, "id": n, "_file": file.file_path} for n in range(5)])
+        projection = Schema((POS, _SCHEMA.fields[0], FILE))
+        bench.check(bench.read(projection, file), [{"_pos": n, "id": n, "_file": file.file_path} for n in range(5)])
 
     def test_positions_under_a_filter(self, bench: FormatBench) -> None:
-        """Metadata column _pos counts rows that a filter leaves out."""
+        """Metadata column _pos counts the rows that a filter removes."""
         file = bench.write(_SCHEMA, _ROWS)
         reading = bench.reading(Schema((POS,)), file).filter(col("id") >= 3, _SCHEMA)
         bench.check(bench.rows(reading), [{"_pos": 3}, {"_pos": 4}])
 
     def test_spec(self, bench: FormatBench) -> None:
-        """Metadata column _spec_id, which the reader has to be told."""
+        """Metadata column _spec_id, which is a constant of the reader."""
         file = bench.write(_SCHEMA, _ROWS[:2])
         reading = bench.reading(Schema((SPEC_ID,)), file)
         bench.check(bench.rows(reading.constants({SPEC_ID.id: 3})), [{"_spec_id": 3}] * 2)
-        with refused(InvalidInput, naming="_spec_id"):
+        with expect_error(InvalidInput, text="_spec_id"):
             bench.rows(reading)
 
     def test_deleted(self, bench: FormatBench) -> None:
-        """Metadata column _deleted, which is false unless the reader is told otherwise."""
+        """Metadata column _deleted, which is false unless it is a constant of the reader."""
         file = bench.write(_SCHEMA, _ROWS[:2])
         reading = bench.reading(Schema((DELETED, _SCHEMA.fields[0])), file)
         bench.check(bench.rows(reading), [{"_deleted": False, "id": 0}, {"_deleted": False, "id": 1}])
         bench.check(bench.rows(reading.constants({DELETED.id: True}))[:1], [{"_deleted": True, "id": 0}])
 
     def test_partition(self, bench: FormatBench) -> None:
-        """Metadata column _partition, with the values of every kind of transform."""
+        """Metadata column _partition, with the values of every transform."""
         file = bench.write(_SCHEMA, _ROWS[:2])
         fields = [
             ("name", STRING, "mon"), ("id_bucket", INT, 4), ("name_trunc", STRING, "mo"), ("at_year", INT, 54),
             ("at_month", INT, 650), ("at_day", DATE, 19_800), ("at_hour", INT, -1), ("price", DecimalType(9, 2), None),
         ]  # fmt: skip
         type_ = StructType(tuple(Field(1000 + n, name, type_) for n, (name, type_, _) in enumerate(fields)))
-        value = {name: one for name, _, one in fields}
-        reading = bench.reading(Schema((partition_column(type_),)), file).constants({PARTITION_ID: value})
-        bench.check(bench.rows(reading), [{"_partition": value}] * 2)
+        partition = {name: value for name, _, value in fields}
+        reading = bench.reading(Schema((partition_column(type_),)), file).constants({PARTITION_ID: partition})
+        bench.check(bench.rows(reading), [{"_partition": partition}] * 2)
 
     def test_partition_evolution(self, bench: FormatBench) -> None:
         """Metadata column _partition after fields were added to the spec and removed: null where the file has none."""
         file = bench.write(_SCHEMA, _ROWS[:2])
-        wanted = Schema((partition_column(StructType((Field(1000, "day", STRING), Field(1001, "b", INT)))),))
+        projection = Schema((partition_column(StructType((Field(1000, "day", STRING), Field(1001, "b", INT)))),))
         for value in ({"day": "mon", "b": 4}, {"day": None, "b": None}, {"day": "tue"}, {"b": 7}, {}):
-            there = {"day": None, "b": None, **value}
-            reading = bench.reading(wanted, file).constants({PARTITION_ID: value})
-            bench.check(bench.rows(reading), [{"_partition": there}] * 2)
+            expected = {"day": None, "b": None, **value}
+            reading = bench.reading(projection, file).constants({PARTITION_ID: value})
+            bench.check(bench.rows(reading), [{"_partition": expected}] * 2)
 
     def test_partition_values(self, bench: FormatBench) -> None:
-        """Partition values for columns that the file lacks; what the file has comes first."""
+        """Partition values for columns that the file lacks; stored columns take precedence."""
         file = bench.write(columns((1, "id", LONG)), [{"id": 7}, {"id": None}])
         reading = bench.reading(_SCHEMA, file).constants({1: 99, 2: "tue"})
         bench.check(bench.rows(reading), [{"id": 7, "day": "tue"}, {"id": None, "day": "tue"}])
@@ -287,15 +288,15 @@ class MetadataColumnTests:
     def test_inherited_lineage(self, bench: FormatBench) -> None:
         """Row lineage inherited from the file."""
         file = bench.write(_SCHEMA, _ROWS)
-        wanted = Schema((ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER))
+        projection = Schema((ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER))
         bench.check(
-            bench.rows(bench.reading(wanted, file).lineage(1000, 4)),
+            bench.rows(bench.reading(projection, file).lineage(1000, 4)),
             [{"_row_id": 1000 + n, "_last_updated_sequence_number": 4} for n in range(5)],
         )
-        bench.check(bench.read(wanted, file), [{"_row_id": None, "_last_updated_sequence_number": None}] * 5)
+        bench.check(bench.read(projection, file), [{"_row_id": None, "_last_updated_sequence_number": None}] * 5)
 
     def test_stored_lineage(self, bench: FormatBench) -> None:
-        """Row lineage stored in the file wins, row by row."""
+        """Row lineage stored in the file takes precedence, row by row."""
         schema = with_row_lineage(columns((1, "id", LONG)))
         rows = [
             {"id": 1, "_row_id": 55, "_last_updated_sequence_number": 2},
@@ -303,11 +304,11 @@ class MetadataColumnTests:
             {"id": 3, "_row_id": 57, "_last_updated_sequence_number": None},
         ]
         file = bench.write(schema, rows)
-        wanted = [
+        expected = [
             {"id": 1, "_row_id": 55, "_last_updated_sequence_number": 2},
             {"id": 2, "_row_id": 1001, "_last_updated_sequence_number": 4},
             {"id": 3, "_row_id": 57, "_last_updated_sequence_number": 4},
         ]
-        bench.check(bench.rows(bench.reading(schema, file).lineage(1000, 4)), wanted)
+        bench.check(bench.rows(bench.reading(schema, file).lineage(1000, 4)), expected)
         reading = bench.reading(schema, file).lineage(1000, 4).filter(col("_row_id") >= 57)
-        bench.check(bench.rows(reading), wanted[1:])
+        bench.check(bench.rows(reading), expected[1:])

@@ -1,6 +1,6 @@
-"""What every format model promises of writing: files appear whole or not at all, and are described as they are.
+"""Conformance tests of format models for writes and metrics.
 
-What every format model promises of the metrics of what it writes (spec: Data File Fields).
+The first line of a test's docstring is the label of the feature in `floe.testing.formats.feature_table`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from floe.spec.types import (
     MapType,
     StructType,
 )
-from floe.testing.format_bench import SAMPLES, FormatBench, columns, refused
+from floe.testing.format_bench import SAMPLES, FormatBench, columns, expect_error
 
 _WRITTEN_SCHEMA = columns((1, "id", LONG), (2, "name", STRING))
 _WRITTEN_ROWS = [{"id": 1, "name": "a"}, {"id": None, "name": "b"}]
@@ -57,13 +57,13 @@ _CODECS = {
 
 
 class WriteTests:
-    """Appenders and builders."""
+    """Tests of file writers: a file appears completely or not at all, with its rows and its description."""
 
     def test_overwriting(self, bench: FormatBench) -> None:
-        """A file that is there is overwritten only when asked to."""
+        """An existing file is overwritten only with `overwrite`."""
         file = bench.write(_WRITTEN_SCHEMA, _WRITTEN_ROWS)
         again = bench.writing(_WRITTEN_SCHEMA, file.file_path)
-        with refused(FileAlreadyExists):
+        with expect_error(FileAlreadyExists):
             bench.fill(again, _WRITTEN_ROWS[:1])
         bench.check(bench.read(_WRITTEN_SCHEMA, file), _WRITTEN_ROWS)
         bench.fill(again.overwrite(), _WRITTEN_ROWS[:1])
@@ -85,7 +85,7 @@ class WriteTests:
             assert not bench.storage.exists(builder.request.location)
 
     def test_not_there_until_closed(self, bench: FormatBench) -> None:
-        """A file is not seen before it is closed; closing twice gives the same answer."""
+        """A file does not exist before it is closed; closing twice returns the same description."""
         assert bench.to_batch is not None
         builder = bench.writing(_WRITTEN_SCHEMA)
         file = builder.build()
@@ -118,7 +118,7 @@ class WriteTests:
         bench.check(bench.read(_WRITTEN_SCHEMA, file.close()), rows)
 
     def test_write_defaults(self, bench: FormatBench) -> None:
-        """Columns that are left out have their write default."""
+        """Columns that the rows do not have get their write default."""
         full = columns(
             (1, "id", LONG),
             Field(2, "name", STRING, required=True, write_default="none"),
@@ -139,16 +139,16 @@ class WriteTests:
         )
 
     def test_columns_that_do_not_fit(self, bench: FormatBench) -> None:
-        """Missing required columns and columns too many are refused by name."""
+        """Missing required columns and unknown columns are errors that name them."""
         assert bench.to_batch is not None
-        needed = columns((1, "id", LONG), Field(2, "name", STRING, required=True))
-        for schema, given, rows in (
-            (needed, columns((1, "id", LONG)), [{"id": 1}]),
-            (columns((1, "id", LONG)), needed, [{"id": 1, "name": "a"}]),
+        both = columns((1, "id", LONG), Field(2, "name", STRING, required=True))
+        for schema, input_schema, rows in (
+            (both, columns((1, "id", LONG)), [{"id": 1}]),
+            (columns((1, "id", LONG)), both, [{"id": 1, "name": "a"}]),
         ):
             builder = bench.writing(schema)
-            with refused(InvalidSchema, InvalidValue, naming="name"), builder.build() as file:
-                file.write(bench.to_batch(given, rows))
+            with expect_error(InvalidSchema, InvalidValue, text="name"), builder.build() as file:
+                file.write(bench.to_batch(input_schema, rows))
             assert not bench.storage.exists(builder.request.location)
 
     def test_what_the_request_says(self, bench: FormatBench) -> None:
@@ -158,13 +158,13 @@ class WriteTests:
         file = bench.fill(builder, _WRITTEN_ROWS[:1])
         assert (file.content, file.file_format) == (FileContent.DATA, bench.model.file_format)
         assert (file.spec_id, file.partition, file.sort_order_id, file.key_metadata) == (3, ("a",), 5, b"key")
-        with refused(InvalidInput, naming="partition"):
+        with expect_error(InvalidInput, text="partition"):
             bench.writing(_WRITTEN_SCHEMA).partition(spec, ()).build()
-        with refused(InvalidInput):
+        with expect_error(InvalidInput):
             bench.writing(columns()).build()
 
     def test_properties(self, bench: FormatBench) -> None:
-        """Properties of other formats and of others are ignored, metadata is taken."""
+        """Unknown properties and those of other formats are ignored; file metadata is accepted."""
         builder = bench.writing(_WRITTEN_SCHEMA).properties({"write.unheard-of": "1"}).properties({"mine": "2"})
         builder = builder.metadata({"a": "1"}).metadata({"b": "ü"})
         bench.check(bench.read(_WRITTEN_SCHEMA, bench.fill(builder, _WRITTEN_ROWS)), _WRITTEN_ROWS)
@@ -180,13 +180,13 @@ class WriteTests:
             bench.check(bench.read(_WRITTEN_SCHEMA, file), rows)
             sizes[codec] = file.file_size_in_bytes
         if sizes:
-            plain, *others = sizes.values()
-            assert max(others) < plain, str(sizes)
-            with refused(UnsupportedFeature, InvalidUpdate, naming="shrink"):
+            uncompressed, *compressed = sizes.values()
+            assert max(compressed) < uncompressed, str(sizes)
+            with expect_error(UnsupportedFeature, InvalidUpdate, text="shrink"):
                 bench.writing(_WRITTEN_SCHEMA).properties({f"write.{name}.compression-codec": "shrink"}).build()
 
 
-# What every format model promises of the metrics of what it writes (spec: Data File Fields).
+# Metrics (spec: Data File Fields) -------------------------------------------------------------------------------------
 
 _METRICS = "write.metadata.metrics."
 _SCHEMA = columns((1, "id", LONG), (2, "name", STRING), (3, "data", BINARY), (4, "x", DOUBLE))
@@ -198,21 +198,21 @@ _ROWS = [
 
 
 def _bounds(schema: Schema, file: DataFile) -> dict[str, tuple[Any, Any]]:
-    """The bounds of columns by name, each with None for one that is not there."""
-    found = {}
+    """The lower and upper bounds of columns, by name; None for a bound that is missing."""
+    decoded = {}
     for field_id, entry in schema.by_id.items():
         lower, upper = ((bounds or {}).get(field_id) for bounds in (file.lower_bounds, file.upper_bounds))
         if lower is not None or upper is not None:
             type_ = entry.field.type
-            found[entry.name] = (
+            decoded[entry.name] = (
                 None if lower is None else decode(type_, lower),
                 None if upper is None else decode(type_, upper),
             )
-    return found
+    return decoded
 
 
 class MetricsTests:
-    """Counts, bounds and sizes of columns."""
+    """Tests of the metrics of written files: counts, bounds and sizes of columns."""
 
     def _write(self, bench: FormatBench, **modes: str) -> DataFile:
         properties = {_METRICS + name.replace("__", "."): mode for name, mode in modes.items()}
@@ -231,7 +231,7 @@ class MetricsTests:
         assert _bounds(_SCHEMA, file) == {
             "id": (-3, 9),
             "name": ("a" * 16, "b" * 15 + "c"),
-            "data": (b"\x01" * 16, None),  # no 16 bytes are above forty bytes of 0xff
+            "data": (b"\x01" * 16, None),  # no value of 16 bytes is an upper bound of forty bytes 0xff
             "x": (1.5, 1.5),
         }
 
@@ -260,7 +260,7 @@ class MetricsTests:
         file = self._write(bench, column__name="truncate(3)", column__id="none", column__x="counts")
         assert _bounds(_SCHEMA, file) == {"name": ("aaa", "bbc"), "data": (b"\x01" * 16, None)}
         assert file.null_value_counts == {2: 1, 3: 1, 4: 1}
-        with refused(InvalidUpdate, naming="truncate"):
+        with expect_error(InvalidUpdate, text="truncate"):
             self._write(bench, default="truncate(0)")
 
     def test_a_metrics_config(self, bench: FormatBench) -> None:
@@ -284,7 +284,7 @@ class MetricsTests:
             assert _bounds(schema, file)["a"] == (ordered[0], ordered[-1]), str(type_)
 
     def test_zeros_and_nans(self, bench: FormatBench) -> None:
-        """Bounds leave NaN out, and hold for both zeros."""
+        """Bounds ignore NaN, and include both zeros."""
         for type_ in (FLOAT, DOUBLE):
             schema = columns((1, "a", type_))
             for values, lower, upper in (
@@ -345,7 +345,7 @@ class MetricsTests:
         assert set(every.lower_bounds or ()) == set(range(1, 121))
 
     def test_sorted_columns(self, bench: FormatBench) -> None:
-        """Metrics of columns that the rows are sorted by, beyond the first 100 too."""
+        """Metrics of the columns of the sort order, also beyond the first 100."""
         schema = columns(*((n, f"c{n}", INT) for n in range(1, 121)))
         order = SortOrder((SortField((120,), IDENTITY, SortDirection.ASC, NullOrder.NULLS_FIRST),), order_id=3)
         file = bench.fill(bench.writing(schema).sort_order(order), [{f"c{n}": n for n in range(1, 121)}])
@@ -376,7 +376,7 @@ class MetricsTests:
         bench.check(bench.read(schema, file), rows)
 
     def test_position_deletes(self, bench: FormatBench) -> None:
-        """Position deletes: written, described, read; their one data file is known."""
+        """Position deletes: written, described, read; a single data file is recorded."""
         for paths, only in ((("s3://b/a",), "s3://b/a"), (("s3://b/a", "s3://b/c"), None)):
             rows = [{"file_path": path, "pos": n} for path in paths for n in (0, 7)]
             file = bench.fill(position_delete_writer(bench.model, bench.storage, bench.location()), rows)
@@ -388,7 +388,7 @@ class MetricsTests:
             bench.check(bench.read(Schema((DELETE_FILE_PATH, DELETE_POS)), file), rows)
 
     def test_position_deletes_with_rows(self, bench: FormatBench) -> None:
-        """Position deletes that hold the deleted rows."""
+        """Position deletes with the deleted rows."""
         row = StructType((Field(1, "id", LONG), Field(2, "name", STRING)))
         builder = position_delete_writer(bench.model, bench.storage, bench.location(), row)
         rows = [{"file_path": "a", "pos": 3, "row": {"id": 1, "name": None}}]

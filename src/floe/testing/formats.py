@@ -1,7 +1,7 @@
-"""The promises of `FormatModel` as tests: whoever writes a format, or an object model, can run them on it.
+"""Conformance tests for implementations of `FormatModel`: formats, and object models of formats.
 
-Subclass it in a test module and give one pytest fixture, `bench`: the model, and where needed how its batches are made
-from plain rows and back. What a format cannot do by its `features` is expected to be refused.
+Subclass `FormatConformance` in a test module, with a pytest fixture `bench`: the model, with the conversion of its
+batches from plain rows and back. Features that are not among the model's `features` must raise `UnsupportedFeature`.
 
 ```python
 class TestMine(FormatConformance):
@@ -10,8 +10,8 @@ class TestMine(FormatConformance):
         return FormatBench(MyModel(), to_batch=..., to_rows=...)
 ```
 
-`feature_table` tries everything without pytest, and tells what each of some models can do. The models that Floe brings
-are shown by `python -m floe.testing.formats`.
+`feature_table` runs the tests without pytest, and returns a table of what each model supports;
+`python -m floe.testing.formats` prints it for Floe's own models.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from floe.testing.format_writes import MetricsTests, WriteTests
 class FormatConformance(
     TypeTests, EvolutionTests, MetadataColumnTests, ReadTests, DeleteTests, MetricsTests, WriteTests
 ):
-    """All promises of a format model, as test methods for pytest; see the module."""
+    """The conformance tests of a format model, as test methods for pytest."""
 
 
-_NEEDED: dict[str, Feature] = {
+_OPTIONAL: dict[str, Feature] = {
     "test_variant": Feature.VARIANT,
     "test_variants_in_lists_and_maps": Feature.VARIANT,
     "test_geometry_and_geography": Feature.GEOSPATIAL,
@@ -46,11 +46,11 @@ _NEEDED: dict[str, Feature] = {
     "test_reuse": Feature.REUSE,
     "test_column_sizes": Feature.COLUMN_SIZES,
 }
-"""What a promise is about that not every format has to keep; where it has not, the promise is a clear refusal."""
+"""The tests of optional features; for a model without the feature they expect an error."""
 
 
 def feature_table(make_benches: Iterable[Callable[[], FormatBench]]) -> str:
-    """A table of features and models: `yes`, `no` and why where a model does not claim it, or what went wrong.
+    """A Markdown table of features and models: `yes`, `no` with the reason, or the error of a test that fails.
 
     >>> from floe.formats.arrow_models import ParquetAsArrow
     >>> print(feature_table([lambda: FormatBench(ParquetAsArrow())])[:44])  # doctest: +SKIP
@@ -60,34 +60,34 @@ def feature_table(make_benches: Iterable[Callable[[], FormatBench]]) -> str:
     makers = list(make_benches)
     heads = [f"{bench.model.file_format} as {bench.model.object_model}" for bench in (make() for make in makers)]
     lines = [f"| feature | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-    for name in _promises():
-        told = (getattr(FormatConformance, name).__doc__ or name).strip().split("\n")[0].removesuffix(".")
-        lines.append(f"| {told} | {' | '.join(_outcome(name, make()) for make in makers)} |")
+    for name in _test_names():
+        label = (getattr(FormatConformance, name).__doc__ or name).strip().split("\n")[0].removesuffix(".")
+        lines.append(f"| {label} | {' | '.join(_outcome(name, make()) for make in makers)} |")
     return "\n".join(lines)
 
 
-def _promises() -> list[str]:
-    """The names of the tests, in the order in which they are written."""
+def _test_names() -> list[str]:
+    """The names of the tests, in the order of the source."""
     ordered: dict[str, Any] = {}
-    for part in FormatConformance.__bases__:
-        ordered.update((name, None) for name in vars(part) if name.startswith("test_"))
+    for base in FormatConformance.__bases__:
+        ordered.update((name, None) for name in vars(base) if name.startswith("test_"))
     return list(ordered)
 
 
 def _outcome(name: str, bench: FormatBench) -> str:
     if name == "test_files_without_ids" and bench.write_without_ids is None:
         return "not tried"
-    needed = _NEEDED.get(name)
+    feature = _OPTIONAL.get(name)
     try:
         getattr(FormatConformance(), name)(bench)
     except UnsupportedFeature as error:
         return f"no: {error.message[:60]}"
-    except Exception as error:  # whatever goes wrong is told in the table
+    except Exception as error:  # the table shows every error
         return f"FAILS: {type(error).__name__} {str(error)[:60]}"
-    if needed is None or bench.supports(needed):
+    if feature is None or bench.supports(feature):
         return "yes"
-    why = getattr(bench.model, "lacks", {}).get(needed)
-    return "no" if why is None else f"no: {why}"
+    reason = getattr(bench.model, "lacks", {}).get(feature)
+    return "no" if reason is None else f"no: {reason}"
 
 
 def _bench_of(model: FormatModel[Any]) -> Callable[[], FormatBench]:

@@ -1,7 +1,7 @@
-"""The promises of `Storage` as tests: whoever writes a storage can run them on it.
+"""Conformance tests for implementations of the protocol `Storage`.
 
-Subclass it in a test module and give two pytest fixtures: `storage`, and `root`, the location of a folder that is empty
-and belongs to this test alone.
+Subclass `StorageConformance` in a test module, with two pytest fixtures: `storage`, and `root`, the location of an
+empty folder for each test.
 
 ```python
 class TestMine(StorageConformance):
@@ -38,14 +38,14 @@ _NAMES = (
     "~tilde-[brackets]-{braces}",
     "_underscore/.hidden",
 )
-"""Names that engines write, or that are treated wrongly somewhere."""
+"""Names that engines write, or that some systems encode or interpret."""
 
 
 class _raises:
-    """Expects an error of a kind, with a text in it."""
+    """A context manager that expects an error of a class, with a text in its message."""
 
-    def __init__(self, kind: type[Exception], naming: str = "") -> None:
-        self._kind, self._naming = kind, naming
+    def __init__(self, kind: type[Exception], text: str = "") -> None:
+        self._kind, self._text = kind, text
 
     def __enter__(self) -> None:
         return
@@ -54,28 +54,28 @@ class _raises:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if kind is None:
-            raise AssertionError(f"{self._kind.__name__} was expected, and nothing was raised")
-        return issubclass(kind, self._kind) and self._naming in str(error)
+            raise AssertionError(f"expected {self._kind.__name__}, but nothing was raised")
+        return issubclass(kind, self._kind) and self._text in str(error)
 
 
 class StorageConformance:
-    """All promises of the protocol, as test methods for pytest; see the module."""
+    """The conformance tests of a storage, as test methods for pytest."""
 
     def test_what_was_written_is_read(self, storage: Storage, root: str) -> None:
-        """Whole files come back as they were, the empty one and one beyond any buffer too."""
+        """Files are read as they were written, from empty ones to ones larger than any buffer."""
         for size in (0, 1, 70_000, 3_000_000):
             data = bytes(range(251)) * (size // 251 + 1)
             storage.write(join(root, f"file-{size}"), data[:size])
             assert storage.read(join(root, f"file-{size}")) == data[:size]
 
     def test_writes_take_any_block_of_bytes(self, storage: Storage, root: str) -> None:
-        """Not only bytes: bytearrays and memoryviews too."""
+        """Writes take bytes, bytearrays and memoryviews."""
         storage.write(join(root, "a"), bytearray(b"abc"))
         storage.write(join(root, "b"), memoryview(b"xabcx")[1:4])
         assert storage.read(join(root, "a")) == storage.read(join(root, "b")) == b"abc"
 
-    def test_names_are_kept_to_the_letter(self, storage: Storage, root: str) -> None:
-        """Nothing is encoded or decoded on the way."""
+    def test_names_are_stored_exactly(self, storage: Storage, root: str) -> None:
+        """Names are stored as they are, without encoding."""
         for number, name in enumerate(_NAMES):
             storage.write(join(root, name), b"%d" % number)
         for number, name in enumerate(_NAMES):
@@ -86,7 +86,7 @@ class StorageConformance:
         assert list(storage.list(root)) == []
 
     def test_ranges(self, storage: Storage, root: str) -> None:
-        """A range is exact inside the file, shorter at its end and empty behind it."""
+        """A range is exact inside of the file, shorter at its end, and empty behind it."""
         storage.write(join(root, "a"), b"0123456789")
         read = storage.read_range
         assert read(join(root, "a"), 0, 4) == b"0123"
@@ -100,14 +100,14 @@ class StorageConformance:
                 read(join(root, "a"), offset, length)
 
     def test_ranges_of_an_empty_file(self, storage: Storage, root: str) -> None:
-        """There is nothing to read, and that is no error."""
+        """Ranges of an empty file are empty, and no error."""
         storage.write(join(root, "empty"), b"")
         assert storage.read_range(join(root, "empty"), 0, 10) == b""
         with storage.open_read(join(root, "empty")) as file:
             assert file.read() == b""
 
-    def test_missing_files_are_told(self, storage: Storage, root: str) -> None:
-        """Every way of reading says `NoSuchFile`, and names the location."""
+    def test_missing_files_raise(self, storage: Storage, root: str) -> None:
+        """Each way of reading a missing file raises `NoSuchFile` with its location."""
         missing = join(root, "nothing/here")
         readers: list[Callable[[], object]] = [
             lambda: storage.read(missing),
@@ -117,12 +117,12 @@ class StorageConformance:
             lambda: storage.stat(missing),
         ]
         for reader in readers:
-            with _raises(NoSuchFile, naming="nothing/here"):
+            with _raises(NoSuchFile, text="nothing/here"):
                 reader()
         assert not storage.exists(missing)
 
     def test_a_folder_is_not_a_file(self, storage: Storage, root: str) -> None:
-        """Names above a file are no files."""
+        """The folder of a file does not exist as a file."""
         storage.write(join(root, "folder/a"), b"a")
         assert not storage.exists(join(root, "folder"))
         with _raises(NoSuchFile):
@@ -130,15 +130,15 @@ class StorageConformance:
         with _raises(NoSuchFile):
             storage.read(join(root, "folder"))
 
-    def test_files_over_the_limit_are_refused(self, storage: Storage, root: str) -> None:
-        """`max_bytes` is the most that is taken into memory."""
+    def test_files_over_the_limit_raise(self, storage: Storage, root: str) -> None:
+        """A file with more than `max_bytes` raises `FileTooLarge`."""
         storage.write(join(root, "a"), b"12345")
         assert storage.read(join(root, "a"), max_bytes=5) == b"12345"
         with _raises(FileTooLarge):
             storage.read(join(root, "a"), max_bytes=4)
 
     def test_stat_and_exists(self, storage: Storage, root: str) -> None:
-        """Size, a plausible time, and the location as it was asked for."""
+        """`stat` has the size, the time of modification and the location as it was passed."""
         storage.write(join(root, "a"), b"12345")
         info = storage.stat(join(root, "a"))
         assert (info.location, info.size) == (join(root, "a"), 5)
@@ -146,7 +146,7 @@ class StorageConformance:
         assert storage.exists(join(root, "a"))
 
     def test_writes_do_not_replace_unless_asked(self, storage: Storage, root: str) -> None:
-        """A second write of a name is an error, or with `overwrite` a replacement."""
+        """A write of an existing file raises `FileAlreadyExists`, or replaces it with `overwrite`."""
         storage.write(join(root, "a"), b"one")
         with _raises(FileAlreadyExists):
             storage.write(join(root, "a"), b"two")
@@ -160,7 +160,7 @@ class StorageConformance:
         assert storage.read(join(root, "a")) == b"four"
 
     def test_create_is_exclusive(self, storage: Storage, root: str) -> None:
-        """A name is created once; where that cannot be promised, it is refused."""
+        """A file is created once; a storage that cannot guarantee it raises `UnsupportedFeature`."""
         if not storage.creates_exclusively:
             with _raises(UnsupportedFeature):
                 storage.create(join(root, "v1"), b"one")
@@ -172,7 +172,7 @@ class StorageConformance:
         assert storage.read(join(root, "v1")) == b"one"
 
     def test_of_many_creators_one_wins(self, storage: Storage, root: str) -> None:
-        """Eight threads create the same name at once: one succeeds, and its bytes are what is read."""
+        """Of eight threads that create the same file, one succeeds, and its bytes are read."""
         if not storage.creates_exclusively:
             return
         for version in range(5):
@@ -181,7 +181,7 @@ class StorageConformance:
             assert storage.read(join(root, f"v{version}")) == b"%d" % winners[0] * 1000
 
     def test_streams_are_seen_when_closed(self, storage: Storage, root: str) -> None:
-        """Nothing before, everything after."""
+        """The file of a stream appears when the stream is closed."""
         file = storage.open_write(join(root, "data/a"))
         for _ in range(100):
             assert file.write(b"0123456789" * 100) == 1000
@@ -196,7 +196,7 @@ class StorageConformance:
             file.write(b"more")
 
     def test_aborted_streams_leave_nothing(self, storage: Storage, root: str) -> None:
-        """An exception in the block, `abort`, and forgetting to close: no file in any case."""
+        """A stream that is aborted, not closed, or left by an exception leaves no file."""
         with _raises(KeyError), storage.open_write(join(root, "a")) as file:
             file.write(b"abc")
             raise KeyError
@@ -210,12 +210,12 @@ class StorageConformance:
         assert list(storage.list(root)) == []
 
     def test_empty_streams_are_empty_files(self, storage: Storage, root: str) -> None:
-        """A stream that was closed is a file, even without bytes."""
+        """A closed stream is a file, even without bytes."""
         storage.open_write(join(root, "empty")).close()
         assert storage.read(join(root, "empty")) == b""
 
     def test_opened_files_can_seek(self, storage: Storage, root: str) -> None:
-        """What readers of Parquet do: the end first, then parts."""
+        """An open file supports seeks, as Parquet readers need: the footer first, then column chunks."""
         data = bytes(range(256)) * 1000
         storage.write(join(root, "a"), data)
         with storage.open_read(join(root, "a")) as file:
@@ -232,33 +232,33 @@ class StorageConformance:
         assert file.closed
 
     def test_listing(self, storage: Storage, root: str) -> None:
-        """All depths, whole names, in path order, spelled as the folder was asked for, with or without a slash."""
+        """A listing has the files at all depths, sorted by path, spelled like the folder, with or without a slash."""
         names = ["t.txt", "t/a", "t/b/c", "t/b/d/e", "t2/a"]
         for name in reversed(names):
             storage.write(join(root, name), name.encode())
         assert [info.location for info in storage.list(root)] == [join(root, name) for name in names]
         for folder in (join(root, "t"), join(root, "t") + "/"):
-            found = list(storage.list(folder))
-            assert [info.location for info in found] == [join(root, name) for name in ("t/a", "t/b/c", "t/b/d/e")]
-            assert [info.size for info in found] == [3, 5, 7]
-            assert all(info.modified_ms > 0 for info in found)
+            files = list(storage.list(folder))
+            assert [info.location for info in files] == [join(root, name) for name in ("t/a", "t/b/c", "t/b/d/e")]
+            assert [info.size for info in files] == [3, 5, 7]
+            assert all(info.modified_ms > 0 for info in files)
 
     def test_missing_folders_are_empty(self, storage: Storage, root: str) -> None:
-        """Neither listing is an error; a file is no folder either."""
+        """Listings of a missing folder, or of a file, are empty, and no error."""
         storage.write(join(root, "file"), b"")
         for name in ("nowhere", "file"):
             assert list(storage.list(join(root, name))) == []
             assert list(storage.folders(join(root, name))) == []
 
     def test_folders(self, storage: Storage, root: str) -> None:
-        """The names directly below, each once; files are no folders."""
+        """`folders` has the names of the folders directly below, each once, without files."""
         for name in ("b/x", "b/y", "a/deep/x", "c"):
             storage.write(join(root, name), b"")
         assert list(storage.folders(root)) == ["a", "b"]
         assert list(storage.folders(root + "/")) == ["a", "b"]
 
     def test_making_and_removing_folders(self, storage: Storage, root: str) -> None:
-        """Folders may be made and removed, again and again; one with files may not be removed."""
+        """Folders can be created and removed repeatedly; one with files cannot be removed."""
         for _ in range(2):
             storage.make_folder(join(root, "ns/deep"))
         storage.write(join(root, "ns/deep/a"), b"a")
@@ -271,17 +271,17 @@ class StorageConformance:
         assert list(storage.folders(join(root, "ns"))) == []
 
     def test_deleting_many(self, storage: Storage, root: str) -> None:
-        """Outcomes come in the order asked; a missing file, and one named twice, count as deleted."""
+        """Outcomes are in the order of the request; missing and repeated files count as deleted."""
         for name in ("a", "b", "keep"):
             storage.write(join(root, name), b"")
-        asked = [join(root, name) for name in ("b", "missing", "a", "b")]
-        outcomes = storage.delete_many(asked)
-        assert [(outcome.location, outcome.deleted) for outcome in outcomes] == [(name, True) for name in asked]
+        locations = [join(root, name) for name in ("b", "missing", "a", "b")]
+        outcomes = storage.delete_many(locations)
+        assert [(outcome.location, outcome.deleted) for outcome in outcomes] == [(name, True) for name in locations]
         assert [info.location for info in storage.list(root)] == [join(root, "keep")]
         assert list(storage.delete_many([])) == []
 
     def test_a_deleted_name_can_be_created_again(self, storage: Storage, root: str) -> None:
-        """Deleting leaves nothing behind that stands in the way."""
+        """A deleted file can be created again."""
         if storage.creates_exclusively:
             for content in (b"one", b"two"):
                 storage.create(join(root, "a"), content)
@@ -289,12 +289,12 @@ class StorageConformance:
                 storage.delete_many([join(root, "a")])
 
     def test_the_storage_fits_the_protocol(self, storage: Storage, root: str) -> None:
-        """It has every method."""
+        """The storage has every method of the protocol."""
         assert isinstance(storage, Storage)
 
 
 def _race(storage: Storage, location: str, *, writers: int) -> list[int]:
-    """Lets many threads create one file at the same moment, and says which of them were told that they did."""
+    """Create one file from several threads at the same time; returns the numbers of those that succeeded."""
     start = threading.Barrier(writers)
 
     def contend(number: int) -> bool:

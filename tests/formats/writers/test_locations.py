@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from floe.formats.writers.write_target import FileNames, Locations, file_location
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, STRING, TIMESTAMP, Field
 
@@ -44,9 +44,9 @@ def test_partitions_are_folders() -> None:
 
 def test_the_hash_covers_the_partition() -> None:
     spec = build_spec(SCHEMA, ["who"])
-    places = {who: file_location(Locations("s3://b/t", HASHED), spec, SCHEMA, (who,), "f") for who in "abcdefgh"}
-    assert len({place.split("/")[5] for place in places.values()}) > 1
-    assert all(place.endswith(f"/who={who}/f") for who, place in places.items())
+    locations = {who: file_location(Locations("s3://b/t", HASHED), spec, SCHEMA, (who,), "f") for who in "abcdefgh"}
+    assert len({location.split("/")[5] for location in locations.values()}) > 1
+    assert all(location.endswith(f"/who={who}/f") for who, location in locations.items())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from floe.errors import FloeError, InvalidInput
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.writers import partitioned
 from floe.formats.writers.partitioned import ClusteredWriter, FanoutWriter
 from floe.spec.schemas.schema import Schema
@@ -33,8 +33,8 @@ def batch(rows: int, parts: int, seed: int = 7) -> pa.RecordBatch:
 
 def written(writer: Any, *batches: pa.RecordBatch) -> list[Any]:
     with writer:
-        for one in batches:
-            writer.write(one)
+        for part in batches:
+            writer.write(part)
         return list(writer.close())
 
 
@@ -47,9 +47,9 @@ def test_every_row_is_in_the_file_of_its_partition(workers: int, monkeypatch: py
     files = written(FanoutWriter(target, workers=workers), *(rows.slice(n, 333) for n in range(0, 5000, 333)))
     assert len(files) == 7
     for file in files:
-        found = read_file(target.storage, file, SCHEMA)
-        assert set(found["part"].to_pylist()) == {file.partition[0]}
-        assert found["id"].to_pylist() == sorted(found["id"].to_pylist()), "rows keep their order"
+        table = read_file(target.storage, file, SCHEMA)
+        assert set(table["part"].to_pylist()) == {file.partition[0]}
+        assert table["id"].to_pylist() == sorted(table["id"].to_pylist()), "rows keep their order"
         assert f"/data/part={file.partition[0]}/" in file.file_path
     assert sorted(row["id"] for row in plain_rows(target.storage, files, SCHEMA)) == list(range(5000))
     assert [file.partition[0] for file in files] == list(dict.fromkeys(rows.column("part").to_pylist()))
@@ -66,7 +66,7 @@ def test_memory_is_bounded(workers: int, monkeypatch: pytest.MonkeyPatch) -> Non
     with writer:
         for start in range(0, rows.num_rows, 1000):
             writer.write(rows.slice(start, 1000))
-            held.append(sum(one.waiting_bytes + one.files.gathered_bytes for one in writer._partitions.values()))
+            held.append(sum(part.waiting_bytes + part.files.buffered_bytes for part in writer._partitions.values()))
         files = writer.close()
     step = rows.slice(0, 1000).nbytes
     assert max(held) <= most + (workers + 1) * step
@@ -85,7 +85,7 @@ def test_the_number_of_open_files_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     with writer:
         for start in range(0, 2000, 200):
             writer.write(rows.slice(start, 200))
-            most = max(most, sum(one.files.is_open for one in writer._partitions.values()))
+            most = max(most, sum(part.files.is_open for part in writer._partitions.values()))
         files = writer.close()
     assert most == 3
     assert len(files) > 10, "partitions whose file was closed get another"
@@ -131,7 +131,7 @@ def test_rows_partition_by_partition() -> None:
 def test_a_partition_that_comes_again_is_an_error() -> None:
     target = target_of(SCHEMA, partition_by=["part"])
     parts = [pa.record_batch({"id": [1], "part": [part]}) for part in (1, 2, 1)]
-    with pytest.raises(InvalidInput, match=r"rows of partition \(1,\) come again"):
+    with pytest.raises(InvalidInput, match=r"rows of partition \(1,\) occur again"):
         written(ClusteredWriter(target), *parts)
     assert file_names(target.storage) == []
 
@@ -159,4 +159,6 @@ def test_files_that_cannot_be_deleted_are_told(monkeypatch: pytest.MonkeyPatch) 
     broken = pa.record_batch({"id": pa.array([None], pa.int64())})
     with pytest.raises(FloeError, match="null in a required column") as caught:
         written(FanoutWriter(target, memory=1, workers=1), batch(1000, 1), broken)
-    assert "orphan removal finds them" in "".join(caught.value.__notes__)
+    (note,) = caught.value.__notes__
+    assert "memory:wh/t/data/part=0/00000-0-" in note
+    assert "orphan removal" in note

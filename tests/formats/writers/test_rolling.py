@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from floe.errors import FileAlreadyExists, InvalidUpdate, InvalidValue
-from floe.formats.arrow_types import arrow_schema
-from floe.formats.writers.rolling import Gathering, RollingWriter
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.formats.writers.rolling import BufferedAppender, RollingWriter
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, STRING, Field
 from floe.testing.faults import Fault, FaultyStorage
@@ -20,16 +20,17 @@ def batch(rows: int, *, random: bool, first: int = 0) -> pa.RecordBatch:
     numbers = np.random.default_rng(rows)
     texts = numbers.integers(0, 2**60, rows) if random else np.arange(rows) % 10
     return pa.record_batch(
-        {"id": np.arange(first, first + rows), "text": [f"{one:020}" for one in texts]}, schema=arrow_schema(SCHEMA)
+        {"id": np.arange(first, first + rows), "text": [f"{number:020}" for number in texts]},
+        schema=arrow_schema(SCHEMA),
     )
 
 
 @pytest.mark.parametrize("random", [True, False], ids=["random", "repeating"])
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_files_have_about_the_wanted_size(file_format: str, random: bool) -> None:
-    wanted = 200_000
+    target_size = 200_000
     stripes = {"write.orc.stripe-size-bytes": "65536"}
-    properties = {"write.format.default": file_format, "write.target-file-size-bytes": str(wanted), **stripes}
+    properties = {"write.format.default": file_format, "write.target-file-size-bytes": str(target_size), **stripes}
     target = target_of(SCHEMA, properties=properties)
     writer = RollingWriter(target)
     for first in range(0, 100_000, 10_000):
@@ -41,8 +42,8 @@ def test_files_have_about_the_wanted_size(file_format: str, random: bool) -> Non
     if random:
         assert len(files) > 3
     if len(files) > 1:
-        assert max(sizes) < 1.6 * wanted
-        assert min(sizes[:-1]) > 0.5 * wanted
+        assert max(sizes) < 1.6 * target_size
+        assert min(sizes[:-1]) > 0.5 * target_size
 
 
 def test_one_large_batch_is_cut_as_well_as_many_small_ones() -> None:
@@ -87,9 +88,9 @@ def test_nothing_is_written_without_rows() -> None:
 def test_memory_can_be_freed() -> None:
     writer = RollingWriter(target_of(SCHEMA))
     writer.write(batch(1000, random=True))
-    assert writer.gathered_bytes > 20_000
+    assert writer.buffered_bytes > 20_000
     writer.flush()
-    assert writer.gathered_bytes == 0
+    assert writer.buffered_bytes == 0
     (file,) = writer.close()
     assert file.record_count == 1000
 
@@ -98,7 +99,7 @@ def test_parquet_gathers_and_avro_does_not() -> None:
     for file_format, gathers in (("parquet", True), ("avro", False)):
         writer = RollingWriter(target_of(SCHEMA, properties={"write.format.default": file_format}))
         writer.write(batch(10, random=True))
-        assert isinstance(writer._file, Gathering) is gathers
+        assert isinstance(writer._file, BufferedAppender) is gathers
         writer.abort()
 
 
@@ -155,5 +156,5 @@ def test_overrides_take_the_place_of_properties() -> None:
         target.metadata, target.storage, target.environment, overrides={"write.format.default": "AVRO"}
     )
     assert (target.file_format, target.delete_format, override.file_format) == ("orc", "orc", "avro")
-    with pytest.raises(InvalidUpdate, match="'lance' is no format of data files"):
+    with pytest.raises(InvalidUpdate, match="'lance' is not a format of data files"):
         _ = target_of(SCHEMA, properties={"write.format.default": "lance"}).file_format

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.rows import rows_to_batch
 from floe.formats.writers.partition_split import can_sort, sort_batch
 from floe.spec.partitioning.transforms import UnknownTransform
@@ -43,8 +43,8 @@ def test_the_order_of_values(type_: Type, data: st.DataObject) -> None:
     rows = [{"n": n, "x": x, "y": y} for n, (x, y) in enumerate(values)]
     terms = [f"x {data.draw(st.sampled_from(WAYS))}", f"y {data.draw(st.sampled_from(WAYS))}"]
     order = build_order(schema, data.draw(st.permutations(terms)))
-    found = sort_batch(rows_to_batch(schema, rows), order, schema).column("n").to_pylist()
-    assert found == [row["n"] for row in sorted(rows, key=sort_key(order, schema))]
+    actual = sort_batch(rows_to_batch(schema, rows), order, schema).column("n").to_pylist()
+    assert actual == [row["n"] for row in sorted(rows, key=sort_key(order, schema))]
 
 
 @given(values=st.lists(st.none() | st.integers(-100, 100), max_size=20))
@@ -54,8 +54,8 @@ def test_transforms_and_columns_inside_structs(values: list[int | None]) -> None
         {"n": n, "in": {"x": x} if x is None or x % 7 else None} for n, x in enumerate(values)
     ]
     order = build_order(schema, ["bucket(3, in.x) desc", "truncate(10, in.x) nulls last"])
-    found = sort_batch(rows_to_batch(schema, rows), order, schema).column("n").to_pylist()
-    assert found == [row["n"] for row in sorted(rows, key=sort_key(order, schema))]
+    actual = sort_batch(rows_to_batch(schema, rows), order, schema).column("n").to_pylist()
+    assert actual == [row["n"] for row in sorted(rows, key=sort_key(order, schema))]
 
 
 def test_what_is_sorted_is_not_copied() -> None:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from floe.errors import InvalidInput, InvalidValue, UnsupportedFeature
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.rows import rows_to_batch
-from floe.formats.writers.partition_split import Splitter
+from floe.formats.writers.partition_split import PartitionSplitter
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, partition_value_fn
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.partitioning.transforms import UnknownTransform
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import (
@@ -82,11 +82,11 @@ def test_each_row_goes_where_its_transforms_say(type_: Type, terms: list[str], d
                 expected[tuple(map(key_of, tuple_of(row)))].append(row["n"])
         except InvalidValue:  # truncated, the lowest numbers are below what the type holds
             with pytest.raises(InvalidValue):
-                list(Splitter(spec, schema)(rows_to_batch(schema, rows)))
+                list(PartitionSplitter(spec, schema)(rows_to_batch(schema, rows)))
             continue
-        parts = list(Splitter(spec, schema)(rows_to_batch(schema, rows)))
-        found = {tuple(map(key_of, part.values)): part.rows.column("n").to_pylist() for part in parts}
-        assert found == dict(expected)
+        parts = list(PartitionSplitter(spec, schema)(rows_to_batch(schema, rows)))
+        rows_by_partition = {tuple(map(key_of, part.values)): part.rows.column("n").to_pylist() for part in parts}
+        assert rows_by_partition == dict(expected)
         assert len({part.key for part in parts}) == len(parts)
 
 
@@ -101,16 +101,16 @@ def test_each_row_goes_where_its_transforms_say(type_: Type, terms: list[str], d
 def test_several_fields_and_columns_inside_structs(rows: list[dict[str, Any]]) -> None:
     inside = StructType((Field(4, "b", STRING), Field(5, "c", LONG)))
     schema = Schema((Field(1, "n", LONG), Field(2, "a", INT), Field(3, "in", inside)))
-    whole = [
+    table_rows = [
         {"n": n, "a": row["a"], "in": None if row["c"] == 5 else {"b": row["b"], "c": row["c"]}}
         for n, row in enumerate(rows)
     ]
     spec = build_spec(schema, ["a", "in.b", "bucket(2, in.c)"])
     tuple_of = partition_value_fn(spec, schema)
     expected = defaultdict(list)
-    for row in whole:
+    for row in table_rows:
         expected[tuple_of(row)].append(row["n"])
-    parts = Splitter(spec, schema)(rows_to_batch(schema, whole))
+    parts = PartitionSplitter(spec, schema)(rows_to_batch(schema, table_rows))
     assert {part.values: part.rows.column("n").to_pylist() for part in parts} == dict(expected)
 
 
@@ -118,7 +118,7 @@ def test_more_partitions_than_short_numbers_count() -> None:
     schema = Schema((Field(1, "a", LONG), Field(2, "b", LONG)))
     count = 70_001
     batch = pa.record_batch({"a": [n * 7 % count for n in range(count)], "b": [n % 3 for n in range(count)]})
-    parts = list(Splitter(build_spec(schema, ["a", "b"]), schema)(batch.cast(arrow_schema(schema))))
+    parts = list(PartitionSplitter(build_spec(schema, ["a", "b"]), schema)(batch.cast(arrow_schema(schema))))
     assert len(parts) == count
     assert sum(part.rows.num_rows for part in parts) == count
     assert all(part.rows.column("a")[0].as_py() == part.values[0] for part in parts[::997])
@@ -127,19 +127,19 @@ def test_more_partitions_than_short_numbers_count() -> None:
 def test_rows_that_are_together_are_not_copied() -> None:
     schema = Schema((Field(1, "a", LONG),))
     batch = pa.record_batch({"a": [5, 5, 1, 1, 3]}, schema=arrow_schema(schema))
-    first, *_ = Splitter(build_spec(schema, ["a"]), schema)(batch, clustered=True)
+    first, *_ = PartitionSplitter(build_spec(schema, ["a"]), schema)(batch, clustered=True)
     assert first.rows.column("a").buffers()[1].address == batch.column("a").buffers()[1].address
 
 
 def test_rows_that_should_be_together_and_are_not() -> None:
     schema = Schema((Field(1, "a", LONG),))
     batch = pa.record_batch({"a": [5, 1, 5]}, schema=arrow_schema(schema))
-    with pytest.raises(InvalidInput, match=r"rows of partition \(5,\) come after those of others"):
-        list(Splitter(build_spec(schema, ["a"]), schema)(batch, clustered=True))
+    with pytest.raises(InvalidInput, match=r"rows of partition \(5,\) are not contiguous"):
+        list(PartitionSplitter(build_spec(schema, ["a"]), schema)(batch, clustered=True))
 
 
 def test_unknown_transforms_are_refused() -> None:
     schema = Schema((Field(1, "a", LONG),))
     spec = PartitionSpec((PartitionField((1,), 1000, "a_zorder", UnknownTransform("zorder")),))
     with pytest.raises(UnsupportedFeature, match="zorder"):
-        Splitter(spec, schema)
+        PartitionSplitter(spec, schema)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from floe.errors import FloeError
-from floe.formats.arrow_types import schema_from_arrow
+from floe.formats.columns.arrow_types import schema_from_arrow
 from floe.plan.metadata_tables import NAMES, metadata_table, schema_of
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import parse

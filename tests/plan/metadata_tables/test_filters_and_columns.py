@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pytest
 
 from floe.errors import FloeError, InvalidExpression, InvalidInput, NoSuchColumn
-from floe.formats.arrow_filters import filter_batch
+from floe.formats.columns.filters import filter_batch
 from floe.plan.metadata_tables import NAMES, metadata_table, schema_of
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import Expression
 from floe.spec.schemas.schema import Schema, SchemaField

@@ -15,10 +15,10 @@ import pytest
 from floe.avro.container import SCHEMA, write_container
 from floe.avro.records import make_writer
 from floe.errors import CorruptFile, NoSuchFile
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
 from floe.plan.metadata_tables import metadata_table
 from floe.spec.codecs.avro_schemas import type_to_avro
-from floe.spec.codecs.deletion_vectors import blob_of
+from floe.spec.codecs.deletion_vectors import deletion_vector_blob
 from floe.spec.codecs.puffin import write_file
 from floe.spec.expressions.dsl import col
 from floe.spec.manifests.entries import DataFile, FileContent
@@ -252,7 +252,7 @@ def test_filters_on_deleted_rows() -> None:
 
 
 def vector_table(**changes: Any) -> tuple[TableMetadata, MemoryStorage]:
-    written = write_file([blob_of([3], "a.parquet"), blob_of([1, 2, 2**40], "b.parquet")])
+    written = write_file([deletion_vector_blob([3], "a.parquet"), deletion_vector_blob([1, 2, 2**40], "b.parquet")])
     files = [
         DataFile(
             FileContent.POSITION_DELETES,
@@ -288,7 +288,7 @@ def test_deletion_vectors() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"record_count": 4}, "3 positions, where 4 were announced"),
+        ({"record_count": 4}, "3 positions, expected 4"),
         ({"content_size_in_bytes": 10**7}, "outside its file"),
         ({"content_offset": 5}, "."),
         ({"file_path": f"{FOLDER}/lost.puffin"}, "lost.puffin"),

@@ -55,7 +55,7 @@ class Life:
         self.session, self.name, self.version = session, name, version
         self.chance = random.Random(seed)
         self.twin = sqlite3.connect(":memory:")
-        self.told: list[str] = []
+        self.statements: list[str] = []
         self.next_id, self.field = 0, "p"
         modes = ", ".join(f"'write.{kind}.mode' = '{self.mode()}'" for kind in ("delete", "update", "merge"))
         self.tell(
@@ -71,7 +71,7 @@ class Life:
         self.insert()
 
     def tell(self, statement: str) -> None:
-        self.told.append(statement)
+        self.statements.append(statement)
         self.session(statement)
 
     def spark(self, text: str) -> str:
@@ -198,8 +198,8 @@ class Life:
             "write.format.default": self.chance.choice(["parquet", "orc", "avro"]),
             "format-version": str(self.version),
         }
-        told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-        self.tell(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({told})")
+        statements = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        self.tell(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({statements})")
         before, self.field = self.field, self.chance.choice([one for one in FIELDS if one != self.field])
         self.tell(f"ALTER TABLE {self.name} REPLACE PARTITION FIELD {before} WITH {self.field}")
 
@@ -234,4 +234,4 @@ def test_rows_are_those_of_sqlite_after_each_statement(session: Spark, catalog_n
         (step,) = life.chance.choices(steps, [3, 3, 4, 7, 2])
         step()
         expected = sorted(life.ask("SELECT id, p, x, s FROM {t}"), key=repr)
-        assert session.sorted(f"SELECT id, p, x, s FROM {life.name}") == expected, ";\n".join(life.told)
+        assert session.sorted(f"SELECT id, p, x, s FROM {life.name}") == expected, ";\n".join(life.statements)

@@ -54,7 +54,7 @@ STATEMENTS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
 
 @pytest.fixture
 def any_columns(make: Make, session: Spark) -> Callable[[str], Any]:
-    def made(mode: str) -> Any:
+    def make_table(mode: str) -> Any:
         t = make(COLUMNS, mode=mode, **{"write.spark.accept-any-schema": "true"})
         session(
             f"INSERT INTO {t.name} SELECT 1 AS id, 'a' AS v, 1L AS n, named_struct('a', 1, 'b', 'x') AS st "
@@ -62,7 +62,7 @@ def any_columns(make: Make, session: Spark) -> Callable[[str], Any]:
         )
         return t
 
-    return made
+    return make_table
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)

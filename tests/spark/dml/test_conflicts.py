@@ -19,12 +19,12 @@ def test_a_conflict_names_the_other_commit_and_the_files(session: Spark, make: M
     meanwhile(lambda: other.update({"v": "'theirs'"}, where="id = 1"))
     with pytest.raises(PySparkException) as caught:
         session(f"UPDATE {t.name} SET v = 'mine' WHERE id = 1")
-    told = str(caught.value)
+    message = str(caught.value)
     snapshot = other.current_snapshot
     assert snapshot is not None
-    assert str(snapshot.snapshot_id) in told
-    assert ".parquet" in told
-    assert "Traceback" not in told
+    assert str(snapshot.snapshot_id) in message
+    assert ".parquet" in message
+    assert "Traceback" not in message
     assert t.rows() == [(1, "theirs"), (2, "b")]
 
 
@@ -69,7 +69,7 @@ def test_frames_that_merge_are_tried_again_too(session: Spark, make: Make, meanw
     merging.merge()
     assert t.rows() == [(1, "a+!"), (2, "b"), (3, "three")]
     meanwhile(theirs, lambda: None, theirs)
-    with pytest.raises(PySparkException, match="make the change anew"):
+    with pytest.raises(PySparkException, match="repeat the change"):
         merging.merge()
     assert t.rows() == [(1, "a+!++"), (2, "b"), (3, "three")]
 
@@ -133,7 +133,7 @@ def test_a_merge_that_copies_rests_on_the_files_that_have_matched_rows(
 ) -> None:
     t = make(mode=COW, **{"write.delete.mode": MOR})
     for ids in ((1, 2), (5, 6)):
-        t.table.append([{"id": one, "v": "a"} for one in ids])
+        t.table.append([{"id": key, "v": "a"} for key in ids])
     merge = f"MERGE INTO {t.name} t USING (SELECT * FROM VALUES (1, 'x'), (9, 'x') AS s(id, v)) s ON t.id = s.id "
     meanwhile(by_another_session(session, f"DELETE FROM {t.name} WHERE id = 2"))
     with pytest.raises(PySparkException, match="copied row was deleted"):

@@ -32,15 +32,15 @@ class Life:
     next_id: int = 0
     rows: list[Row] = field(default_factory=list)
 
-    def step(self, place: int) -> str:
+    def step(self, step: int) -> str:
         """Change the model, and give the statement that does the same to the table."""
         kinds = [self.insert, self.delete, self.update, self.merge, self.drop_partition]
         evolutions = [self.rename, self.add_column, self.change_partitioning, self.change_format]
         if not self.rows:
-            return self.insert(place)
+            return self.insert(step)
         weights = [6, 3, 3, 4, 1] + [1] * len(evolutions)
         (kind,) = self.chance.choices([*kinds, *evolutions], weights)
-        return kind(place)
+        return kind(step)
 
     def partition(self) -> str | None:
         return self.chance.choice([None, "a", "b", "c d", "é/="])
@@ -76,8 +76,8 @@ class Life:
     def merge(self, _: int) -> str:
         source = {self.chance.randint(0, self.next_id + 2): self.chance.choice([None, 7, 8]) for _ in range(4)}
         by_source = self.chance.random() < 0.3
-        known = {row["id"] for row in self.rows}
-        kept = []
+        existing = {row["id"] for row in self.rows}
+        remaining = []
         for row in self.rows:
             if row["id"] in source:
                 if source[row["id"]] is None:
@@ -85,9 +85,9 @@ class Life:
                 row.update(p="m", x=source[row["id"]])
             elif by_source and row["id"] % 5 == 0:
                 row["x"] = -1
-            kept.append(row)
-        new = [{"id": key, "p": "n", "x": x} for key, x in source.items() if key not in known and x is not None]
-        self.rows = kept + new
+            remaining.append(row)
+        new = [{"id": key, "p": "n", "x": x} for key, x in source.items() if key not in existing and x is not None]
+        self.rows = remaining + new
         self.next_id = max(self.next_id, *(key + 1 for key in source))
         values = ", ".join(f"({key}L, CAST({literal(x)} AS INT))" for key, x in source.items())
         return (
@@ -98,13 +98,13 @@ class Life:
             + (f" WHEN NOT MATCHED BY SOURCE AND t.id % 5 = 0 THEN UPDATE SET {self.number} = -1" if by_source else "")
         )
 
-    def rename(self, place: int) -> str:
-        before, self.number = self.number, f"x{place}"
+    def rename(self, step: int) -> str:
+        before, self.number = self.number, f"x{step}"
         return f"ALTER TABLE {self.table} RENAME COLUMN {before} TO {self.number}"
 
-    def add_column(self, place: int) -> str:
+    def add_column(self, step: int) -> str:
         if self.extra:
-            return self.rename(place)
+            return self.rename(step)
         self.extra = True
         return f"ALTER TABLE {self.table} ADD COLUMN extra STRING"
 
@@ -133,12 +133,12 @@ def test_rows_are_those_of_the_model_after_each_statement(session: Spark, versio
         f"TBLPROPERTIES ('format-version' = '{version}', {modes})"
     )
     life = Life(session, table, random.Random(f"{version} {mode}"))
-    told = []
-    for place in range(STEPS):
-        told.append(life.step(place))
-        session(told[-1])
-        found = session.sorted(f"SELECT id, p, {life.number} FROM {table}")
-        assert found == life.expected(), ";\n".join(told)
+    statements = []
+    for step in range(STEPS):
+        statements.append(life.step(step))
+        session(statements[-1])
+        rows = session.sorted(f"SELECT id, p, {life.number} FROM {table}")
+        assert rows == life.expected(), ";\n".join(statements)
     embedded = session.lake().table(table.removeprefix("lake.")).scan(columns=["id", "p", life.number]).to_arrow()
     assert sorted((tuple(row.values()) for row in embedded.to_pylist()), key=repr) == life.expected()
     if version >= 3:

@@ -139,9 +139,9 @@ def test_files_of_several_formats_are_written_anew(session: Spark, make: Make) -
         ),
     ]:
         before = files()
-        told = session.explained(statement.format(t=t.name))
-        assert "read by Spark's Parquet reader" in told
-        assert "read by Arrow reader, for avro files" in told
+        plan = session.explained(statement.format(t=t.name))
+        assert "read by Spark's Parquet reader" in plan
+        assert "read by Arrow reader, for avro files" in plan
         session(statement.format(t=t.name))
         assert sorted(before[path] for path in before.keys() - files().keys()) == changed
     assert t.rows() == [
@@ -168,17 +168,17 @@ def test_summaries_tell_how_many_rows_were_changed(session: Spark, make: Make, m
     t = make(mode=mode)
     session(f"INSERT INTO {t.name} SELECT id, 'a' FROM range(0, 10, 1, 1)")
 
-    def told(prefix: str = "floe.rows-") -> dict[str, int]:
-        found = {name.removeprefix(prefix): int(n) for name, n in t.summary().items() if name.startswith(prefix)}
-        return {name: n for name, n in found.items() if n}
+    def counts(prefix: str = "floe.rows-") -> dict[str, int]:
+        numbers = {name.removeprefix(prefix): int(n) for name, n in t.summary().items() if name.startswith(prefix)}
+        return {name: n for name, n in numbers.items() if n}
 
     copies = {"copied": 8} if mode == COW else {}
     session(f"DELETE FROM {t.name} WHERE id % 5 = 1")
-    assert told() == {"deleted": 2, **copies}
+    assert counts() == {"deleted": 2, **copies}
     copies = {"copied": 6} if mode == COW else {}
     session(f"UPDATE {t.name} SET v = 'u' WHERE id % 5 = 2")
     if mode == MOR or session.version >= (4, 2):  # before, updated rows look like copied ones
-        assert told() == {"updated": 2, **copies}
+        assert counts() == {"updated": 2, **copies}
     session(
         f"MERGE INTO {t.name} t USING (SELECT explode(array(3, 4, 100)) AS id) s ON t.id = s.id "
         "WHEN MATCHED AND s.id = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'm' "
@@ -186,9 +186,9 @@ def test_summaries_tell_how_many_rows_were_changed(session: Spark, make: Make, m
     )
     copies = {"copied": 5} if mode == COW else {}
     if mode == MOR or session.version >= (4, 1):
-        assert told() == {"deleted": 2, "updated": 1, "inserted": 1, **copies}
-        java = told("spark.merge-into.num-target-rows-")
-        assert {name: java[name] for name in told()} == told()
+        assert counts() == {"deleted": 2, "updated": 1, "inserted": 1, **copies}
+        java = counts("spark.merge-into.num-target-rows-")
+        assert {name: java[name] for name in counts()} == counts()
     if session.version >= (4, 1):  # before, Spark does not tell them
         names = ("matched-updated", "matched-deleted", "not-matched-by-source-updated", "not-matched-by-source-deleted")
         details = [t.summary()[f"spark.merge-into.num-target-rows-{name}"] for name in names]
@@ -219,10 +219,10 @@ def test_rows_keep_their_ids_and_say_when_they_were_changed(session: Spark, make
         "WHEN MATCHED THEN UPDATE SET v = 'm' WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')"
     )
     session(f"DELETE FROM {t.name} WHERE id = 4")
-    found = {row[0]: row[1:] for row in t.rows("id, _row_id, _last_updated_sequence_number")}
-    assert {key: found[key][0] for key in (1, 2, 3)} == {key: born[key] for key in (1, 2, 3)}
-    assert found[9][0] not in born.values()
-    assert [found[key][1] for key in (1, 2, 3, 9)] == [1, 2, 3, 3]
+    lineage = {row[0]: row[1:] for row in t.rows("id, _row_id, _last_updated_sequence_number")}
+    assert {key: lineage[key][0] for key in (1, 2, 3)} == {key: born[key] for key in (1, 2, 3)}
+    assert lineage[9][0] not in born.values()
+    assert [lineage[key][1] for key in (1, 2, 3, 9)] == [1, 2, 3, 3]
 
 
 # values -------------------------------------------------------------------------------------------------------------
@@ -290,8 +290,8 @@ def test_statements_with_parameters_and_explanations(session: Spark, make: Make)
     t = make(mode=COW, rows="(1, 'a'), (2, 'b'), (3, 'c')")
     session.session.sql(f"DELETE FROM {t.name} WHERE id = :id", {"id": 2})
     assert t.rows("id") == [(1,), (3,)]
-    told = session.explained(f"UPDATE {t.name} SET v = 'x' WHERE concat(v, id) = 'a1'")
-    assert f"Floe table {t.name}: UPDATE, copy-on-write" in told
+    plan = session.explained(f"UPDATE {t.name} SET v = 'x' WHERE concat(v, id) = 'a1'")
+    assert f"Floe table {t.name}: UPDATE, copy-on-write" in plan
     assert t.rows() == [(1, "a"), (3, "c")]
 
 
@@ -332,23 +332,23 @@ def test_deletes_of_others_stay_where_the_source_has_no_rows(session: Spark, mak
     target = WriteTarget.of(t.table.metadata, t.table.storage)
     t.table.row_delta((), write_equality_deletes(target, [pa.table({"id": pa.array([2], pa.int32())})], ["id"]))
     nothing = "(SELECT 1 AS id, 'x' AS v WHERE false)"
-    rest = "WHEN NOT MATCHED BY SOURCE AND concat(t.v, t.id) = 'c3' THEN DELETE"
-    session(f"MERGE INTO {t.name} t USING {nothing} s ON t.id = s.id {rest}")
+    clauses = "WHEN NOT MATCHED BY SOURCE AND concat(t.v, t.id) = 'c3' THEN DELETE"
+    session(f"MERGE INTO {t.name} t USING {nothing} s ON t.id = s.id {clauses}")
     assert t.rows() == [(1, "a")]
 
 
 def test_a_row_that_matches_twice_is_not_doubled_by_a_merge_that_inserts(session: Spark, make: Make) -> None:
     source = "(SELECT * FROM VALUES (1, 'x'), (1, 'y'), (4, 'z') AS s(id, v))"
-    rest = "WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    clauses = "WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"
     t = make(mode=COW, rows="(1, 'a'), (2, 'b')")
     with pytest.raises(PySparkException) as caught:
-        session(f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id {rest}")
+        session(f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id {clauses}")
     assert "MERGE_CARDINALITY_VIOLATION" in str(caught.value)
     assert t.rows() == [(1, "a"), (2, "b")]
-    session(f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id AND s.v <> 'y' {rest}")
+    session(f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id AND s.v <> 'y' {clauses}")
     assert t.rows() == [(1, "a"), (1, "y"), (4, "z")]
     t = make(mode=MOR, rows="(1, 'a'), (2, 'b')")
-    session(f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id {rest}")
+    session(f"MERGE INTO {t.name} t USING {source} s ON t.id = s.id {clauses}")
     assert t.rows() == [(1, "a"), (4, "z")]
 
 

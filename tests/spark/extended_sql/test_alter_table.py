@@ -166,7 +166,7 @@ def test_what_exists_is_kept_refused_or_replaced_as_said(written: Table) -> None
     assert written.refs["eoy"].max_ref_age_ms == 5 * 86_400_000, "what is not said stays"
     with pytest.raises(errors.NoSuchRef, match="CREATE OR REPLACE"):
         alter(written, "REPLACE BRANCH nowhere")
-    with pytest.raises(errors.InvalidInput, match="is a tag, no branch"):
+    with pytest.raises(errors.InvalidInput, match="'eoy' is a tag, not a branch"):
         alter(written, "CREATE OR REPLACE BRANCH eoy")
 
 

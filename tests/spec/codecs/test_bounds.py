@@ -70,7 +70,7 @@ def test_fixed_keeps_its_length():
 
 def test_negative_length():
     for truncate in (truncate_lower, truncate_upper):
-        with pytest.raises(InvalidInput, match="cut to -1"):
+        with pytest.raises(InvalidInput, match="truncated to -1"):
             truncate(LONG, 1, -1)
 
 

@@ -13,7 +13,7 @@ from pyroaring import BitMap, BitMap64, FrozenBitMap64
 
 from floe.errors import CorruptFile, FloeError, InvalidValue
 from floe.spec.codecs import puffin
-from floe.spec.codecs.deletion_vectors import MAX_POSITION, blob_of, deserialize, find_blob, serialize
+from floe.spec.codecs.deletion_vectors import MAX_POSITION, deletion_vector_blob, deserialize, find_blob, serialize
 from floe.spec.codecs.puffin import FooterPayload
 from floe.spec.manifests.entries import DataFile, FileContent
 from helpers.avro_files import local, read_manifest
@@ -206,7 +206,7 @@ def test_vector_with_a_wrong_place_in_the_manifest_is_found_out(corpus_dir: Path
 def test_pyiceberg_reads_our_vectors(positions: set[int], more: bool) -> None:
     """PyIceberg 0.12 cannot list a vector that has nothing below 2**32, so there is always something."""
     positions |= {2**32 + 5} if more else set()
-    written = puffin.write_file([blob_of(positions, "a.parquet")])
+    written = puffin.write_file([deletion_vector_blob(positions, "a.parquet")])
     (found,) = deletion_vectors_from_puffin_file(PyIcebergPuffinFile(written.data))
     assert found.referenced_data_file == "a.parquet"
     assert set(found.to_vector().to_pylist()) == positions
@@ -216,7 +216,7 @@ def test_pyiceberg_reads_our_vectors(positions: set[int], more: bool) -> None:
 
 
 def test_cardinality_must_be_what_was_announced() -> None:
-    with pytest.raises(CorruptFile, match="2 positions, where 3 were announced"):
+    with pytest.raises(CorruptFile, match="2 positions, expected 3"):
         deserialize(serialize([1, 2]), cardinality=3)
 
 
@@ -316,7 +316,7 @@ def vector_file(**changes: Any) -> DataFile:
 
 
 def payload() -> FooterPayload:
-    return puffin.write_file([blob_of([0, 2], "a.parquet")]).payload
+    return puffin.write_file([deletion_vector_blob([0, 2], "a.parquet")]).payload
 
 
 def test_vector_blob_properties() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 
 from floe.errors import InvalidInput
 from floe.spec import types as t
-from floe.spec.codecs.ordering import compare, sort_key
 from floe.spec.types import DecimalType, Field, FixedType, GeographyType, GeometryType, ListType, MapType, StructType
+from floe.spec.values.value_order import compare, sort_key
 from helpers.value_strategies import primitive_types, values_of
 
 NEGATIVE_NAN = struct.unpack(">d", bytes.fromhex("fff8000000000000"))[0]

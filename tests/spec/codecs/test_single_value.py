@@ -13,7 +13,6 @@ from pyiceberg import conversions as pyiceberg_conversions, types as pyiceberg_t
 
 from floe.errors import CorruptFile, InvalidValue
 from floe.spec import types as t
-from floe.spec.codecs.ordering import compare
 from floe.spec.codecs.single_value import (
     GeoPoint,
     decode,
@@ -27,6 +26,7 @@ from floe.spec.codecs.single_value import (
 )
 from floe.spec.schemas.schema_json import schema_from_json
 from floe.spec.types import DecimalType, Field, FixedType, GeographyType, GeometryType, ListType, MapType, StructType
+from floe.spec.values.value_order import compare
 from helpers.value_strategies import PRIMITIVES, decimals, primitive_types, typed_values
 
 

@@ -106,7 +106,7 @@ def test_a_union_of_large_sketches_is_the_sketch_of_all_values(ranges) -> None:
 def test_values_that_come_in_batches_are_those_that_come_at_once() -> None:
     sketch = ThetaSketch()
     for begin in range(0, 30_000, 1_000):
-        sketch = sketch.including(value_hashes_of(numbers(begin, begin + 1_500)))
+        sketch = sketch.add_hashes(value_hashes_of(numbers(begin, begin + 1_500)))
     assert sketch == sketch_of(numbers(0, 30_500))
 
 

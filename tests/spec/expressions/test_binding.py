@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from floe.errors import InvalidExpression, NoSuchColumn
-from floe.spec.expressions.binding import bind, bind_predicate, bind_term
+from floe.spec.expressions.binder import bind, bind_predicate, bind_term
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import (
     FALSE,
@@ -235,7 +235,7 @@ def test_in_takes_any_primitive_with_an_order():
 
 def test_is_nan_only_of_floats():
     assert bound(f.is_nan() & d.is_not_nan()) == "isnan(f) AND NOT isnan(d)"
-    with pytest.raises(InvalidExpression, match="only float and double columns hold NaN"):
+    with pytest.raises(InvalidExpression, match=r"only float and double columns .* NaN"):
         bind(n.is_nan(), SCHEMA)
 
 
@@ -247,7 +247,7 @@ def test_prefixes_only_of_strings():
 
 @pytest.mark.parametrize("name", ["tags.element", "m.key", "m.value"])
 def test_nothing_inside_lists_and_maps(name):
-    with pytest.raises(InvalidExpression, match="part of a list or map"):
+    with pytest.raises(InvalidExpression, match=r"list or map.*column: "):
         bind(col(name).is_null(), SCHEMA)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from floe.errors import InvalidExpression, InvalidPartitionSpec
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import Column, col
 from floe.spec.expressions.nodes import FALSE, TRUE, And, Not, Op, Or, Predicate, Reference, TransformTerm
 from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, Truncate

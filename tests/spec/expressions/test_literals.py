@@ -13,7 +13,14 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from floe.errors import InvalidExpression
-from floe.spec.expressions.literals import COMPARABLE_KINDS, Place, calendar_count, locate, locate_for, plain
+from floe.spec.expressions.literals import (
+    COMPARABLE_KINDS,
+    LiteralPosition,
+    calendar_count,
+    locate,
+    locate_for,
+    to_python_value,
+)
 from floe.spec.expressions.nodes import BoundReference, BoundTransform
 from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR
 from floe.spec.schemas.schema import Schema
@@ -46,12 +53,12 @@ FLOAT_MAX = 3.4028234663852886e38
 FLOAT_MIN = 1.401298464324817e-45
 
 
-def at(value) -> Place:
-    return Place(at=value)
+def at(value) -> LiteralPosition:
+    return LiteralPosition(at=value)
 
 
-def between(below, above) -> Place:
-    return Place(below=below, above=above)
+def between(below, above) -> LiteralPosition:
+    return LiteralPosition(below=below, above=above)
 
 
 @pytest.mark.parametrize(
@@ -64,17 +71,17 @@ def between(below, above) -> Place:
         (INT, 3.5, between(3, 4)),
         (INT, -3.5, between(-4, -3)),
         (INT, Decimal("-0.001"), between(-1, 0)),
-        (INT, 2**31, Place(below=2**31 - 1)),
-        (INT, -(2**31) - 1, Place(above=-(2**31))),
-        (INT, 1e300, Place(below=2**31 - 1)),
-        (INT, math.inf, Place(below=2**31 - 1)),
-        (INT, -math.inf, Place(above=-(2**31))),
-        (INT, math.nan, Place(below=2**31 - 1)),
+        (INT, 2**31, LiteralPosition(below=2**31 - 1)),
+        (INT, -(2**31) - 1, LiteralPosition(above=-(2**31))),
+        (INT, 1e300, LiteralPosition(below=2**31 - 1)),
+        (INT, math.inf, LiteralPosition(below=2**31 - 1)),
+        (INT, -math.inf, LiteralPosition(above=-(2**31))),
+        (INT, math.nan, LiteralPosition(below=2**31 - 1)),
         (LONG, 2**63 - 1, at(2**63 - 1)),
-        (LONG, 2**63, Place(below=2**63 - 1)),
-        (LONG, float(2**63), Place(below=2**63 - 1)),
+        (LONG, 2**63, LiteralPosition(below=2**63 - 1)),
+        (LONG, float(2**63), LiteralPosition(below=2**63 - 1)),
         (LONG, 9007199254740993, at(9007199254740993)),
-        (LONG, Decimal("1e999999999"), Place(below=2**63 - 1)),
+        (LONG, Decimal("1e999999999"), LiteralPosition(below=2**63 - 1)),
         (LONG, Decimal("1e-999999999"), between(0, 1)),
         # decimals
         (DEC, 14, at(Decimal("14.00"))),
@@ -84,10 +91,10 @@ def between(below, above) -> Place:
         (DEC, 0.125, between(Decimal("0.12"), Decimal("0.13"))),
         (DEC, Decimal("-0.001"), between(Decimal("-0.01"), Decimal("0.00"))),
         (DEC, Decimal("9999999.99"), at(Decimal("9999999.99"))),
-        (DEC, 10**7, Place(below=Decimal("9999999.99"))),
-        (DEC, Decimal("-10000000"), Place(above=Decimal("-9999999.99"))),
-        (DEC, math.inf, Place(below=Decimal("9999999.99"))),
-        (DEC, Decimal("Infinity"), Place(below=Decimal("9999999.99"))),
+        (DEC, 10**7, LiteralPosition(below=Decimal("9999999.99"))),
+        (DEC, Decimal("-10000000"), LiteralPosition(above=Decimal("-9999999.99"))),
+        (DEC, math.inf, LiteralPosition(below=Decimal("9999999.99"))),
+        (DEC, Decimal("Infinity"), LiteralPosition(below=Decimal("9999999.99"))),
         (DecimalType(38, 0), 10**38 - 1, at(Decimal(10**38 - 1))),
         (DecimalType(38, 38), Decimal("1e-39"), between(Decimal("0E-38"), Decimal("1E-38"))),
         (DecimalType(38, 10), Decimal("1.00000000005"), between(Decimal("1.0000000000"), Decimal("1.0000000001"))),
@@ -115,7 +122,7 @@ def between(below, above) -> Place:
         (DATE, datetime(1970, 1, 2, 12), between(1, 2)),
         (DATE, datetime(1970, 1, 2, tzinfo=timezone(timedelta(hours=1))), between(0, 1)),
         (DATE, "+10000-01-01", at(2932897)),
-        (DATE, "+9999999-01-01", Place(below=2**31 - 1)),
+        (DATE, "+9999999-01-01", LiteralPosition(below=2**31 - 1)),
         (TIMESTAMP, "1970-01-01", at(0)),
         (TIMESTAMP, "1970-01-01 00:00:01", at(1_000_000)),
         (TIMESTAMP, "1970-01-01T00:00:00.000001", at(1)),
@@ -126,13 +133,13 @@ def between(below, above) -> Place:
         (TIMESTAMPTZ, datetime(1970, 1, 1, 1, tzinfo=UTC), at(3_600_000_000)),
         (TIMESTAMP_NS, "1970-01-01T00:00:00.000000001", at(1)),
         (TIMESTAMP_NS, datetime(1970, 1, 1, 0, 0, 0, 1), at(1000)),
-        (TIMESTAMP_NS, "2262-04-12", Place(below=2**63 - 1)),
-        (TIMESTAMP_NS, "1677-09-21", Place(above=-(2**63))),
+        (TIMESTAMP_NS, "2262-04-12", LiteralPosition(below=2**63 - 1)),
+        (TIMESTAMP_NS, "1677-09-21", LiteralPosition(above=-(2**63))),
         (TIMESTAMPTZ_NS, "1970-01-01", at(0)),
         (TIME, "00:00:01", at(1_000_000)),
         (TIME, time(0, 0, 0, 1), at(1)),
         (TIME, "00:00:00.0000001", between(0, 1)),
-        (TIME, "23:59:59.9999999", Place(below=86_399_999_999)),
+        (TIME, "23:59:59.9999999", LiteralPosition(below=86_399_999_999)),
         # the rest
         (BOOLEAN, True, at(True)),
         (STRING, "x", at("x")),
@@ -164,22 +171,22 @@ def test_text_without_a_zone_is_utc_for_points_in_time():
         (BOOLEAN, "true", "compare it with true or false"),
         (STRING, 5, "put the text in quotes"),
         (STRING, "\ud800", "surrogate"),
-        (DATE, 19000, "does not say whether it counts"),
-        (TIMESTAMP, 1_700_000_000.5, "does not say whether it counts"),
+        (DATE, 19000, "counts seconds, microseconds or days"),
+        (TIMESTAMP, 1_700_000_000.5, "counts seconds, microseconds or days"),
         (DATE, "yesterday", "not an ISO timestamp"),
         (DATE, "2024-02-30", "valid date"),
         (DATE, time(1), "time"),
-        (TIMESTAMP, "2024-01-01T00:00:00+02:00", "it has a zone, and the column has none"),
-        (TIMESTAMP_NS, datetime(2024, 1, 1, tzinfo=UTC), "it has a zone, and the column has none"),
+        (TIMESTAMP, "2024-01-01T00:00:00+02:00", "zone, and the column has none"),
+        (TIMESTAMP_NS, datetime(2024, 1, 1, tzinfo=UTC), "zone, and the column has none"),
         (TIME, "25:00:00", "valid time"),
         (TIME, 5, "time of day"),
         (UUID, "xyz", "write a uuid as text"),
         (UUID, b"short", "write a uuid as text"),
         (BINARY, "cafe", "X'0aff'"),
         (FixedType(2), b"abc", "it has 3 bytes"),
-        (VARIANT, 1, "only be tested for being null"),
-        (GeometryType(), b"", "only be tested for being null"),
-        (StructType(()), {}, "only be tested for being null"),
+        (VARIANT, 1, "only be tested for null"),
+        (GeometryType(), b"", "only be tested for null"),
+        (StructType(()), {}, "only be tested for null"),
         (LONG, [1], "list"),
     ],
 )
@@ -259,10 +266,10 @@ def test_moments_keep_their_order(first, second):
 
 
 def test_numpy_and_arrow_scalars_are_plain_values():
-    assert plain(np.int32(5)) == 5
-    assert type(plain(np.float64(0.5))) is float
-    assert plain(np.datetime64("2024-01-01T00:00:00.000000001", "ns")) == "2024-01-01T00:00:00.000000001"
-    assert plain(pa.scalar(5)) == 5
+    assert to_python_value(np.int32(5)) == 5
+    assert type(to_python_value(np.float64(0.5))) is float
+    assert to_python_value(np.datetime64("2024-01-01T00:00:00.000000001", "ns")) == "2024-01-01T00:00:00.000000001"
+    assert to_python_value(pa.scalar(5)) == 5
     assert locate(TIMESTAMP_NS, np.datetime64("1970-01-01T00:00:00.000000001")) == at(1)
     assert locate(FLOAT, np.float32(0.1)) == at(0.10000000149011612)
 
@@ -291,7 +298,7 @@ TS = BoundReference(Schema((Field(1, "ts", TIMESTAMP),)).resolve("ts"))
         (HOUR, "1970-01-01 05", at(5)),
         (HOUR, "1970-01-01T05:30:00", between(5, 6)),
         (HOUR, datetime(1969, 12, 31, 23), at(-1)),
-        (HOUR, 2**31, Place(below=2**31 - 1)),
+        (HOUR, 2**31, LiteralPosition(below=2**31 - 1)),
     ],
 )
 def test_years_months_days_and_hours(transform, literal, place):
@@ -317,12 +324,12 @@ def test_nan_is_above_every_value_of_a_type_without_nan(type_, nan):
 @pytest.mark.parametrize(
     ("year", "place"),
     [
-        (Decimal("1E+1000000"), Place(below=2**31 - 1)),
-        (Decimal("-1E+1000000"), Place(above=-(2**31))),
-        (Decimal("NaN"), Place(below=2**31 - 1)),
-        (Decimal("2024." + "0" * 90 + "1"), Place(below=54, above=55)),
-        (5e-324, Place(below=-1970, above=-1969)),
-        (2024.0, Place(at=54)),
+        (Decimal("1E+1000000"), LiteralPosition(below=2**31 - 1)),
+        (Decimal("-1E+1000000"), LiteralPosition(above=-(2**31))),
+        (Decimal("NaN"), LiteralPosition(below=2**31 - 1)),
+        (Decimal("2024." + "0" * 90 + "1"), LiteralPosition(below=54, above=55)),
+        (5e-324, LiteralPosition(below=-1970, above=-1969)),
+        (2024.0, LiteralPosition(at=54)),
     ],
 )
 def test_years_of_any_size_and_precision_are_placed_exactly(year, place):

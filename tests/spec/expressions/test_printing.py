@@ -8,8 +8,15 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, strategies as st
 
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
+from floe.spec.expressions.expression_text import (
+    literal_to_text,
+    name_to_text,
+    term_to_text,
+    to_sanitized_text,
+    to_text,
+)
 from floe.spec.expressions.nodes import (
     FALSE,
     TRUE,
@@ -26,8 +33,6 @@ from floe.spec.expressions.nodes import (
     not_,
     or_,
 )
-from floe.spec.expressions.printing import literal_to_text, name_to_text, term_to_text, to_text
-from floe.spec.expressions.sanitization import sanitised
 from floe.spec.expressions.simplification import simplify
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Truncate, UnknownTransform
 from floe.spec.schemas.schema import Schema
@@ -263,12 +268,12 @@ NOW = datetime(2024, 5, 17, 12, tzinfo=UTC)
     ],
 )
 def test_words_for_literals(literal, word):
-    assert sanitised(a == literal, now=NOW).startswith(f"a = {word}")
+    assert to_sanitized_text(a == literal, now=NOW).startswith(f"a = {word}")
 
 
 def test_sanitised_text_holds_no_value():
     expr = (a == "secret") & (b.is_in([123456, 654321]) | ~b.starts_with("aaa")) & a.is_not_null()
-    text = sanitised(expr)
+    text = to_sanitized_text(expr)
     assert text.endswith("(b IN ((6-digit-int), (6-digit-int)) OR NOT b LIKE (hash-34d05fb7)) AND a IS NOT NULL")
     for value in ("secret", "123456", "aaa"):
         assert value not in text
@@ -277,20 +282,23 @@ def test_sanitised_text_holds_no_value():
 def test_sanitised_bound_filter():
     schema = Schema((Field(1, "d", DATE), Field(2, "t", TIMESTAMPTZ), Field(3, "n", TIME), Field(4, "x", INT)))
     expr = (col("d") == "2024-05-16") & (col("t") > "2024-05-17T10:00:00Z") & (col("n") < "10:00:00") & (col("x") > 99)
-    assert sanitised(bind(expr, schema), now=NOW) == (
+    assert to_sanitized_text(bind(expr, schema), now=NOW) == (
         "d = (date-1-days-ago) AND t > (timestamp-2-hours-ago) AND n < (time) AND x > (2-digit-int)"
     )
-    assert sanitised(bind(expr, schema)) == "d = (date) AND t > (timestamp) AND n < (time) AND x > (2-digit-int)"
+    assert (
+        to_sanitized_text(bind(expr, schema)) == "d = (date) AND t > (timestamp) AND n < (time) AND x > (2-digit-int)"
+    )
 
 
 def test_sanitised_lists_are_cut_as_java_cuts_them():
     assert (
-        sanitised(a.is_in(range(95, 104))) == "a IN (" + ", ".join(["(2-digit-int)"] * 5 + ["(3-digit-int)"] * 4) + ")"
+        to_sanitized_text(a.is_in(range(95, 104)))
+        == "a IN (" + ", ".join(["(2-digit-int)"] * 5 + ["(3-digit-int)"] * 4) + ")"
     )
-    assert sanitised(a.is_in(range(95, 105))) == (
+    assert to_sanitized_text(a.is_in(range(95, 105))) == (
         "a IN ((2-digit-int), (3-digit-int), ... (8 values hidden, 10 in total))"
     )
-    assert sanitised(a.is_in(f"string_{n}" for n in range(15))) == (
+    assert to_sanitized_text(a.is_in(f"string_{n}" for n in range(15))) == (
         "a IN ((hash-14128790), (hash-1056a62b), (hash-22fd6340), (hash-3f9d20e4), (hash-136200f0), (hash-25fc9033), "
         "(hash-681d31e2), (hash-6c1796d4), (hash-382d143e), (hash-272f4e5b), ... (5 values hidden, 15 in total))"
     )
@@ -304,4 +312,4 @@ def test_trees_keep_their_repr():
 
 def test_sanitised_takes_every_number_that_is_none():
     for literal in (Decimal("sNaN"), Decimal("NaN"), Decimal("Infinity")):
-        assert sanitised(col("a") == literal) == "a = (decimal)"
+        assert to_sanitized_text(col("a") == literal) == "a = (decimal)"

@@ -19,9 +19,9 @@ from floe.spec.manifests.entries import (
     ManifestContent,
     ManifestEntry,
     ManifestFile,
+    assign_first_row_ids,
 )
 from floe.spec.manifests.manifest_checks import check_entry_to_write
-from floe.spec.manifests.row_lineage import assign_first_row_ids
 from helpers.avro_files import header, local, read_manifest, read_manifest_list
 from helpers.corpus import expected, table_names
 from helpers.manifest_rules import inherit, inherit_first_row_ids, last_updated_sequence_number, row_id

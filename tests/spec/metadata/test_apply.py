@@ -326,7 +326,7 @@ def test_set_current_schema():
     metadata = changed(table(), AddSchema(WIDER))
     assert changed(metadata, SetCurrentSchema(1)).schema.same_columns(WIDER)
     refused(metadata, SetCurrentSchema(2), match="no schema with id 2")
-    refused(metadata, SetCurrentSchema(LAST_ADDED), match="last added schema was asked for, but no schema was added")
+    refused(metadata, SetCurrentSchema(LAST_ADDED), match="the last added schema .* but no schema was added")
 
 
 def test_set_current_schema_must_keep_what_the_default_spec_and_sort_order_need():
@@ -757,7 +757,7 @@ def test_statistics_are_one_file_for_each_snapshot(put, remove, make, attribute)
     newer = changed(metadata, put(make(1, "s3://b/newer")))
     assert getattr(newer, attribute) == (make(2), make(1, "s3://b/newer"))
     assert getattr(changed(newer, remove(1)), attribute) == (make(2),)
-    refused(metadata, put(make(7)), match="cannot be statistics of snapshot 7")
+    refused(metadata, put(make(7)), match="statistics .*snapshot 7: the table has no such snapshot")
 
 
 # encryption keys --------------------------------------------------------------------------------------------------

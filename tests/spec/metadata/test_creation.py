@@ -57,7 +57,7 @@ def test_new_table_has_version_2_unless_told():
     by_property = create(SCHEMA, properties={"format-version": "3", "a": "1"})
     assert (by_property.format_version, by_property.properties) == (3, {"a": "1"})
     assert create(SCHEMA, properties={"format-version": "3"}, format_version=3).format_version == 3
-    with pytest.raises(InvalidUpdate, match="version 1 was asked for, but the property format-version is 3"):
+    with pytest.raises(InvalidUpdate, match=r"format version 1 .*the property format-version is 3"):
         create(SCHEMA, properties={"format-version": "3"}, format_version=1)
     with pytest.raises(UnsupportedFeature, match="version 4"):
         create(SCHEMA, format_version=4)

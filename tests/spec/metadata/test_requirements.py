@@ -79,7 +79,7 @@ CASES = [
     (
         AssertRefSnapshotId("new", 2),
         {"type": "assert-ref-snapshot-id", "ref": "new", "snapshot-id": 2},
-        "'new' must point at snapshot 2, but no branch or tag is so named",
+        "'new' must point at snapshot 2, but there is no",
     ),
     (
         AssertLastAssignedFieldId(3),

@@ -8,7 +8,6 @@ from pyiceberg.table.update.spec import _PartitionNameGenerator
 
 from floe.errors import InvalidInput, InvalidPartitionSpec, NoSuchColumn, NotFound, UnsupportedFeature
 from floe.spec import types as t
-from floe.spec.partitioning.evolution import SpecUpdate, align_field_ids
 from floe.spec.partitioning.partition_spec import (
     UNPARTITIONED,
     PartitionField,
@@ -17,7 +16,8 @@ from floe.spec.partitioning.partition_spec import (
     spec_from_json,
     unified_partition_type,
 )
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.spec_evolution import SpecUpdate, align_field_ids
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, VOID, Bucket, Truncate, UnknownTransform
 from floe.spec.schemas.schema import Schema
 from floe.spec.schemas.schema_json import schema_from_json

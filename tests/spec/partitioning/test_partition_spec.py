@@ -25,7 +25,7 @@ from floe.spec.partitioning.partition_spec import (
     spec_to_json,
     unified_partition_type,
 )
-from floe.spec.partitioning.terms import build_spec
+from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, Bucket, Truncate, UnknownTransform
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, GeometryType, ListType, MapType, StructType

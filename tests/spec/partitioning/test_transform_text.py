@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from floe.errors import InvalidInput, InvalidPartitionSpec, InvalidSortOrder
-from floe.spec.partitioning.terms import PartitionTerm, SortTerm, parse_partition_term, parse_sort_term
+from floe.spec.partitioning.transform_terms import PartitionTerm, SortTerm, parse_partition_term, parse_sort_term
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, Bucket, Truncate
 
 

@@ -10,7 +10,6 @@ from hypothesis import assume, given, settings, strategies as st
 
 from floe.errors import InvalidPartitionSpec, InvalidValue, UnsupportedFeature
 from floe.spec import types as t
-from floe.spec.codecs.ordering import compare
 from floe.spec.partitioning.partition_spec import partition_value_fn
 from floe.spec.partitioning.transforms import (
     DAY,
@@ -26,6 +25,7 @@ from floe.spec.partitioning.transforms import (
     parse_transform,
 )
 from floe.spec.types import DecimalType, FixedType, GeographyType, GeometryType, ListType, MapType, StructType
+from floe.spec.values.value_order import compare
 from helpers.corpus import table_names
 from helpers.partitioned_files import arrow_values, partitioned_files
 from helpers.transforms import ALLOWED, COMPUTED, SOURCES, allowed_id, pyiceberg_transform, pyiceberg_type

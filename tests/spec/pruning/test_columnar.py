@@ -17,14 +17,14 @@ from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundRefere
 from floe.spec.expressions.row_evaluation import compile_row_filter
 from floe.spec.manifests.entries import FieldSummary
 from floe.spec.partitioning.transforms import Bucket, Truncate
-from floe.spec.pruning import manifest_filter, metrics_evaluation, metrics_filter
+from floe.spec.pruning import metrics_evaluation
 from floe.spec.pruning.column_evaluation import Column, evaluate, make_column
 from floe.spec.pruning.key_columns import keys_from_bounds, trusted_bounds
 from floe.spec.pruning.metrics_evaluation import ColumnStats, FileStats, gather_stats
-from floe.spec.pruning.ranges import bounds_to_keys
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, FixedType
+from helpers import scalar_pruning
 from helpers.filter_strategies import (
     COLUMNS,
     SCHEMA,
@@ -133,8 +133,8 @@ def test_bounds_are_decoded_as_one_by_one(data):
     upper = keys_from_bounds(type_, VarBytes.of([high for _, high in pairs]))
     lower, upper = trusted_bounds(type_, lower, upper)
     for row, (low, high) in enumerate(pairs):
-        for keys, expected in zip((lower, upper), bounds_to_keys(type_, low, high), strict=True):
-            assert keys.known[row] == (expected is not None)
+        for keys, expected in zip((lower, upper), scalar_pruning.bounds_to_keys(type_, low, high), strict=True):
+            assert keys.is_valid[row] == (expected is not None)
             if expected is not None:
                 values = keys.values
                 assert (values.to_list() if isinstance(values, VarBytes) else values.tolist())[row] == expected
@@ -169,10 +169,10 @@ def test_many_files_are_judged_as_one_by_one(data):
     ]
     stats = gather_stats(files, expression)
     assert metrics_evaluation.files_might_match(expression, stats).tolist() == [
-        metrics_filter.might_match(expression, file) for file in files
+        scalar_pruning.might_match(expression, file) for file in files
     ]
     assert metrics_evaluation.files_must_match(expression, stats).tolist() == [
-        metrics_filter.must_match(expression, file) for file in files
+        scalar_pruning.must_match(expression, file) for file in files
     ]
 
 
@@ -193,8 +193,8 @@ def test_hostile_metrics_are_judged_as_one_by_one(data):
     ]
     stats = gather_stats(files, leaf)
     for many, one in (
-        (metrics_evaluation.files_might_match, metrics_filter.might_match),
-        (metrics_evaluation.files_must_match, metrics_filter.must_match),
+        (metrics_evaluation.files_might_match, scalar_pruning.might_match),
+        (metrics_evaluation.files_must_match, scalar_pruning.must_match),
     ):
         assert many(leaf, stats).tolist() == [one(leaf, file) for file in files]
 
@@ -210,7 +210,7 @@ def test_every_test_of_many_files_is_judged_as_one_by_one(field_id):
     stats = gather_stats(files, BoundPredicate(Op.IS_NULL, reference))
     for term in (reference, *transform_terms(reference)[::3]):
         for leaf in every_predicate(term):
-            might, must = metrics_filter.compile_might_match(leaf), metrics_filter.compile_must_match(leaf)
+            might, must = scalar_pruning.compile_might_match(leaf), scalar_pruning.compile_must_match(leaf)
             assert metrics_evaluation.files_might_match(leaf, stats).tolist() == [might(file) for file in files], str(
                 leaf
             )
@@ -294,8 +294,8 @@ def test_many_manifests_are_judged_as_one_by_one(data):
         manifests.append(SimpleNamespace(partitions=kept))
     columns = metrics_evaluation.gather_summaries(manifests, partition)
     for many, one in (
-        (metrics_evaluation.manifests_might_match, manifest_filter.might_match),
-        (metrics_evaluation.manifests_must_match, manifest_filter.must_match),
+        (metrics_evaluation.manifests_might_match, scalar_pruning.manifest_might_match),
+        (metrics_evaluation.manifests_must_match, scalar_pruning.manifest_must_match),
     ):
         assert many(expression, columns, len(manifests)).tolist() == [one(expression, m, partition) for m in manifests]
 

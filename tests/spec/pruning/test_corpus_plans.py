@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.expression_json import expression_from_json
 from floe.spec.expressions.nodes import Expression
 from floe.spec.expressions.row_evaluation import compile_row_filter, compile_tuple_filter
@@ -24,15 +24,16 @@ from floe.spec.expressions.simplification import field_ids
 from floe.spec.manifests.entries import DataFile, EntryStatus, ManifestContent, ManifestFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.table_metadata_json import parse
-from floe.spec.pruning import manifest_filter, metrics_evaluation, metrics_filter
+from floe.spec.pruning import metrics_evaluation
 from floe.spec.pruning.column_evaluation import evaluate, make_column
 from floe.spec.pruning.projection import inclusive_projection, partition_schema
-from floe.spec.pruning.residuals import compile_residual
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import StructType
+from helpers import scalar_pruning
 from helpers.avro_files import local, read_manifest, read_manifest_list
 from helpers.corpus import expected
 from helpers.partitioned_files import arrow_values, partition_values
+from helpers.residuals import compile_residual
 
 TABLES = [
     "combo_v2", "del_dv", "del_dv_part", "del_eq", "del_eq_part", "del_pos_avro", "del_pos_file", "del_pos_file_part",
@@ -81,12 +82,12 @@ def bound_filter(table: Table, json: Any) -> Expression:
 def select(table: Table, bound: Expression) -> dict[str, Expression]:
     """The files that a scan would read, and what is left of the filter for each."""
     schema, chosen = table.metadata.schema, {}
-    might = metrics_filter.compile_might_match(bound)
+    might = scalar_pruning.compile_might_match(bound)
     for manifest in table.manifests:
         spec = table.metadata.spec_by_id(manifest.partition_spec_id)
         projected, partition = inclusive_projection(bound, spec, schema), partition_schema(spec, schema)
         keep, left = compile_tuple_filter(projected, partition), compile_residual(bound, spec, schema)
-        if manifest_filter.might_match(projected, manifest, partition):
+        if scalar_pruning.manifest_might_match(projected, manifest, partition):
             for path, file, values in table.files[manifest.manifest_path]:
                 if keep(values) and might(file):
                     chosen[path] = left(values)
@@ -198,7 +199,7 @@ def test_no_row_that_passes_is_lost_and_residuals_are_equal(corpus_dir, name):
     for plan in table.plans:
         bound = bound_filter(table, plan["filter"])
         chosen, passes = select(table, bound), compile_row_filter(bound)
-        must = metrics_filter.compile_must_match(bound)
+        must = scalar_pruning.compile_must_match(bound)
         java = {f["file"]: f["residual_json"] for f in plan.get("files", [])}
         total, complete = 0, True
         for path, file, _ in everything:

@@ -10,14 +10,14 @@ from hypothesis import given, settings, strategies as st
 from floe.errors import InvalidExpression
 from floe.spec import types as t
 from floe.spec.codecs.single_value import encode
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, Op
 from floe.spec.expressions.row_evaluation import compile_tuple_filter
-from floe.spec.manifests.entries import FieldSummary, summarize_partitions
+from floe.spec.manifests.entries import FieldSummary, ManifestContent, ManifestFile, summarize_partitions
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY
-from floe.spec.pruning.manifest_filter import has_live_files, might_match, must_match, summary_facts
+from floe.spec.pruning.metrics_evaluation import gather_summaries, manifests_might_match, manifests_must_match
 from floe.spec.pruning.projection import inclusive_projection, partition_schema
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, StructType
@@ -36,6 +36,14 @@ PARTITION = Schema(tuple(Field(n + 1, f"p{n + 1}", type_) for n, type_ in enumer
 INT_ONLY = Schema((Field(1000, "p", t.INT),))
 FLOAT_ONLY = Schema((Field(1000, "p", t.DOUBLE),))
 P = col("p")
+
+
+def might_match(expression, listed, partition):
+    return bool(manifests_might_match(expression, gather_summaries([listed], partition), 1)[0])
+
+
+def must_match(expression, listed, partition):
+    return bool(manifests_must_match(expression, gather_summaries([listed], partition), 1)[0])
 
 
 def manifest(*summaries):
@@ -161,14 +169,16 @@ def test_bounds_of_a_wrong_length_are_unknown():
     ("added", "existing", "live"), [(0, 0, False), (1, 0, True), (0, 1, True), (None, 0, True), (0, None, True)]
 )
 def test_counts_of_files_when_null_are_assumed_non_zero(added, existing, live):
-    assert has_live_files(SimpleNamespace(added_files_count=added, existing_files_count=existing)) is live
+    counts = {"added_files_count": added, "existing_files_count": existing}
+    listed = ManifestFile("m.avro", 100, 0, ManifestContent.DATA, 1, 1, 1, **counts)
+    assert listed.may_have_live_files is live
 
 
 def test_no_summary_is_unknown():
-    facts = summary_facts(t.DOUBLE, None)
-    assert facts.nulls
-    assert facts.nans
-    assert facts.others
+    for op, literals in ((Op.IS_NULL, ()), (Op.IS_NAN, ()), (Op.EQ, (1.0,))):
+        predicate = BoundPredicate(op, BoundReference(FLOAT_ONLY.entry(1000)), literals)
+        assert might_match(predicate, SimpleNamespace(partitions=None), FLOAT_ONLY)
+        assert not must_match(predicate, SimpleNamespace(partitions=None), FLOAT_ONLY)
 
 
 @pytest.mark.parametrize("field_id", range(1, len(TYPES) + 1), ids=lambda n: str(TYPES[n - 1]))
@@ -181,12 +191,15 @@ def test_every_test_of_summaries_of_two_files_is_sound(field_id):
         (a, b) for n, a in enumerate(values) for b in {id(v): v for v in (a, values[n - 1], values[n // 2])}.values()
     ]
     manifests = [manifest(*summarize_partitions([(a,), (b,)], StructType(only.fields))) for a, b in pairs]
+    summaries = gather_summaries(manifests, only)
     for leaf in every_predicate(reference):
         passes = compile_tuple_filter(leaf, only)
-        for (a, b), listed in zip(pairs, manifests, strict=True):
+        mights = manifests_might_match(leaf, summaries, len(manifests)).tolist()
+        musts = manifests_must_match(leaf, summaries, len(manifests)).tolist()
+        for (a, b), might, must in zip(pairs, mights, musts, strict=True):
             results = [passes((a,)), passes((b,))]
-            assert might_match(leaf, listed, only) or not any(results)
-            assert not must_match(leaf, listed, only) or all(results)
+            assert might or not any(results)
+            assert not must or all(results)
 
 
 @given(st.data())

@@ -10,18 +10,19 @@ from hypothesis import given, settings, strategies as st
 
 from floe.spec import types as t
 from floe.spec.codecs.single_value import encode
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, BoundTransform, Op
 from floe.spec.expressions.row_evaluation import compile_row_filter
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.transforms import VOID, Truncate, UnknownTransform
-from floe.spec.pruning.metrics_filter import (
-    column_facts,
-    compile_might_match,
-    compile_must_match,
-    might_match,
-    must_match,
+from floe.spec.pruning.metrics_evaluation import (
+    file_might_match as might_match,
+    file_must_match as must_match,
+    files_might_match,
+    files_must_match,
+    gather_stats,
+    possible_values,
 )
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, ListType, StructType
@@ -94,14 +95,16 @@ def test_no_file_with_a_passing_row_is_skipped_and_all_rows_means_all(data):
 def test_every_test_of_every_pair_of_values_is_sound(field_id):
     """All operations and literals of the pool of a type, on files of two rows; files of one value decide all tests."""
     reference, files = BoundReference(SCHEMA.entry(field_id)), files_of_two(field_id)
+    stats = gather_stats([metrics for _, metrics in files], BoundPredicate(Op.NOT_NULL, reference))
     for leaf in every_predicate(reference):
-        passes, might, must = compile_row_filter(leaf), compile_might_match(leaf), compile_must_match(leaf)
-        for data, metrics in files:
+        passes = compile_row_filter(leaf)
+        mights, musts = files_might_match(leaf, stats).tolist(), files_must_match(leaf, stats).tolist()
+        for (data, _), might, must in zip(files, mights, musts, strict=True):
             results = [passes(row) for row in data]
-            assert might(metrics) or not any(results), (str(leaf), data)
-            assert not must(metrics) or all(results), (str(leaf), data)
+            assert might or not any(results), (str(leaf), data)
+            assert not must or all(results), (str(leaf), data)
             if data[0] == data[1] and not may_be_microseconds(reference.type, data[0].get(reference.entry.name)):
-                assert might(metrics) is must(metrics) is results[0], (str(leaf), data)
+                assert might is must is results[0], (str(leaf), data)
 
 
 def may_be_microseconds(type_, value):
@@ -123,13 +126,16 @@ def test_bounds_of_nanoseconds_that_are_microseconds_skip_nothing():
 @pytest.mark.parametrize("field_id", COLUMNS, ids=SCHEMA.name_of)
 def test_every_test_of_every_transform_of_a_column_is_sound(field_id):
     files = [(data, metrics) for data, metrics in files_of_two(field_id) if len(safe_rows(data, [field_id])) == 2]
-    for term in transform_terms(BoundReference(SCHEMA.entry(field_id))):
+    reference = BoundReference(SCHEMA.entry(field_id))
+    stats = gather_stats([metrics for _, metrics in files], BoundPredicate(Op.NOT_NULL, reference))
+    for term in transform_terms(reference):
         for leaf in every_predicate(term):
-            passes, might, must = compile_row_filter(leaf), compile_might_match(leaf), compile_must_match(leaf)
-            for data, metrics in files:
+            passes = compile_row_filter(leaf)
+            mights, musts = files_might_match(leaf, stats).tolist(), files_must_match(leaf, stats).tolist()
+            for (data, _), might, must in zip(files, mights, musts, strict=True):
                 results = [passes(row) for row in data]
-                assert might(metrics) or not any(results), (str(leaf), data)
-                assert not must(metrics) or all(results), (str(leaf), data)
+                assert might or not any(results), (str(leaf), data)
+                assert not must or all(results), (str(leaf), data)
 
 
 # rows and counts ---------------------------------------------------------------------------------------------
@@ -425,6 +431,11 @@ def test_uuid_bounds_in_javas_order_lose_nothing():
     assert must_match(BoundPredicate(Op.EQ, column, (low_half[0],)), constant)
 
 
+def known_bounds(column, of_file):
+    possible = possible_values(column, gather_stats([of_file], BoundPredicate(Op.NOT_NULL, column)))
+    return tuple(None if keys is None else keys.key(0) for keys in (possible.lower, possible.upper))
+
+
 # bounds that make no sense -----------------------------------------------------------------------------------
 
 
@@ -436,13 +447,12 @@ def test_bounds_of_a_wrong_length_are_unknown(type_, junk):
     if isinstance(type_, DecimalType) and len(junk) == 5:
         junk = b""
     column = BoundReference(Schema((Field(1, "a", type_),)).entry(1))
-    facts = column_facts(column, file(lower=junk, upper=junk))
-    assert (facts.lower, facts.upper) == (None, None)
+    assert known_bounds(column, file(lower=junk, upper=junk)) == (None, None)
 
 
 def test_a_time_beyond_the_day_is_unknown():
     column = BoundReference(Schema((Field(1, "a", t.TIME),)).entry(1))
-    assert column_facts(column, file(lower=b"\xff" * 8)).lower is None
+    assert known_bounds(column, file(lower=b"\xff" * 8)) == (None, None)
 
 
 def test_a_lower_bound_above_the_upper_is_unknown():
@@ -545,9 +555,10 @@ def test_void_and_unknown_transforms():
     assert might_match(BoundPredicate(Op.IS_NULL, BoundTransform(UnknownTransform("z"), a, t.STRING)), some)
 
 
-def test_a_filter_is_compiled_once_for_many_files():
-    keep = compile_might_match(on_a(Op.EQ, 5) | on_a(Op.GT, 100))
-    assert [keep(file(lower=low, upper=low + 9)) for low in (-10, 0, 10, 95)] == [False, True, False, True]
+def test_many_files_are_evaluated_at_once():
+    either = on_a(Op.EQ, 5) | on_a(Op.GT, 100)
+    stats = gather_stats([file(lower=low, upper=low + 9) for low in (-10, 0, 10, 95)], either)
+    assert files_might_match(either, stats).tolist() == [False, True, False, True]
 
 
 def test_any_object_with_metrics_will_do():

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from floe.errors import InvalidValue
 from floe.spec import types as t
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, Op
 from floe.spec.expressions.row_evaluation import compile_row_filter, compile_tuple_filter

@@ -27,7 +27,13 @@ from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Op
 from floe.spec.expressions.row_evaluation import compile_tuple_filter, value_test
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, MONTH, YEAR, Bucket, Truncate
-from floe.spec.pruning.metrics_filter import compile_might_match, compile_must_match, might_match, must_match
+from floe.spec.pruning.metrics_evaluation import (
+    file_might_match as might_match,
+    file_must_match as must_match,
+    files_might_match,
+    files_must_match,
+    gather_stats,
+)
 from floe.spec.pruning.projection import inclusive_projection, partition_schema, strict_projection
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, FixedType
@@ -167,22 +173,23 @@ def test_metrics_filters_are_as_sharp_as_pyicebergs(field_id):
     reference = BoundReference(SCHEMA.entry(field_id))
     their_schema = pyiceberg_schema(field_id)
     files = [(rows, metrics, pyiceberg_file(metrics)) for rows, metrics in files_of_two(field_id)]
+    stats = gather_stats([metrics for _, metrics, _ in files], BoundPredicate(Op.NOT_NULL, reference))
     for leaf in every_predicate(reference):
         if reference.type == t.FLOAT and any(map(math.isinf, leaf.literals)):
             continue  # PyIceberg takes infinity for a number beyond the type, and folds the test, nulls and all
         their_filter = pyiceberg_filter(leaf)
-        might, must = compile_might_match(leaf), compile_must_match(leaf)
+        mights, musts = files_might_match(leaf, stats).tolist(), files_must_match(leaf, stats).tolist()
         their_might_match = _InclusiveMetricsEvaluator(their_schema, their_filter).eval
         their_must_match = _StrictMetricsEvaluator(their_schema, their_filter).eval
-        for rows, metrics, their_file in files:
+        for (rows, _, their_file), might, must in zip(files, mights, musts, strict=True):
             values = [value_in(row, field_id) for row in rows]
             has_null, has_nan = None in values, any(v != v for v in values)
             their_might, their_must = their_might_match(their_file), their_must_match(their_file)
             uuids_apart = reference.type == t.UUID and values[0] != values[1]
             what = (str(leaf), values)
-            if might(metrics) and not their_might:
+            if might and not their_might:
                 assert has_nan or uuids_apart, what
-            if their_must and not must(metrics):
+            if their_must and not must:
                 nulls_pass = has_null and leaf.op in (Op.NOT_EQ, Op.NOT_IN, Op.NOT_STARTS_WITH, Op.NOT_NAN)
                 assert has_nan or uuids_apart or nulls_pass, what
 

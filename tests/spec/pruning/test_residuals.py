@@ -6,13 +6,12 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from floe.spec import types as t
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import FALSE, TRUE, BoundPredicate, BoundReference, Op
 from floe.spec.expressions.row_evaluation import compile_row_filter
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionField, PartitionSpec, partition_value_fn
 from floe.spec.partitioning.transforms import DAY, HOUR, IDENTITY, VOID, Bucket, Truncate, UnknownTransform
-from floe.spec.pruning.residuals import compile_residual, residual
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field
 from helpers.filter_strategies import (
@@ -27,6 +26,7 @@ from helpers.filter_strategies import (
     rows,
     safe_rows,
 )
+from helpers.residuals import compile_residual, residual
 
 V = col("v")
 

@@ -11,8 +11,8 @@ from floe.errors import IncompatibleChange, InvalidInput, InvalidSchema, Invalid
 from floe.spec import types as t
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import DAY, IDENTITY, VOID, Bucket
-from floe.spec.schemas.evolution import SchemaUpdate
 from floe.spec.schemas.schema import MAX_TABLE_FIELD_ID, Schema
+from floe.spec.schemas.schema_evolution import SchemaUpdate
 from floe.spec.sort_order import SortField, SortOrder
 from floe.spec.types import DecimalType, Field, GeometryType, ListType, MapType, StructType
 

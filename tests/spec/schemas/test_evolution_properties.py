@@ -12,10 +12,10 @@ from pyiceberg.table.update.schema import UpdateSchema
 from floe.errors import FloeError
 from floe.spec import types as t
 from floe.spec.schemas.column_projection import FromFile, resolve_columns
-from floe.spec.schemas.evolution import SchemaUpdate
 from floe.spec.schemas.name_mapping import FileField
 from floe.spec.schemas.promotion import can_promote
 from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_evolution import SchemaUpdate
 from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
 from floe.spec.types import DecimalType, StructType
 from helpers.corpus import metadata_files, read_metadata, table_names

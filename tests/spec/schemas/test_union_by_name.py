@@ -9,8 +9,8 @@ from floe.errors import IncompatibleChange, InvalidSchema
 from floe.spec import types as t
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
 from floe.spec.partitioning.transforms import Bucket
-from floe.spec.schemas.evolution import SchemaUpdate
 from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_evolution import SchemaUpdate
 from floe.spec.schemas.union_by_name import AddField, MakeOptional, Promote, SetDoc, SetWriteDefault, union_changes
 from floe.spec.types import DecimalType, Field, ListType, MapType, StructType
 

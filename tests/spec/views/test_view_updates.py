@@ -127,7 +127,7 @@ def test_view_rollback_to_a_version():
     assert (back.current_version_id, log(back)[-1]) == (1, (9999, 1))
     with pytest.raises(InvalidUpdate, match="the view has no version 5"):
         apply_to_view(view, [SetCurrentViewVersion(5)], now_ms=9999)
-    with pytest.raises(InvalidUpdate, match="the last added view version was asked for, but none was added"):
+    with pytest.raises(InvalidUpdate, match=r"the last added view version .* but none was added"):
         apply_to_view(view, [SetCurrentViewVersion()], now_ms=9999)
 
 
@@ -135,7 +135,7 @@ def test_view_version_needs_a_schema():
     view = create()
     with pytest.raises(InvalidUpdate, match="no schema with id 3"):
         apply_to_view(view, [AddViewVersion(version("SELECT 2", schema_id=3))], now_ms=1)
-    with pytest.raises(InvalidUpdate, match="last added schema was asked for"):
+    with pytest.raises(InvalidUpdate, match=r"last added schema .* no schema was added"):
         apply_to_view(view, [AddViewVersion(version("SELECT 2", schema_id=-1))], now_ms=1)
     added = apply_to_view(view, [AddSchema(WIDER), AddViewVersion(version("SELECT 2", schema_id=-1))], now_ms=1)
     assert added.versions[1].schema_id == 1

@@ -1,19 +1,11 @@
-"""MERGE: rows of a source beside rows of a table, with a list of clauses that say what becomes of each.
+"""MERGE and upsert: rows of a source are joined with rows of a table, and clauses update, delete or insert rows.
 
-Clauses are asked in order, and the first whose condition is true applies. A row of the table that several rows of the
-source would change is an error; to be deleted by several is none. The table is read file by file, only the files that
-may hold matching rows, and of these first the columns that conditions need.
+For each row, the first clause whose condition is true applies. A table row that several source rows would update is an
+error; several may delete it. The table is read file by file: only the files that may have matching rows, and of these
+first only the columns that the conditions need. `floe.arrow.dml.merge_join` evaluates the ON condition.
 
-The ON condition of a MERGE, taken apart: equal keys to look up, conditions on one side alone, and the rest.
-
-`t.id = s.id and t.day = s.day and s.valid and t.day >= '2024-01-01' and t.a < s.b` has two keys; a source row must be
-valid, and a table row of that time, to match at all; and pairs with equal keys are asked for the rest. What the keys of
-the source are, and the conditions on the table, say which files have to be read.
-
-Upsert: rows that are there by their keys are brought up to date, the others are added.
-
-Rows that would not change are left alone, so that doing it again does nothing. Keys are compared so that null equals
-null, for the same reason.
+An upsert is a MERGE on key columns that updates matching rows and inserts the others. It leaves rows alone that would
+not change, and null keys equal each other, so that repeating an upsert changes nothing.
 """
 
 from __future__ import annotations
@@ -33,37 +25,35 @@ from floe.arrow.dml.base import (
     TARGET,
     Base,
     Counts,
+    FileChanges,
     Mode,
     Positions,
     ReadSet,
     StatementResult,
-    Touched,
     bitmap,
-    refuse_pending_rows,
+    columns_with_position,
+    reject_pending_rows,
+    row_positions,
 )
-from floe.arrow.dml.merge_matching import KeyIndex, Matching, Source, take_apart
-from floe.arrow.dml.row_matching import columns_for, positions_of
+from floe.arrow.dml.merge_join import JoinCondition, KeyIndex, Source, split_condition
 from floe.arrow.dml.row_output import copy_on_write, merge_on_read
 from floe.arrow.values.compiled import Compiled, Mask, Rows
 from floe.arrow.values.compiler import Scope
-from floe.arrow.values.filters import filter_of
+from floe.arrow.values.filters import implied_filter
 from floe.errors import ConflictingChange, InvalidInput, InvalidSchema
 from floe.plan.tasks import FileTask
 from floe.spec.expressions.nodes import TRUE, Expression, or_
 from floe.spec.schemas.schema import Schema
 from floe.sql.values import Call, Name, Node
 
-# The ON condition of a MERGE, taken apart: equal keys to look up, conditions on one side alone, and the rest.
-
-
 MERGE = "merge"
 
-_ROWS_AT_ONCE = 262_144
-_KEEP = -1
+_ROWS_PER_CHUNK = 262_144
+_NO_CLAUSE = -1
 
 
 class Match(Enum):
-    """Which rows a clause is for."""
+    """The rows that a clause applies to."""
 
     MATCHED = "matched"
     NOT_MATCHED = "not matched"
@@ -71,7 +61,7 @@ class Match(Enum):
 
 
 class Then(Enum):
-    """What a clause does."""
+    """The action of a clause."""
 
     UPDATE = "update"
     DELETE = "delete"
@@ -80,7 +70,7 @@ class Then(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause as a user wrote it; `values` of None are all columns that the source has under the same names."""
+    """A clause of a MERGE; without `values`, all columns are set that the source has under the same names."""
 
     when: Match
     then: Then
@@ -89,319 +79,344 @@ class Clause:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Step:
-    """A clause, compiled."""
+class _CompiledClause:
+    """A clause with its condition and values compiled."""
 
     then: Then
     condition: Compiled | None
     columns: Columns = ()
 
 
-_SEES = {Match.MATCHED: (TARGET, SOURCE), Match.NOT_MATCHED: (SOURCE,), Match.NOT_MATCHED_BY_SOURCE: (TARGET,)}
-"""The relations that values and conditions of a clause may name."""
+_VISIBLE_RELATIONS = {
+    Match.MATCHED: (TARGET, SOURCE),
+    Match.NOT_MATCHED: (SOURCE,),
+    Match.NOT_MATCHED_BY_SOURCE: (TARGET,),
+}
+"""The relations that the values and conditions of a clause can refer to."""
 
 
 def merge(base: Base, source: Source, on: Any, clauses: Sequence[Clause], *, statement: str = MERGE) -> StatementResult:
-    """The change that a MERGE makes."""
-    refuse_pending_rows(base)
+    """The change of a MERGE of `source` into the table.
+
+    Raises `InvalidInput` for clauses that cannot apply, and if several source rows update one table row;
+    `ConflictingChange` if the source is a scan of an older snapshot of the same table.
+    """
+    reject_pending_rows(base)
     if not clauses:
-        raise InvalidInput("a MERGE without a clause does nothing", hint="add when_matched_update_all(), for example")
+        raise InvalidInput("a MERGE without a clause does nothing", hint="for example, add when_matched_update_all()")
     head = None if base.head is None else base.head.snapshot_id
-    if source.made_from is not None and source.read_at != head:
+    if source.table_filter is not None and source.table_snapshot_id != head:
         raise ConflictingChange(
-            "the source is a scan of the table itself, which has changed since",
-            hint="refresh the table, and scan it again",
+            "the source is a scan of the table itself, and the table has changed since the scan",
+            hint="refresh the table and scan it again",
             snapshot=head,
         )
     scope = base.scope(source.schema)
-    matching = take_apart(scope.condition(_on(on)), source)
-    steps = {when: _compiled(base, source, scope, [c for c in clauses if c.when is when]) for when in Match}
-    return _Merge(base, source, matching, steps).made(statement)
+    join = split_condition(scope.condition(_normalize_on(on)), source)
+    clauses_by_match = {
+        when: _compile_clauses(base, source, scope, [clause for clause in clauses if clause.when is when])
+        for when in Match
+    }
+    return _Merge(base, source, join, clauses_by_match).run(statement)
 
 
-def _on(given: Any) -> Any:
-    """The ON condition; a list of names says that columns of these names are equal."""
-    if isinstance(given, list | tuple):
-        if not given:
-            raise InvalidInput("a MERGE needs columns to match by", hint='write on=["id"], for example')
-        return " and ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in given)
-    if not isinstance(given, str | Node):
+def _normalize_on(on: Any) -> Any:
+    """The ON condition as text or node; a list of names means equality of the columns of these names."""
+    if isinstance(on, list | tuple):
+        if not on:
+            raise InvalidInput("the MERGE has no columns to match by", hint='for example, write on=["id"]')
+        return " and ".join(f"t.{_quote_path(name)} = s.{_quote_path(name)}" for name in on)
+    if not isinstance(on, str | Node):
         raise InvalidInput(
-            f"a MERGE matches by a condition or by names of columns, found {given!r:.80}",
+            f"on must be a condition or a list of column names, found {on!r:.80}",
             hint='write on="t.id = s.id", or on=["id"]',
         )
-    return given
+    return on
 
 
-def _quoted(name: Any) -> str:
+def _quote_path(name: Any) -> str:
     if not isinstance(name, str) or not name:
-        raise InvalidInput(f"the name of a column is text, found {name!r:.80}")
+        raise InvalidInput(f"the name of a column must be text, found {name!r:.80}")
     return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))
 
 
-def _compiled(base: Base, source: Source, scope: Scope, clauses: Sequence[Clause]) -> list[_Step]:
-    steps: list[_Step] = []
+def _compile_clauses(base: Base, source: Source, scope: Scope, clauses: Sequence[Clause]) -> list[_CompiledClause]:
+    compiled: list[_CompiledClause] = []
     for clause in clauses:
-        if steps and steps[-1].condition is None:
+        if compiled and compiled[-1].condition is None:
             raise InvalidInput(
-                f"a clause WHEN {clause.when.value.upper()} comes after one without condition, and is never reached",
+                f"a clause WHEN {clause.when.value.upper()} follows one without a condition, and is never reached",
                 hint="put the clause without condition last",
             )
-        seen = scope.only(*_SEES[clause.when])
-        condition = None if clause.condition is None else seen.condition(clause.condition)
-        steps.append(_Step(clause.then, condition, _columns(base, source, seen, clause)))
-    return steps
+        visible = scope.only(*_VISIBLE_RELATIONS[clause.when])
+        condition = None if clause.condition is None else visible.condition(clause.condition)
+        compiled.append(_CompiledClause(clause.then, condition, _compile_columns(base, source, visible, clause)))
+    return compiled
 
 
-def _columns(base: Base, source: Source, scope: Scope, clause: Clause) -> Columns:
+def _compile_columns(base: Base, source: Source, scope: Scope, clause: Clause) -> Columns:
     if clause.then is Then.DELETE:
         return ()
     values = clause.values
     if values is None:
-        known = {field.name for field in source.schema.fields}
-        values = {field.name: f"s.{_quoted_name(field.name)}" for field in base.schema.fields if field.name in known}
+        source_names = {field.name for field in source.schema.fields}
+        values = {
+            field.name: f"s.{_quote_name(field.name)}" for field in base.schema.fields if field.name in source_names
+        }
         if not values:
             raise InvalidInput(
-                "the source has no column of the table", hint=f"its columns are {', '.join(sorted(known))}"
+                "the source has no columns in common with the table",
+                hint=f"its columns are {', '.join(sorted(source_names))}",
             )
     if clause.then is Then.INSERT:
         return inserted_columns(base.schema, values, scope)
     return updated_columns(base.schema, TARGET, values, scope)
 
 
-def _quoted_name(name: str) -> str:
+def _quote_name(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
 class _Merge:
-    """One run of a MERGE."""
+    """One execution of a MERGE."""
 
-    def __init__(self, base: Base, source: Source, matching: Matching, steps: Mapping[Match, list[_Step]]) -> None:
-        self.base, self.source, self.matching = base, source, matching
-        self.matched, self.inserts, self.unmatched = (steps[when] for when in Match)
-        self.seen: Mask = np.zeros(len(source), np.bool_)
-        """The source rows that some row of the table matches."""
+    def __init__(
+        self, base: Base, source: Source, join: JoinCondition, clauses_by_match: Mapping[Match, list[_CompiledClause]]
+    ) -> None:
+        self.base, self.source, self.join = base, source, join
+        self.matched_clauses, self.insert_clauses, self.unmatched_clauses = (clauses_by_match[when] for when in Match)
+        self.is_matched: Mask = np.zeros(len(source), np.bool_)
+        """Which source rows match a row of the table."""
 
-        self.looked_at: dict[str, BitMap64] = {}
-        """By file, the rows of the table that were looked at."""
+        self.read_positions: dict[str, BitMap64] = {}
+        """The positions of the table rows that were read, by file."""
 
-    def made(self, statement: str) -> StatementResult:
-        where = self._filter()
+    def run(self, statement: str) -> StatementResult:
+        where = self._table_filter()
         plan = self.base.plan(where)
-        self.matching.check_size(plan.record_count)
-        files = [touched for task in plan.tasks() if (touched := self._decide(task)) is not None]
+        self.join.check_size(plan.record_count)
+        files = [changes for task in plan.tasks() if (changes := self._match_file(task)) is not None]
         counts = Counts(
-            deleted=sum(len(touched.deleted) for touched in files),
-            updated=sum(len(touched.updated) for touched in files),
+            deleted=sum(len(changes.deleted) for changes in files),
+            updated=sum(len(changes.updated) for changes in files),
         )
-        chosen = self._chosen_inserts()
-        counts = Counts(counts.deleted, counts.updated, inserted=sum(len(rows) for rows, _ in chosen))
+        inserts = self._choose_inserts()
+        counts = Counts(counts.deleted, counts.updated, inserted=sum(len(rows) for rows, _ in inserts))
         if not files and not counts.inserted:
             return StatementResult(None, counts)
-        make = copy_on_write if self.base.mode(MERGE) is Mode.COPY_ON_WRITE else merge_on_read
-        return make(
+        write = copy_on_write if self.base.mode(MERGE) is Mode.COPY_ON_WRITE else merge_on_read
+        return write(
             self.base,
             statement,
             files,
             counts,
-            looked=self._looked(where),
+            read_set=self._read_set(where),
             assign=self._assign,
-            inserted=self._inserted(chosen),
+            inserted=self._insert_batches(inserts),
         )
 
-    def _looked(self, where: Expression) -> ReadSet:
-        """The rows that the outcome rests on: those of the table, and those that the source was made from."""
-        made_from = self.source.made_from
-        if made_from is None:
-            return ReadSet(where, together=True, positions=self.looked_at)
-        return ReadSet(or_(where, made_from), together=True)
+    def _read_set(self, where: Expression) -> ReadSet:
+        """The rows that the result depends on: those of the table, and those that the source was read from."""
+        table_filter = self.source.table_filter
+        if table_filter is None:
+            return ReadSet(where, row_wise=False, positions=self.read_positions)
+        return ReadSet(or_(where, table_filter), row_wise=False)
 
-    def _filter(self) -> Expression:
-        """Which rows of the table have to be looked at: those that may match, and those that are changed if not."""
-        if not self.unmatched:
-            return self.matching.filter
+    def _table_filter(self) -> Expression:
+        """A filter for the table rows to read: those that may match, and those that change if they do not match."""
+        if not self.unmatched_clauses:
+            return self.join.filter
         conditions = [
-            TRUE if step.condition is None else filter_of(step.condition, TARGET).filter for step in self.unmatched
+            TRUE if clause.condition is None else implied_filter(clause.condition, TARGET).filter
+            for clause in self.unmatched_clauses
         ]
-        return or_(self.matching.filter, *conditions)
+        return or_(self.join.filter, *conditions)
 
-    # rows of the table --------------------------------------------------------------------------------------------
+    # Table rows ---------------------------------------------------------------------------------------------------
 
-    def _decide(self, task: FileTask) -> Touched | None:
-        conditions = [step.condition for step in (*self.matched, *self.unmatched) if step.condition is not None]
-        schema = columns_for(self.base.schema, TARGET, [*self.matching.target_values, *conditions])
-        found = []
-        looked_at = self.looked_at.setdefault(task.file.file_path, BitMap64())
+    def _match_file(self, task: FileTask) -> FileChanges | None:
+        """The rows of a file that the clauses delete or update; None if there are none."""
+        all_clauses = (*self.matched_clauses, *self.unmatched_clauses)
+        conditions = [compiled.condition for compiled in all_clauses if compiled.condition is not None]
+        schema = columns_with_position(self.base.schema, TARGET, [*self.join.target_values, *conditions])
+        chunks = []
+        read_positions = self.read_positions.setdefault(task.file.file_path, BitMap64())
         for rows in self._chunks(task, schema):
-            looked_at |= bitmap(positions_of(rows))
-            found.append(self._decide_rows(rows))
-        if not found:
+            read_positions |= bitmap(row_positions(rows))
+            chunks.append(self._match_rows(rows))
+        if not chunks:
             return None
-        deleted, updated, clause, source = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        deleted, updated, clause, source = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
         if not len(deleted) and not len(updated):
             return None
         order = np.argsort(updated)
-        return Touched(task, np.sort(deleted), updated[order], clause[order], source[order])
+        return FileChanges(task, np.sort(deleted), updated[order], clause[order], source[order])
 
     def _chunks(self, task: FileTask, schema: Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, many at a time: keys of the source are looked up anew for each chunk."""
-        size = max(_ROWS_AT_ONCE, min(len(self.source), 8 * _ROWS_AT_ONCE))
-        waiting: list[pa.RecordBatch] = []
+        """The rows of a file in large chunks, because each chunk looks up the keys of the source."""
+        size = max(_ROWS_PER_CHUNK, min(len(self.source), 8 * _ROWS_PER_CHUNK))
+        batches: list[pa.RecordBatch] = []
         count = 0
         for batch in self.base.reader.batches(task, schema):
-            waiting.append(batch)
+            batches.append(batch)
             count += batch.num_rows
             if count >= size:
-                yield pa.concat_batches(waiting)
-                waiting, count = [], 0
-        if waiting:
-            yield pa.concat_batches(waiting)
+                yield pa.concat_batches(batches)
+                batches, count = [], 0
+        if batches:
+            yield pa.concat_batches(batches)
 
-    def _decide_rows(self, rows: pa.RecordBatch) -> tuple[Positions, Positions, Positions, Positions]:
-        """Positions to delete, and positions to change with the clauses and source rows that do it."""
-        action = np.full(rows.num_rows, _KEEP)
-        by = np.full(rows.num_rows, -1)
-        steps = [*self.matched, *self.unmatched]
-        has_match = np.zeros(rows.num_rows, np.bool_)
-        for targets, sources in self.matching.pairs(rows):
-            has_match[targets] = True
-            self.seen[sources] = True
-            chosen = self._choose(self.matched, rows, targets, sources)
-            self._check_once(targets, sources, chosen)
-            hit = chosen >= 0
-            action[targets[hit]] = chosen[hit]
-            by[targets[hit]] = sources[hit]
-        if self.unmatched:
-            left = np.flatnonzero(~has_match)
-            chosen = self._choose(self.unmatched, rows, left, None)
-            action[left] = np.where(chosen >= 0, chosen + len(self.matched), _KEEP)
-        positions = positions_of(rows)
-        deletes = np.array([step.then is Then.DELETE for step in steps] + [False])[action]
-        updates = np.array([step.then is Then.UPDATE for step in steps] + [False])[action]
-        return positions[deletes], positions[updates], action[updates], by[updates]
+    def _match_rows(self, rows: pa.RecordBatch) -> tuple[Positions, Positions, Positions, Positions]:
+        """The positions to delete, and the positions to update with their clauses and source rows."""
+        clauses = np.full(rows.num_rows, _NO_CLAUSE)
+        source_rows = np.full(rows.num_rows, -1)
+        all_clauses = [*self.matched_clauses, *self.unmatched_clauses]
+        is_matched = np.zeros(rows.num_rows, np.bool_)
+        for targets, sources in self.join.pairs(rows):
+            is_matched[targets] = True
+            self.is_matched[sources] = True
+            chosen = self._choose_clauses(self.matched_clauses, rows, targets, sources)
+            self._check_single_match(targets, sources, chosen)
+            applies = chosen >= 0
+            clauses[targets[applies]] = chosen[applies]
+            source_rows[targets[applies]] = sources[applies]
+        if self.unmatched_clauses:
+            unmatched = np.flatnonzero(~is_matched)
+            chosen = self._choose_clauses(self.unmatched_clauses, rows, unmatched, None)
+            clauses[unmatched] = np.where(chosen >= 0, chosen + len(self.matched_clauses), _NO_CLAUSE)
+        positions = row_positions(rows)
+        deletes = np.array([clause.then is Then.DELETE for clause in all_clauses] + [False])[clauses]
+        updates = np.array([clause.then is Then.UPDATE for clause in all_clauses] + [False])[clauses]
+        return positions[deletes], positions[updates], clauses[updates], source_rows[updates]
 
-    def _choose(
-        self, steps: Sequence[_Step], rows: pa.RecordBatch, targets: Positions, sources: Positions | None
+    def _choose_clauses(
+        self, clauses: Sequence[_CompiledClause], rows: pa.RecordBatch, targets: Positions, sources: Positions | None
     ) -> Positions:
-        """For each pair (or table row alone) the first clause whose condition is true; -1 for none."""
-        found = np.full(len(targets), _KEEP)
-        for number, step in enumerate(steps):
-            left = np.flatnonzero(found == _KEEP)
-            if not len(left):
+        """For each pair, or table row alone, the index of the first clause whose condition is true; -1 for none."""
+        chosen = np.full(len(targets), _NO_CLAUSE)
+        for index, clause in enumerate(clauses):
+            undecided = np.flatnonzero(chosen == _NO_CLAUSE)
+            if not len(undecided):
                 break
-            if step.condition is None:
-                found[left] = number
+            if clause.condition is None:
+                chosen[undecided] = index
                 continue
-            relations = {TARGET: rows.take(pa.array(targets[left]))}
+            relations = {TARGET: rows.take(pa.array(targets[undecided]))}
             if sources is not None:
-                relations[SOURCE] = self.source.take(sources[left])
-            found[left[step.condition.mask(Rows(len(left), relations))]] = number
-        return found
+                relations[SOURCE] = self.source.take(sources[undecided])
+            chosen[undecided[clause.condition.mask(Rows(len(undecided), relations))]] = index
+        return chosen
 
-    def _check_once(self, targets: Positions, sources: Positions, chosen: Positions) -> None:
-        """Raise if a row of the table is changed by several rows of the source, unless all of them delete it."""
-        hit = np.flatnonzero(chosen >= 0)
-        rows, counts = np.unique(targets[hit], return_counts=True)
-        several = rows[counts > 1]
-        if not len(several):
+    def _check_single_match(self, targets: Positions, sources: Positions, chosen: Positions) -> None:
+        """Raise `InvalidInput` if several source rows update one table row; several may delete it."""
+        applies = np.flatnonzero(chosen >= 0)
+        rows, counts = np.unique(targets[applies], return_counts=True)
+        repeated = rows[counts > 1]
+        if not len(repeated):
             return
-        updates = np.array([step.then is Then.UPDATE for step in self.matched])[chosen[hit]]
-        changed = np.intersect1d(several, targets[hit][updates])
-        if len(changed):
-            own = hit[targets[hit] == changed[0]]
-            shown = " and ".join(str(one)[:200] for one in self.source.take(sources[own[:2]]).to_pylist())
+        updates = np.array([clause.then is Then.UPDATE for clause in self.matched_clauses])[chosen[applies]]
+        updated = np.intersect1d(repeated, targets[applies][updates])
+        if len(updated):
+            pairs = applies[targets[applies] == updated[0]]
+            examples = " and ".join(str(row)[:200] for row in self.source.take(sources[pairs[:2]]).to_pylist())
             raise InvalidInput(
-                f"{len(own)} rows of the source match one row of the table, which can be changed once only: {shown}",
-                hint="leave one of them in the source, or match by more columns",
+                f"{len(pairs)} rows of the source match one row of the table, which can be updated only once: "
+                f"{examples}",
+                hint="keep one of them in the source, or match by more columns",
             )
 
     def _assign(self, rows: pa.RecordBatch, clause: Positions, source: Positions) -> list[pa.Array]:
-        """The columns of changed rows, clause by clause, in the order of the rows."""
-        steps = [*self.matched, *self.unmatched]
-        parts: list[list[pa.Array]] = []
-        places: list[Positions] = []
-        for number in np.unique(clause):
-            mine = np.flatnonzero(clause == number)
-            relations = {TARGET: rows.take(pa.array(mine))}
-            if number < len(self.matched):
-                relations[SOURCE] = self.source.take(source[mine])
-            given = Rows(len(mine), relations)
-            parts.append([column.array(given) for column in steps[number].columns])
-            places.append(mine)
-        if len(parts) == 1:
-            return parts[0]
-        order = pa.array(np.argsort(np.concatenate(places)))
-        return [pa.concat_arrays(columns).take(order) for columns in zip(*parts, strict=True)]
+        """The new columns of updated rows, computed clause by clause, in the order of the rows."""
+        all_clauses = [*self.matched_clauses, *self.unmatched_clauses]
+        columns_by_clause: list[list[pa.Array]] = []
+        row_indexes: list[Positions] = []
+        for clause_index in np.unique(clause):
+            indexes = np.flatnonzero(clause == clause_index)
+            relations = {TARGET: rows.take(pa.array(indexes))}
+            if clause_index < len(self.matched_clauses):
+                relations[SOURCE] = self.source.take(source[indexes])
+            input_rows = Rows(len(indexes), relations)
+            columns_by_clause.append([column.array(input_rows) for column in all_clauses[clause_index].columns])
+            row_indexes.append(indexes)
+        if len(columns_by_clause) == 1:
+            return columns_by_clause[0]
+        order = pa.array(np.argsort(np.concatenate(row_indexes)))
+        return [pa.concat_arrays(columns).take(order) for columns in zip(*columns_by_clause, strict=True)]
 
-    # rows of the source -------------------------------------------------------------------------------------------
+    # Source rows --------------------------------------------------------------------------------------------------
 
-    def _chosen_inserts(self) -> list[tuple[Positions, _Step]]:
-        """The source rows that nothing matches, by the clause that inserts them."""
-        left = np.flatnonzero(~self.seen)
-        found = []
-        for step in self.inserts:
-            if not len(left):
+    def _choose_inserts(self) -> list[tuple[Positions, _CompiledClause]]:
+        """The source rows that match no table row, by the clause that inserts them."""
+        remaining = np.flatnonzero(~self.is_matched)
+        inserts = []
+        for clause in self.insert_clauses:
+            if not len(remaining):
                 break
-            mask = np.ones(len(left), np.bool_)
-            if step.condition is not None:
-                mask = step.condition.mask(Rows(len(left), {SOURCE: self.source.take(left)}))
-            found.append((left[mask], step))
-            left = left[~mask]
-        return found
+            mask = np.ones(len(remaining), np.bool_)
+            if clause.condition is not None:
+                mask = clause.condition.mask(Rows(len(remaining), {SOURCE: self.source.take(remaining)}))
+            inserts.append((remaining[mask], clause))
+            remaining = remaining[~mask]
+        return inserts
 
-    def _inserted(self, chosen: Sequence[tuple[Positions, _Step]]) -> Iterator[pa.RecordBatch]:
+    def _insert_batches(self, inserts: Sequence[tuple[Positions, _CompiledClause]]) -> Iterator[pa.RecordBatch]:
         names = [field.name for field in self.base.schema.fields]
-        for rows, step in chosen:
-            for begin in range(0, len(rows), _ROWS_AT_ONCE):
-                part = rows[begin : begin + _ROWS_AT_ONCE]
-                given = Rows(len(part), {SOURCE: self.source.take(part)})
-                yield pa.RecordBatch.from_arrays([column.array(given) for column in step.columns], names)
+        for rows, clause in inserts:
+            for begin in range(0, len(rows), _ROWS_PER_CHUNK):
+                indexes = rows[begin : begin + _ROWS_PER_CHUNK]
+                source_rows = Rows(len(indexes), {SOURCE: self.source.take(indexes)})
+                yield pa.RecordBatch.from_arrays([column.array(source_rows) for column in clause.columns], names)
 
 
-# Upsert: rows that are there by their keys are brought up to date, the others are added.
+# Upsert ---------------------------------------------------------------------------------------------------------------
 
 
 def upsert(base: Base, source: Source, on: str | Sequence[str] | None = None) -> StatementResult:
-    """The change that an upsert makes; without columns to match by, those of the table's identifier fields."""
-    keys = _keys(base.schema, on)
+    """The change of an upsert by key columns, by default the table's identifier fields.
+
+    Raises `InvalidInput` if there are no key columns or if two rows of the source have the same key, `InvalidSchema`
+    for columns that the source must or must not have.
+    """
+    keys = _key_columns(base.schema, on)
     if not len(source):
         return StatementResult(None)
     _check_columns(base.schema, source, keys)
-    index = KeyIndex([_column(source, key) for key in keys], [True] * len(keys))
+    index = KeyIndex([_key_array(source, key) for key in keys], [True] * len(keys))
     if index.has_duplicates:
         row = source.table.slice(index.first_duplicate(), 1).to_pylist()[0]
-        shown = ", ".join(f"{key} = {_value(row, key)!r}" for key in keys)
+        key_text = ", ".join(f"{key} = {_row_value(row, key)!r}" for key in keys)
         raise InvalidInput(
-            f"two rows of the data have the same key: {shown}", hint="leave one of them, or match by more columns"
+            f"two rows of the data have the same key: {key_text}", hint="keep one of them, or match by more columns"
         )
-    others = [field.name for field in source.schema.fields if field.name not in keys]
+    value_columns = [field.name for field in source.schema.fields if field.name not in keys]
     clauses = [Clause(Match.NOT_MATCHED, Then.INSERT)]
-    if others:
-        differs = Call(-1, "differs", tuple(side for name in others for side in _sides((name,))))
+    if value_columns:
+        is_changed = Call(-1, "differs", tuple(side for name in value_columns for side in _column_pair((name,))))
         clauses.insert(
-            0, Clause(Match.MATCHED, Then.UPDATE, {name: Name(-1, (SOURCE, name)) for name in others}, differs)
+            0,
+            Clause(Match.MATCHED, Then.UPDATE, {name: Name(-1, (SOURCE, name)) for name in value_columns}, is_changed),
         )
-    equal = Call(-1, "and", tuple(Call(-1, "<=>", _sides(tuple(key.split(".")))) for key in keys))
-    made = merge(base, source, equal, clauses, statement="upsert")
-    changed = made.counts.updated + made.counts.inserted
-    return replace(made, counts=replace(made.counts, unchanged=max(len(source) - changed, 0)))
+    on_keys = Call(-1, "and", tuple(Call(-1, "<=>", _column_pair(tuple(key.split(".")))) for key in keys))
+    result = merge(base, source, on_keys, clauses, statement="upsert")
+    changed = result.counts.updated + result.counts.inserted
+    return replace(result, counts=replace(result.counts, unchanged=max(len(source) - changed, 0)))
 
 
-def _sides(path: tuple[str, ...]) -> tuple[Node, Node]:
+def _column_pair(path: tuple[str, ...]) -> tuple[Node, Node]:
     return Name(-1, ("t", *path)), Name(-1, (SOURCE, *path))
 
 
-def _keys(schema: Schema, on: str | Sequence[str] | None) -> list[str]:
+def _key_columns(schema: Schema, on: str | Sequence[str] | None) -> list[str]:
     if on is None:
         if not schema.identifier_names:
             raise InvalidInput(
-                "an upsert needs columns to match by, and the table has no identifier fields",
+                "the upsert has no columns to match by, and the table has no identifier fields",
                 hint='write on=["id"], or set identifier fields with evolve().set_identifier_fields("id")',
             )
         return list(schema.identifier_names)
     keys = [on] if isinstance(on, str) else list(on)
     if not keys or len(set(keys)) < len(keys):
-        raise InvalidInput(f"an upsert needs columns to match by, each once; found {keys!r:.80}")
+        raise InvalidInput(f"an upsert needs columns to match by, each only once, found {keys!r:.80}")
     for key in keys:
         type_ = schema.field(key).type
         if type_.is_nested or type_.kind in ("variant", "geometry", "geography", "unknown"):
@@ -413,26 +428,26 @@ def _check_columns(schema: Schema, source: Source, keys: Sequence[str]) -> None:
     for key in keys:
         if not source.schema.has(key):
             raise InvalidSchema("the data has no such key column", column=key)
-    known = [field.name for field in schema.fields]
+    table_columns = [field.name for field in schema.fields]
     for field in source.schema.fields:
-        if field.name not in known:
+        if field.name not in table_columns:
             raise InvalidSchema(
-                "the data has a column that the table has not",
-                hint=f"leave it out, or pass merge_schema=True to add it; columns are {', '.join(known[:20])}",
+                "the data has a column that the table does not have",
+                hint=f"leave it out, or pass merge_schema=True to add it; columns are {', '.join(table_columns[:20])}",
                 column=field.name,
             )
 
 
-def _column(source: Source, key: str) -> Any:
-    first, *rest = source.schema.resolve(key).path
-    array = source.whole.column(first)
-    for name in rest:
+def _key_array(source: Source, key: str) -> Any:
+    first, *nested = source.schema.resolve(key).path
+    array = source.batch.column(first)
+    for name in nested:
         array = array.field(name)
     return array
 
 
-def _value(row: dict[str, Any], key: str) -> Any:
-    found: Any = row
+def _row_value(row: dict[str, Any], key: str) -> Any:
+    value: Any = row
     for part in key.split("."):
-        found = None if found is None else found[part]
-    return found
+        value = None if value is None else value[part]
+    return value

@@ -1,16 +1,19 @@
-"""Which rows of a source belong to which rows of a table: an index over the source's keys, looked up column by column.
+"""The join of a MERGE: the source in memory, an index of its keys, and the ON condition.
 
-Keys are compared as SQL compares them: null is equal to nothing (but for `<=>`), NaN is equal to itself, and so are
-the two zeros. Each key column becomes numbers, one for each distinct value of the source; several columns together
-become one number. All of it is done for many rows at a time.
+`split_condition` splits the ON condition into equality keys, conditions on one side alone, and the rest. For example,
+`t.id = s.id and t.day = s.day and s.valid and t.day >= '2024-01-01' and t.a < s.b` has two keys; source rows that are
+not valid and older table rows cannot match; and `t.a < s.b` is evaluated on the pairs of rows with equal keys. The key
+values of the source and the conditions on the table form a filter that prunes the files of the table.
+
+`KeyIndex` finds the source rows of many table rows at a time. Keys are compared as in SQL: null equals nothing (except
+with `<=>`), NaN equals itself, and the two zeros are equal. Each key column is replaced by the indexes of the distinct
+values of the source, and several columns are combined to one number.
 
 >>> import pyarrow as pa
 >>> index = KeyIndex([pa.array([7, 8, 7, None])], [False])
 >>> rows, sources = index.pairs([pa.array([8, None, 7])])
 >>> list(zip(rows.tolist(), sources.tolist()))
 [(0, 1), (2, 0), (2, 2)]
-
-The source of a MERGE or upsert: rows that a user brought, all of them in memory, in the types of Floe.
 """
 
 from __future__ import annotations
@@ -24,14 +27,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.arrow.dml.base import SOURCE, TARGET, Positions, located
-from floe.arrow.input_data import reader_of
+from floe.arrow.dml.base import SOURCE, TARGET, Positions, search_sorted
+from floe.arrow.input_data import batch_reader
 from floe.arrow.values.compiled import Compiled, Mask, Rows
-from floe.arrow.values.filters import column_of, conjuncts, filter_of, literal_for
+from floe.arrow.values.filters import column_reference, conjuncts, filter_literal, implied_filter
 from floe.errors import UnsupportedFeature
-from floe.formats.arrow_arrays import to_values
-from floe.formats.arrow_conversion import Conformer
-from floe.formats.arrow_types import arrow_schema, schema_from_arrow
+from floe.formats.columns.arrays import to_values
+from floe.formats.columns.arrow_types import arrow_schema, schema_from_arrow
+from floe.formats.columns.conversion import Conformer
 from floe.spec.expressions.literals import COMPARABLE_KINDS
 from floe.spec.expressions.nodes import FALSE, Expression, Op, Predicate, Reference, and_, or_
 from floe.spec.schemas.schema import Schema
@@ -39,145 +42,158 @@ from floe.sql.values import Call
 
 
 class KeyIndex:
-    """The rows of a source by their keys."""
+    """An index of the rows of a source by key."""
 
-    def __init__(self, keys: Sequence[pa.Array], null_safe: Sequence[bool], usable: Mask | None = None) -> None:
+    def __init__(self, keys: Sequence[pa.Array], null_safe: Sequence[bool], is_usable: Mask | None = None) -> None:
         self._null_safe = tuple(null_safe)
         self._values: list[pa.Array] = []
         self._combined: list[Positions] = []
-        """For each key column but the first, the numbers that it makes with those before it, ascending."""
+        """For each key column but the first, the ascending codes of its combinations with the columns before it."""
 
         codes = np.zeros(len(keys[0]), np.int64)
-        for number, (key, safe) in enumerate(zip(keys, self._null_safe, strict=True)):
-            key = _normal(key)
+        for column_index, (key, is_null_safe) in enumerate(zip(keys, self._null_safe, strict=True)):
+            key = _normalize_floats(key)
             values = pc.unique(key)
-            self._values.append(values if safe else values.drop_null())
-            codes = self._step(number, codes, _numbers(key, self._values[-1], safe))
-        numbers = np.arange(codes.max(initial=-1) + 2)
-        if usable is not None:
-            codes = np.where(usable, codes, -1)
+            self._values.append(values if is_null_safe else values.drop_null())
+            codes = self._combine(column_index, codes, _value_indexes(key, self._values[-1], is_null_safe))
+        all_codes = np.arange(codes.max(initial=-1) + 2)
+        if is_usable is not None:
+            codes = np.where(is_usable, codes, -1)
         order = np.argsort(codes, kind="stable")
         order = order[codes[order] >= 0]
         self._order = order
-        self._starts = np.searchsorted(codes[order], numbers)
+        self._starts = np.searchsorted(codes[order], all_codes)
 
     @property
     def has_duplicates(self) -> bool:
-        """Whether two rows of the source have the same key."""
+        """Whether several source rows have the same key."""
         return bool((np.diff(self._starts) > 1).any())
 
     def first_duplicate(self) -> int:
-        """A row of the source whose key another one has too."""
+        """The index of a source row whose key another row has too."""
         number = int(np.flatnonzero(np.diff(self._starts) > 1)[0])
         return int(self._order[self._starts[number]])
 
     def pairs(self, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
-        """The rows of a table, given by their keys, each beside every row of the source that has the same key."""
+        """The pairs of table rows and source rows with equal keys, as two arrays of row indexes."""
         codes = np.zeros(len(keys[0]), np.int64)
-        for number, (key, safe) in enumerate(zip(keys, self._null_safe, strict=True)):
-            codes = self._step(number, codes, _numbers(_normal(key), self._values[number], safe), known=True)
+        for column_index, (key, is_null_safe) in enumerate(zip(keys, self._null_safe, strict=True)):
+            codes = self._combine(
+                column_index,
+                codes,
+                _value_indexes(_normalize_floats(key), self._values[column_index], is_null_safe),
+                is_lookup=True,
+            )
         rows = np.flatnonzero(codes >= 0)
-        found = codes[rows]
-        begins = self._starts[found]
-        counts = self._starts[found + 1] - begins
+        matched_codes = codes[rows]
+        begins = self._starts[matched_codes]
+        counts = self._starts[matched_codes + 1] - begins
         firsts = np.cumsum(counts) - counts
         within = np.arange(int(counts.sum())) - np.repeat(firsts, counts)
         return np.repeat(rows, counts), self._order[np.repeat(begins, counts) + within]
 
-    def _step(self, number: int, codes: Positions, column: Positions, *, known: bool = False) -> Positions:
-        """The numbers of the key columns so far, with one more; -1 where a key is missing."""
-        if number == 0:
-            return column
-        both = np.where((codes >= 0) & (column >= 0), codes * max(len(self._values[number]), 1) + column, -1)
-        if not known:
-            self._combined.append(np.unique(both[both >= 0]))
-        return np.where(both >= 0, located(both, self._combined[number - 1]), -1)
+    def _combine(
+        self, column_index: int, codes: Positions, value_indexes: Positions, *, is_lookup: bool = False
+    ) -> Positions:
+        """Combine the codes of the key columns so far with one more; -1 where the source does not have the key."""
+        if column_index == 0:
+            return value_indexes
+        pair_codes = np.where(
+            (codes >= 0) & (value_indexes >= 0), codes * max(len(self._values[column_index]), 1) + value_indexes, -1
+        )
+        if not is_lookup:
+            self._combined.append(np.unique(pair_codes[pair_codes >= 0]))
+        return np.where(pair_codes >= 0, search_sorted(pair_codes, self._combined[column_index - 1]), -1)
 
 
-def _normal(key: pa.Array) -> pa.Array:
-    """One zero instead of two, and one NaN."""
+def _normalize_floats(key: pa.Array) -> pa.Array:
+    """Replace -0.0 by 0.0, and every NaN by the same one."""
     if not pa.types.is_floating(key.type):
         return key
     return pc.if_else(pc.is_nan(key), pa.scalar(float("nan"), key.type), pc.add(key, pa.scalar(0.0, key.type)))
 
 
-def _numbers(key: pa.Array, values: pa.Array, null_safe: bool) -> Positions:
-    found = pc.index_in(key, value_set=values, skip_nulls=not null_safe)
-    return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int64)
+def _value_indexes(key: pa.Array, values: pa.Array, null_safe: bool) -> Positions:
+    indexes = pc.index_in(key, value_set=values, skip_nulls=not null_safe)
+    return np.asarray(pc.fill_null(indexes, -1).to_numpy(zero_copy_only=False), np.int64)
 
 
-# The source of a MERGE or upsert: rows that a user brought, all of them in memory, in the types of Floe.
+# Source ---------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Rows by column."""
+    """The rows of the source of a MERGE or upsert, in memory."""
 
     schema: Schema
     table: pa.Table
-    made_from: Expression | None = None
-    """The filter of rows of the very table that is changed, where the source is made from them."""
+    table_filter: Expression | None = None
+    """The filter of the scan, if the source is a scan of the table that is changed; else None."""
 
-    read_at: int | None = None
-    """The snapshot that they were read from."""
+    table_snapshot_id: int | None = None
+    """The snapshot of that scan."""
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def take(self, rows: Positions) -> pa.RecordBatch:
-        """Some of the rows, in one batch."""
+    def take(self, indexes: Positions) -> pa.RecordBatch:
+        """The rows at some indexes, in one batch."""
         if not self.table.num_columns:
             return pa.RecordBatch.from_arrays([], names=[])
-        return _batch(self.table.take(pa.array(rows)))
+        return _to_batch(self.table.take(pa.array(indexes)))
 
     @cached_property
-    def whole(self) -> pa.RecordBatch:
+    def batch(self) -> pa.RecordBatch:
         """All rows in one batch."""
-        return _batch(self.table)
+        return _to_batch(self.table)
 
     def rows(self, name: str) -> Rows:
-        """All rows, for values that read nothing but the source."""
-        return Rows(len(self), {name: self.whole})
+        """All rows as a relation, for values that read only the source."""
+        return Rows(len(self), {name: self.batch})
 
 
-def _batch(table: pa.Table) -> pa.RecordBatch:
+def _to_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
     if not batches:
         return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in table.schema], schema=table.schema)
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def source_of(data: Any, target: Schema, made_from: Expression | None = None, read_at: int | None = None) -> Source:
-    """The rows of anything that can be written to a table; Python values are taken as the table's columns are.
+def load_source(
+    data: Any, target: Schema, table_filter: Expression | None = None, table_snapshot_id: int | None = None
+) -> Source:
+    """Load data of any form that can be written; Python values are converted to the types of the table's columns.
 
-    Rows all have to name the same columns: one that is left out in some of them might mean null, or no change.
+    All rows must have the same columns: a missing column could mean null or no change.
 
     >>> from floe.spec.types import DATE, Field
-    >>> source_of([{"day": "2024-02-29"}], Schema((Field(1, "day", DATE),))).whole.schema.types
+    >>> load_source([{"day": "2024-02-29"}], Schema((Field(1, "day", DATE),))).batch.schema.types
     [DataType(date32[day])]
     """
-    reader = reader_of(data, target, alike=True)
-    plain = pa.schema([pa.field(field.name, field.type) for field in reader.schema])
-    schema = schema_from_arrow(plain)
+    reader = batch_reader(data, target, same_columns=True)
+    without_metadata = pa.schema([pa.field(field.name, field.type) for field in reader.schema])
+    schema = schema_from_arrow(without_metadata)
     conform = Conformer(schema)
     batches = [conform(batch) for batch in reader if batch.num_rows]
-    return Source(schema, pa.Table.from_batches(batches, arrow_schema(schema)), made_from, read_at)
+    return Source(schema, pa.Table.from_batches(batches, arrow_schema(schema)), table_filter, table_snapshot_id)
 
 
-MOST_LISTED = 256
-"""Up to so many distinct keys are looked for by name in files; of more, only the least and the greatest."""
+# ON condition ---------------------------------------------------------------------------------------------------------
+
+MAX_LISTED_KEYS = 256
+"""Up to this many distinct keys prune files by an IN predicate; more prune by their minimum and maximum."""
 
 
-MOST_PAIRS = 200_000_000
-"""How many pairs of rows are compared one by one, where no key is equal."""
+MAX_PAIRS = 200_000_000
+"""The maximum number of pairs that are compared if the ON condition has no equality key."""
 
 
-_PAIRS_AT_ONCE = 1_000_000
+_PAIRS_PER_BLOCK = 1_000_000
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Key:
-    """Two values that have to be equal, one of the table and one of the source; with `<=>` null equals null."""
+    """A table value and a source value that must be equal; null equals null if `null_safe` (`<=>`)."""
 
     target: Compiled
     source: Compiled
@@ -185,157 +201,167 @@ class Key:
 
 
 @dataclass(frozen=True, eq=False)
-class Matching:
-    """An ON condition, ready to be asked."""
+class JoinCondition:
+    """An ON condition, split into parts that are all required."""
 
     source: Source
     keys: Sequence[Key]
-    of_target: Sequence[Compiled]
-    of_source: Sequence[Compiled]
-    rest: Sequence[Compiled]
+    target_conditions: Sequence[Compiled]
+    """Conditions on columns of the table alone."""
+
+    source_conditions: Sequence[Compiled]
+    """Conditions on columns of the source alone."""
+
+    pair_conditions: Sequence[Compiled]
+    """Conditions on columns of both that are not equality keys."""
 
     @property
     def target_values(self) -> list[Compiled]:
-        """All that reads columns of the table."""
-        return [*(key.target for key in self.keys), *self.of_target, *self.rest]
+        """All values that read columns of the table."""
+        return [*(key.target for key in self.keys), *self.target_conditions, *self.pair_conditions]
 
     @cached_property
-    def usable(self) -> Mask:
-        """The source rows that can match at all."""
+    def usable_sources(self) -> Mask:
+        """Which source rows pass the conditions on the source."""
         rows = self.source.rows(SOURCE)
-        found = np.ones(len(self.source), np.bool_)
-        for part in self.of_source:
-            found[found] = part.mask(rows.filter(found))
-        return found
+        passes = np.ones(len(self.source), np.bool_)
+        for condition in self.source_conditions:
+            passes[passes] = condition.mask(rows.filter(passes))
+        return passes
 
     @cached_property
     def _index(self) -> KeyIndex:
         keys = [key.source.array(self.source.rows(SOURCE)) for key in self.keys]
-        return KeyIndex(keys, [key.null_safe for key in self.keys], self.usable)
+        return KeyIndex(keys, [key.null_safe for key in self.keys], self.usable_sources)
 
-    # planning ---------------------------------------------------------------------------------------------------
+    # Planning ---------------------------------------------------------------------------------------------------
 
     @cached_property
     def filter(self) -> Expression:
-        """A filter that every row of the table passes that any source row matches."""
-        if not self.usable.any():
+        """A filter that matches every table row that some source row may match."""
+        if not self.usable_sources.any():
             return FALSE
-        return and_(*(filter_of(part, TARGET).filter for part in self.of_target), *map(self._filter_of_key, self.keys))
+        return and_(
+            *(implied_filter(condition, TARGET).filter for condition in self.target_conditions),
+            *map(self._filter_of_key, self.keys),
+        )
 
     def _filter_of_key(self, key: Key) -> Expression:
-        """Where the keys of the source are: listed if they are few, else from the least to the greatest."""
+        """A filter for the key values of the source: an IN predicate if they are few, else their range."""
         column = key.target
-        reference = column_of(column, TARGET)
+        reference = column_reference(column, TARGET)
         if reference is None or column.type.kind not in COMPARABLE_KINDS:
             return and_()
-        found = pc.unique(key.source.array(self.source.rows(SOURCE)).filter(pa.array(self.usable)))
+        key_values = pc.unique(key.source.array(self.source.rows(SOURCE)).filter(pa.array(self.usable_sources)))
         nulls: Expression = FALSE
-        if found.null_count:
+        if key_values.null_count:
             nulls = Predicate(Op.IS_NULL, reference) if key.null_safe else FALSE
-            found = found.drop_null()
-        if not len(found):
+            key_values = key_values.drop_null()
+        if not len(key_values):
             return nulls
-        if len(found) <= MOST_LISTED:
-            values = tuple(literal_for(column.type, value) for value in to_values(column.type, found))
+        if len(key_values) <= MAX_LISTED_KEYS:
+            values = tuple(filter_literal(column.type, value) for value in to_values(column.type, key_values))
             return or_(nulls, Predicate(Op.IN, reference, values))
-        return or_(nulls, self._range(column, reference, found))
+        return or_(nulls, self._range(column, reference, key_values))
 
-    def _range(self, column: Compiled, reference: Reference, found: pa.Array) -> Expression:
+    def _range(self, column: Compiled, reference: Reference, key_values: pa.Array) -> Expression:
         if column.type.kind in ("uuid", "fixed", "boolean"):
             return and_()
         if column.type.kind in ("float", "double"):
-            found = found.filter(pc.invert(pc.is_nan(found)))
-            if not len(found):
+            key_values = key_values.filter(pc.invert(pc.is_nan(key_values)))
+            if not len(key_values):
                 return and_()
-        ends = pc.min_max(found)
-        low, high = (to_values(column.type, pa.array([ends[end].as_py()], found.type))[0] for end in ("min", "max"))
-        inside = and_(
-            Predicate(Op.GT_EQ, reference, (literal_for(column.type, low),)),
-            Predicate(Op.LT_EQ, reference, (literal_for(column.type, high),)),
+        min_max = pc.min_max(key_values)
+        lowest, highest = (
+            to_values(column.type, pa.array([min_max[name].as_py()], key_values.type))[0] for name in ("min", "max")
         )
-        return or_(inside, Predicate(Op.IS_NAN, reference)) if column.type.kind in ("float", "double") else inside
+        in_range = and_(
+            Predicate(Op.GT_EQ, reference, (filter_literal(column.type, lowest),)),
+            Predicate(Op.LT_EQ, reference, (filter_literal(column.type, highest),)),
+        )
+        return or_(in_range, Predicate(Op.IS_NAN, reference)) if column.type.kind in ("float", "double") else in_range
 
-    # pairs ------------------------------------------------------------------------------------------------------
+    # Pairs ------------------------------------------------------------------------------------------------------
 
     def pairs(self, rows: pa.RecordBatch) -> Iterator[tuple[Positions, Positions]]:
-        """The places of table rows beside those of source rows that match them, some at a time.
+        """The pairs of table rows and source rows that match, as arrays of row indexes, in blocks.
 
-        All pairs of a table row come together.
+        All pairs of a table row are in one block.
         """
-        alone = Rows.of(**{TARGET: rows})
-        able = np.ones(rows.num_rows, np.bool_)
-        for part in self.of_target:
-            able[able] = part.mask(alone.filter(able))
-        chosen = np.flatnonzero(able)
-        for targets, sources in self._candidates(alone.filter(able)):
+        table_rows = Rows.of(**{TARGET: rows})
+        passes = np.ones(rows.num_rows, np.bool_)
+        for condition in self.target_conditions:
+            passes[passes] = condition.mask(table_rows.filter(passes))
+        indexes = np.flatnonzero(passes)
+        for targets, sources in self._candidates(table_rows.filter(passes)):
             keep = np.ones(len(targets), np.bool_)
-            for part in self.rest:
-                both = Rows(
+            for condition in self.pair_conditions:
+                row_pairs = Rows(
                     int(keep.sum()),
                     {
-                        TARGET: rows.take(pa.array(chosen[targets[keep]])),
+                        TARGET: rows.take(pa.array(indexes[targets[keep]])),
                         SOURCE: self.source.take(sources[keep]),
                     },
                 )
-                keep[keep] = part.mask(both)
-            yield chosen[targets[keep]], sources[keep]
+                keep[keep] = condition.mask(row_pairs)
+            yield indexes[targets[keep]], sources[keep]
 
     def _candidates(self, rows: Rows) -> Iterator[tuple[Positions, Positions]]:
         if self.keys:
             targets, sources = self._index.pairs([key.target.array(rows) for key in self.keys])
-            yield from _in_blocks(targets, sources)
+            yield from _pair_blocks(targets, sources)
             return
-        usable = np.flatnonzero(self.usable)
-        step = max(1, _PAIRS_AT_ONCE // max(len(usable), 1))
-        for begin in range(0, rows.count, step):
-            targets = np.arange(begin, min(begin + step, rows.count))
-            yield np.repeat(targets, len(usable)), np.tile(usable, len(targets))
+        sources_of_row = np.flatnonzero(self.usable_sources)
+        rows_per_block = max(1, _PAIRS_PER_BLOCK // max(len(sources_of_row), 1))
+        for start in range(0, rows.count, rows_per_block):
+            targets = np.arange(start, min(start + rows_per_block, rows.count))
+            yield np.repeat(targets, len(sources_of_row)), np.tile(sources_of_row, len(targets))
 
     def check_size(self, rows: int) -> None:
-        """Raise if there are too many pairs to compare, for want of an equal key."""
-        pairs = rows * int(self.usable.sum())
-        if not self.keys and pairs > MOST_PAIRS:
+        """Raise `UnsupportedFeature` if there is no equality key and too many pairs would have to be compared."""
+        pairs = rows * int(self.usable_sources.sum())
+        if not self.keys and pairs > MAX_PAIRS:
             raise UnsupportedFeature(
-                f"the ON condition compares no column of the table with an equal one of the source, so that {pairs:,} "
-                f"pairs of rows would have to be looked at; the limit is {MOST_PAIRS:,}",
-                hint="add a condition such as t.id = s.id, or narrow it down with conditions on t",
+                f"the ON condition has no equality of a table column and a source column, so {pairs:,} pairs of rows "
+                f"would have to be compared; the limit is {MAX_PAIRS:,}",
+                hint="add a condition such as t.id = s.id, or restrict the table rows with conditions on t",
             )
 
 
-def _in_blocks(targets: Positions, sources: Positions) -> Iterator[tuple[Positions, Positions]]:
-    """Pairs in blocks that do not tear the pairs of a table row apart; `targets` ascend."""
-    begin = 0
-    while begin < len(targets):
-        end = min(begin + _PAIRS_AT_ONCE, len(targets))
+def _pair_blocks(targets: Positions, sources: Positions) -> Iterator[tuple[Positions, Positions]]:
+    """Split pairs into blocks, without separating the pairs of a table row; `targets` are ascending."""
+    start = 0
+    while start < len(targets):
+        end = min(start + _PAIRS_PER_BLOCK, len(targets))
         if end < len(targets):
-            cut = int(np.searchsorted(targets, targets[end]))
-            end = cut if cut > begin else int(np.searchsorted(targets, targets[end], side="right"))
-        yield targets[begin:end], sources[begin:end]
-        begin = end
+            row_start = int(np.searchsorted(targets, targets[end]))
+            end = row_start if row_start > start else int(np.searchsorted(targets, targets[end], side="right"))
+        yield targets[start:end], sources[start:end]
+        start = end
 
 
-def take_apart(condition: Compiled, source: Source) -> Matching:
-    """The parts of an ON condition."""
+def split_condition(condition: Compiled, source: Source) -> JoinCondition:
+    """Split an ON condition at its top-level ANDs."""
     keys: list[Key] = []
-    of_target: list[Compiled] = []
-    of_source: list[Compiled] = []
-    rest: list[Compiled] = []
+    target_conditions: list[Compiled] = []
+    source_conditions: list[Compiled] = []
+    pair_conditions: list[Compiled] = []
     for part in conjuncts(condition):
-        if (key := _key(part)) is not None:
+        if (key := _equality_key(part)) is not None:
             keys.append(key)
         elif part.uses(TARGET) and part.uses(SOURCE):
-            rest.append(part)
+            pair_conditions.append(part)
         else:
-            (of_target if part.uses(TARGET) else of_source).append(part)
-    return Matching(source, keys, of_target, of_source, rest)
+            (target_conditions if part.uses(TARGET) else source_conditions).append(part)
+    return JoinCondition(source, keys, target_conditions, source_conditions, pair_conditions)
 
 
-def _key(part: Compiled) -> Key | None:
+def _equality_key(part: Compiled) -> Key | None:
     if not isinstance(part.node, Call) or part.node.function not in ("=", "<=>"):
         return None
-    one, other = part.inputs
-    if one.uses(SOURCE):
-        one, other = other, one
-    apart = one.uses(TARGET) and not one.uses(SOURCE) and other.uses(SOURCE) and not other.uses(TARGET)
-    known = one.type.kind in COMPARABLE_KINDS
-    return Key(one, other, part.node.function == "<=>") if apart and known else None
+    target, source = part.inputs
+    if target.uses(SOURCE):
+        target, source = source, target
+    is_key = target.uses(TARGET) and not target.uses(SOURCE) and source.uses(SOURCE) and not source.uses(TARGET)
+    is_comparable = target.type.kind in COMPARABLE_KINDS
+    return Key(target, source, part.node.function == "<=>") if is_key and is_comparable else None

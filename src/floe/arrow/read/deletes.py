@@ -1,11 +1,12 @@
-"""Which rows have the values of an equality delete: null equals null, NaN equals NaN, and `-0.0` is not `0.0`.
+"""The deletes of data files: deleted keys of equality deletes, and deleted positions.
 
-The delete files of a data file that compare the same columns make one set of keys. Columns are found by id among all
-schemas of the table: those that were dropped or widened since still delete what they deleted.
+`EqualityDeletes` reads the equality delete files of a data file; those that compare the same columns form one `KeySet`.
+Null equals null, NaN equals NaN, and `-0.0` does not equal `0.0`. Key columns are looked up by field id in all schemas
+of the table, because a delete still applies after its column was dropped or widened.
 
-Which positions of a data file are deleted: vectors and delete files, each read once for all that it is for.
+`PositionDeletes` reads deletion vectors and position delete files as bitmaps of row positions.
 
-What several readers need, read by the first of them and kept for the others as long as there is room.
+Both keep what they read in a `LoadingCache`, because one delete file may apply to many data files.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from floe.arrow.reading.extra_columns import column_at, with_columns
+from floe.arrow.read.extra_columns import column_by_id, with_columns
 from floe.errors import CorruptFile, FloeError, UnsupportedFeature
-from floe.formats.arrow_conversion import make_converter
-from floe.formats.arrow_types import arrow_type
-from floe.formats.position_deletes import read_deletion_vector, read_position_deletes
-from floe.formats.registry import Registry
+from floe.formats.columns.arrow_types import arrow_type
+from floe.formats.columns.conversion import make_converter
+from floe.formats.puffin import read_deletion_vector
+from floe.formats.registry import Registry, read_position_deletes
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.column_projection import FromFile
@@ -39,16 +40,17 @@ from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import Field, StructType, Type
 from floe.storage.protocol import Storage
 
-# What several readers need, read by the first of them and kept for the others as long as there is room.
+# Cache ----------------------------------------------------------------------------------------------------------------
 
 Value = TypeVar("Value")
 
 
-class ReadOnce(Generic[Value]):
-    """Values by key: each is made once, while others who ask wait for it; what was not asked for longest goes first.
+class LoadingCache(Generic[Value]):
+    """A cache that loads each value once, while other threads wait for it; the least recently used is evicted first.
 
-    >>> kept = ReadOnce(budget=10, weigh=len)
-    >>> [kept.get(key, lambda: made) for key, made in ((1, "long text"), (1, "never made"), (2, "more"), (1, "again"))]
+    >>> cache = LoadingCache(budget=10, weigh=len)
+    >>> loads = ((1, "long text"), (1, "never loaded"), (2, "more"), (1, "again"))
+    >>> [cache.get(key, lambda: text) for key, text in loads]
     ['long text', 'long text', 'more', 'again']
     """
 
@@ -56,75 +58,80 @@ class ReadOnce(Generic[Value]):
         self._budget = budget
         self._weigh = weigh
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, Future[Value]] = OrderedDict()
+        self._futures: OrderedDict[Hashable, Future[Value]] = OrderedDict()
         self._weights: dict[Hashable, int] = {}
 
-    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of a key, made now if nobody did."""
+    def get(self, key: Hashable, load: Callable[[], Value]) -> Value:
+        """The value of a key; it is loaded unless another thread has loaded it or is loading it."""
         with self._lock:
-            found = self._kept.get(key)
-            if found is None:
-                promised: Future[Value] = Future()
-                self._kept[key] = promised
+            future = self._futures.get(key)
+            if future is None:
+                own_future: Future[Value] = Future()
+                self._futures[key] = own_future
             else:
-                self._kept.move_to_end(key)
-        if found is not None:
-            return found.result()
+                self._futures.move_to_end(key)
+        if future is not None:
+            return future.result()
         try:
-            value = make()
+            value = load()
         except BaseException as error:
             with self._lock:
-                del self._kept[key]
-            promised.set_exception(error)
+                del self._futures[key]
+            own_future.set_exception(error)
             raise
-        promised.set_result(value)
+        own_future.set_result(value)
         with self._lock:
             self._weights[key] = self._weigh(value)
-            self._make_room()
+            self._evict()
         return value
 
-    def _make_room(self) -> None:
-        """Let go of the oldest until the rest fits; what is being made stays."""
+    def _evict(self) -> None:
+        """Remove the least recently used values until the others fit; values that are being loaded stay."""
         total = sum(self._weights.values())
-        for key in list(self._kept):
+        for key in list(self._futures):
             if total <= self._budget:
                 return
             if key in self._weights:
                 total -= self._weights.pop(key)
-                del self._kept[key]
+                del self._futures[key]
 
+
+# Equality deletes -----------------------------------------------------------------------------------------------------
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
 _KEYS_BUDGET = 128 * 2**20
-"""How many bytes of keys are kept in memory, about, for the other data files that they are for."""
+"""About how many bytes of keys are cached."""
 
 _INCOMPARABLE = {"variant", "geometry", "geography"}
 
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """The columns that equality deletes compare, in the widest type that the table has had for each."""
+    """The columns that equality deletes compare, each in the widest type that the table has had for it."""
 
     entries: tuple[SchemaField, ...]
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Their field ids, in the order of the columns of a key."""
+        """The field ids, in the order of the columns of a key."""
         return tuple(entry.field.id for entry in self.entries)
 
     def arrays(self, schema: Schema, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of a batch of that schema, brought to the types that are compared."""
-        found = []
+        """The key columns of a batch with a given schema, promoted to the types that are compared."""
+        promoted = []
         for entry in self.entries:
-            array = column_at(schema, batch, entry.field.id)
-            found.append(_widened(array, schema.entry(entry.field.id).field.type, entry.field))
-        return found
+            array = column_by_id(schema, batch, entry.field.id)
+            promoted.append(_promote(array, schema.entry(entry.field.id).field.type, entry.field))
+        return promoted
 
 
 def key_columns(metadata: TableMetadata, ids: Iterable[int], file: str) -> KeyColumns:
-    """The columns that a delete file compares: the fields of the current schema, or of the newest one that has them.
+    """The columns that a delete file compares, from the current schema, or from the newest schema that has them.
+
+    Raises `CorruptFile` if the file names no columns or an unknown one, `UnsupportedFeature` for nested columns and
+    types without equality.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
     >>> from floe.spec.types import LONG
@@ -136,7 +143,7 @@ def key_columns(metadata: TableMetadata, ids: Iterable[int], file: str) -> KeyCo
     """
     ordered = sorted(set(ids))
     if not ordered:
-        raise CorruptFile("an equality delete file that compares no columns", file=file)
+        raise CorruptFile("the equality delete file has no equality ids", file=file)
     return KeyColumns(tuple(_key_column(metadata, field_id, file) for field_id in ordered))
 
 
@@ -155,7 +162,7 @@ def _key_column(metadata: TableMetadata, field_id: int, file: str) -> SchemaFiel
     raise CorruptFile(f"equality deletes on field {field_id}, which no schema of the table has", file=file)
 
 
-def _widened(array: pa.Array, from_: Type, to: Field) -> pa.Array:
+def _promote(array: pa.Array, from_: Type, to: Field) -> pa.Array:
     if from_ == to.type or array.type == arrow_type(to.type):
         return array
     source = FromFile(to, FileField(to.name, from_.kind, from_, to.id), 0, "promote")
@@ -163,39 +170,39 @@ def _widened(array: pa.Array, from_: Type, to: Field) -> pa.Array:
 
 
 class KeySet:
-    """Keys of one or several columns, ready to be looked up in bulk.
+    """A set of keys of one or more columns, for lookups of whole columns.
 
     >>> keys = KeySet([pa.chunked_array([[1, None]]), pa.chunked_array([["a", "b"]])])
-    >>> keys.contain([pa.array([1, 1, None]), pa.array(["a", "b", "b"])]).tolist()
+    >>> keys.contains([pa.array([1, 1, None]), pa.array(["a", "b", "b"])]).tolist()
     [True, False, True]
     """
 
     def __init__(self, columns: Sequence[pa.ChunkedArray]) -> None:
         self.count = len(columns[0])
-        # the first column gives each key a number; with the numbers of the next column, pairs of both are numbered
-        self._columns = [_Distinct(column) for column in columns]
-        self._pairs: list[_Distinct] = []
-        numbers = self._columns[0].places(_whole(columns[0]))
-        for known, column in zip(self._columns[1:], columns[1:], strict=True):
-            both = pa.array(numbers * len(known) + known.places(_whole(column)))
-            self._pairs.append(_Distinct(pa.chunked_array([both])))
-            numbers = self._pairs[-1].places(both)
+        # The first column gives each key a number; the pairs of that number and the next column's are numbered again.
+        self._columns = [_DistinctValues(column) for column in columns]
+        self._pairs: list[_DistinctValues] = []
+        numbers = self._columns[0].indexes(_combine_chunks(columns[0]))
+        for distinct, column in zip(self._columns[1:], columns[1:], strict=True):
+            pair_numbers = pa.array(numbers * len(distinct) + distinct.indexes(_combine_chunks(column)))
+            self._pairs.append(_DistinctValues(pa.chunked_array([pair_numbers])))
+            numbers = self._pairs[-1].indexes(pair_numbers)
 
-    def contain(self, columns: Sequence[pa.Array]) -> Mask:
-        """For each row whether its key is among these."""
-        numbers = self._columns[0].places(columns[0])
-        for known, pairs, column in zip(self._columns[1:], self._pairs, columns[1:], strict=True):
-            own = known.places(column)
-            both = np.where((numbers < 0) | (own < 0), -1, numbers * len(known) + own)
-            numbers = pairs.places(pa.array(both))
+    def contains(self, columns: Sequence[pa.Array]) -> Mask:
+        """For each row, whether its key is in the set."""
+        numbers = self._columns[0].indexes(columns[0])
+        for distinct, pairs, column in zip(self._columns[1:], self._pairs, columns[1:], strict=True):
+            column_indexes = distinct.indexes(column)
+            pair_numbers = np.where((numbers < 0) | (column_indexes < 0), -1, numbers * len(distinct) + column_indexes)
+            numbers = pairs.indexes(pa.array(pair_numbers))
         return np.asarray(numbers >= 0, np.bool_)
 
 
-class _Distinct:
-    """The distinct values of a column, null among them, and the places that they have.
+class _DistinctValues:
+    """The distinct values of a column, including null, and their indexes.
 
-    Whole numbers and moments are looked up by bisection: for the hash table of `index_in`, which others need, has to be
-    built anew for every batch.
+    Integers, dates and timestamps are looked up by binary search: `index_in`, which the other types use, builds its
+    hash table again for every batch.
     """
 
     def __init__(self, values: pa.ChunkedArray) -> None:
@@ -204,28 +211,28 @@ class _Distinct:
         self._sorted: Numbers | None = None
         if pa.types.is_integer(distinct.type) or pa.types.is_temporal(distinct.type):
             self._sorted = np.sort(_numbers(distinct.drop_null()))
-            self._place_of_null = len(self._sorted) if distinct.null_count else -1
+            self._null_index = len(self._sorted) if distinct.null_count else -1
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def places(self, array: pa.Array) -> Numbers:
-        """For each value of an array its place among these, or -1."""
+    def indexes(self, array: pa.Array) -> Numbers:
+        """The index of each value of an array among the distinct values, or -1."""
         if self._sorted is None:
-            places = pc.index_in(array, value_set=self._values)
-            return np.asarray(places.fill_null(-1)).astype(np.int64)
+            indexes = pc.index_in(array, value_set=self._values)
+            return np.asarray(indexes.fill_null(-1)).astype(np.int64)
         numbers = _numbers(array)
-        places = np.searchsorted(self._sorted, numbers)
-        found = places < len(self._sorted)
-        found[found] = self._sorted[places[found]] == numbers[found]
-        places[~found] = -1
+        indexes = np.searchsorted(self._sorted, numbers)
+        is_present = indexes < len(self._sorted)
+        is_present[is_present] = self._sorted[indexes[is_present]] == numbers[is_present]
+        indexes[~is_present] = -1
         if array.null_count:
-            places[np.asarray(array.is_null())] = self._place_of_null
-        return places
+            indexes[np.asarray(array.is_null())] = self._null_index
+        return indexes
 
 
 def _numbers(array: pa.Array) -> Numbers:
-    """The numbers that whole numbers or moments are; 0 where there is null."""
+    """The values of an array of integers, dates or timestamps as int64; 0 for null."""
     if pa.types.is_temporal(array.type):
         array = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
     if array.null_count:
@@ -233,12 +240,12 @@ def _numbers(array: pa.Array) -> Numbers:
     return np.asarray(array).astype(np.int64, copy=False)
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 class EqualityDeletes:
-    """Reads the equality deletes of data files; may be used from several threads."""
+    """Reads the equality deletes of data files; thread-safe."""
 
     def __init__(
         self,
@@ -253,26 +260,26 @@ class EqualityDeletes:
         self._storage = storage
         self._formats = formats
         self._name_mapping = name_mapping
-        self._files: ReadOnce[pa.Table] = ReadOnce(budget=budget, weigh=lambda table: int(table.nbytes))
-        self._sets: ReadOnce[KeySet] = ReadOnce(budget=budget // 16, weigh=lambda keys: 16 * keys.count)
+        self._files: LoadingCache[pa.Table] = LoadingCache(budget=budget, weigh=lambda table: int(table.nbytes))
+        self._sets: LoadingCache[KeySet] = LoadingCache(budget=budget // 16, weigh=lambda keys: 16 * keys.count)
 
-    def of(self, deletes: Iterable[DataFile]) -> list[tuple[KeyColumns, KeySet]]:
-        """The keys of those deletes that are equality deletes, by the columns that they compare."""
+    def key_sets(self, deletes: Iterable[DataFile]) -> list[tuple[KeyColumns, KeySet]]:
+        """The keys of the equality deletes among some deletes, by the columns that they compare."""
         groups: dict[tuple[int, ...], list[DataFile]] = defaultdict(list)
         for delete in deletes:
             if delete.is_equality_delete_file:
                 groups[tuple(sorted(set(delete.equality_ids or ())))].append(delete)
-        found = []
+        sets = []
         for ids, files in groups.items():
             columns = key_columns(self._metadata, ids, files[0].file_path)
             key = (ids, tuple(file.file_path for file in files))
             keys = self._sets.get(key, partial(self._key_set, columns, files))
             if keys.count:
-                found.append((columns, keys))
-        return found
+                sets.append((columns, keys))
+        return sets
 
     def keys(self, columns: KeyColumns, file: DataFile) -> pa.Table:
-        """The keys in one delete file: a column for each that is compared, named by its field id."""
+        """The keys of one delete file, in columns that are named by field id."""
         return self._files.get(file.file_path, partial(self._read, columns, file))
 
     def _key_set(self, columns: KeyColumns, files: Sequence[DataFile]) -> KeySet:
@@ -286,7 +293,9 @@ class EqualityDeletes:
         )
         try:
             arrays = (columns.arrays(stored, batch) for batch in self._batches(file, stored))
-            keys = pa.Table.from_batches([pa.RecordBatch.from_arrays(found, schema=schema) for found in arrays], schema)
+            keys = pa.Table.from_batches(
+                [pa.RecordBatch.from_arrays(key_arrays, schema=schema) for key_arrays in arrays], schema
+            )
             for entry, column in zip(columns.entries, keys.columns, strict=True):
                 if len(column) and column.null_count == len(column):
                     self._check_stored(file, entry)
@@ -295,14 +304,14 @@ class EqualityDeletes:
         return keys
 
     def _batches(self, file: DataFile, schema: Schema) -> Iterable[pa.RecordBatch]:
-        reading = self._formats.read(file.file_format, "arrow", self._storage, file.file_path).project(schema)
-        reading = reading.name_mapping(self._name_mapping).key_metadata(file.key_metadata, None)
-        reading = reading.properties(self._metadata.properties)
-        return reading.facts(file_size=file.file_size_in_bytes, record_count=file.record_count)
+        builder = self._formats.read(file.file_format, "arrow", self._storage, file.file_path).project(schema)
+        builder = builder.name_mapping(self._name_mapping).key_metadata(file.key_metadata, None)
+        builder = builder.properties(self._metadata.properties)
+        return builder.facts(file_size=file.file_size_in_bytes, record_count=file.record_count)
 
     def _check_stored(self, file: DataFile, entry: SchemaField) -> None:
-        """Raise unless nothing but nulls is what the file stores: a column that is not there reads the same."""
-        key = entry.field.id
+        """Raise `CorruptFile` if the file does not store a key column: it reads as nulls, and nulls are valid keys."""
+        field_id = entry.field.id
         required = replace(entry.field, required=True, initial_default=None)
         for ancestor in reversed(entry.ancestors):
             required = replace(ancestor, required=True, initial_default=None, type=StructType((required,)))
@@ -310,22 +319,22 @@ class EqualityDeletes:
             next(iter(self._batches(file, Schema((required,)))), None)
         except CorruptFile as error:
             if "has no column" in error.message:
-                raise CorruptFile(f"equality deletes on field {key}, and the file has no such column") from None
+                raise CorruptFile(f"equality deletes on field {field_id}, but the file has no such column") from None
 
 
-# Which positions of a data file are deleted: vectors and delete files, each read once for all that it is for.
+# Position deletes -----------------------------------------------------------------------------------------------------
 
-_ByPath: TypeAlias = Mapping[str, BitMap64]
+_PositionsByPath: TypeAlias = Mapping[str, BitMap64]
 
 _POSITIONS_BUDGET = 64 * 2**20
-"""How many bytes of delete files are kept in memory, about, for the other data files that they are for."""
+"""About how many bytes of deleted positions are cached."""
 
 _BYTES_PER_POSITION = 3
 _BYTES_PER_PATH = 500
 
 
 class PositionDeletes:
-    """Reads the position deletes of data files; may be used from several threads."""
+    """Reads the position deletes and deletion vectors of data files; thread-safe."""
 
     def __init__(
         self,
@@ -338,62 +347,64 @@ class PositionDeletes:
         self._storage = storage
         self._formats = formats
         self._properties = properties
-        self._files: ReadOnce[_ByPath] = ReadOnce(budget=budget, weigh=_weight)
+        self._files: LoadingCache[_PositionsByPath] = LoadingCache(budget=budget, weigh=_weight)
 
-    def of(self, file: DataFile, deletes: Iterable[DataFile]) -> BitMap64:
-        """The positions of a data file that some deletes delete; others than position deletes are passed over.
+    def positions(self, file: DataFile, deletes: Iterable[DataFile]) -> BitMap64:
+        """The positions of a data file that some deletes delete; equality deletes are ignored.
 
-        What is given may be shared, so it must not be changed. A position beyond the file is CorruptFile: then the
-        deletes are not meant for this file, and rows that somebody deleted would come back.
+        The bitmap may be shared with the cache and must not be changed. Raises `CorruptFile` for a position beyond the
+        end of the file: such deletes belong to another file, and ignoring them could restore deleted rows.
         """
-        found = BitMap64()
-        shared = True
+        union = BitMap64()
+        is_shared = True
         for delete in deletes:
             if delete.is_equality_delete_file:
                 continue
-            one = self._positions(file, delete)
-            if not one:
+            deleted = self._positions_of_delete(file, delete)
+            if not deleted:
                 continue
-            if not found:
-                found, shared = one, True
-            elif shared:
-                found, shared = found | one, False
+            if not union:
+                union, is_shared = deleted, True
+            elif is_shared:
+                union, is_shared = union | deleted, False
             else:
-                found |= one
-        return found
+                union |= deleted
+        return union
 
-    def _positions(self, file: DataFile, delete: DataFile) -> BitMap64:
+    def _positions_of_delete(self, file: DataFile, delete: DataFile) -> BitMap64:
         rows = file.record_count if file.record_count >= 0 else None
         if delete.is_deletion_vector:
             if delete.referenced_data_file != file.file_path:
                 raise CorruptFile(
-                    f"a deletion vector for {delete.referenced_data_file} was to be applied to another file",
+                    f"a deletion vector for {delete.referenced_data_file} is assigned to another file",
                     file=file.file_path,
                 )
             return read_deletion_vector(self._storage, delete, row_count=rows)
         by_path = self._files.get((delete.file_path, delete.content_offset), lambda: self._read(delete))
-        found = by_path.get(file.file_path, _NOTHING)
-        if found and rows is not None and found.max() >= rows:
+        deleted = by_path.get(file.file_path, _NO_POSITIONS)
+        if deleted and rows is not None and deleted.max() >= rows:
             raise CorruptFile(
-                f"a delete file deletes row {found.max()} of a file of {rows} rows",
+                f"a delete file deletes row {deleted.max()} of a file of {rows} rows",
                 file=delete.file_path,
                 **{"data file": file.file_path},
             )
-        return found
+        return deleted
 
-    def _read(self, delete: DataFile) -> _ByPath:
+    def _read(self, delete: DataFile) -> _PositionsByPath:
         try:
-            return _by_path(read_position_deletes(self._formats, self._storage, delete, properties=self._properties))
+            return _positions_by_path(
+                read_position_deletes(self._formats, self._storage, delete, properties=self._properties)
+            )
         except FloeError as error:
             raise error.with_context(file=delete.file_path) from None
 
 
-_NOTHING = BitMap64()
+_NO_POSITIONS = BitMap64()
 
 
-def _by_path(batches: Iterable[pa.RecordBatch]) -> _ByPath:
-    """The positions in each data file; rows are sorted by file in most delete files, and so come in few runs."""
-    found: dict[str, BitMap64] = {}
+def _positions_by_path(batches: Iterable[pa.RecordBatch]) -> _PositionsByPath:
+    """The deleted positions of each data file; most delete files are sorted by path, so each file is one run."""
+    bitmaps: dict[str, BitMap64] = {}
     for batch in batches:
         paths = batch.column(0).dictionary_encode()
         codes, positions = np.asarray(paths.indices), np.asarray(batch.column(1))
@@ -405,13 +416,13 @@ def _by_path(batches: Iterable[pa.RecordBatch]) -> _ByPath:
         starts = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
         for start, end in zip(starts, [*starts[1:], len(codes)], strict=True):
             path = paths.dictionary[int(codes[start])].as_py()
-            found.setdefault(path, BitMap64()).update(_bitmap(positions[start:end]))
-    return found
+            bitmaps.setdefault(path, BitMap64()).update(_bitmap(positions[start:end]))
+    return bitmaps
 
 
 def _bitmap(positions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> BitMap64:
     return BitMap64(array("Q", positions.tobytes()))
 
 
-def _weight(by_path: _ByPath) -> int:
-    return sum(_BYTES_PER_PATH + _BYTES_PER_POSITION * len(one) for one in by_path.values())
+def _weight(by_path: _PositionsByPath) -> int:
+    return sum(_BYTES_PER_PATH + _BYTES_PER_POSITION * len(positions) for positions in by_path.values())

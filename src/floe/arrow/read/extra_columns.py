@@ -1,13 +1,13 @@
-"""Columns that a reader needs beyond those that were asked for: read along, found by id, and left out in the end.
+"""Columns that a reader needs in addition to the selected ones: added to the read schema, and projected away.
 
-The keys of equality deletes may be columns that are not asked for, fields of a struct of which other fields are, or
-columns that the table has dropped since, whose names others may have now. So they are added by id, under names that no
-column has.
+The key columns of equality deletes may not be selected; they may be fields of a struct of which other fields are
+selected, or columns that were dropped since and whose names are used by other columns now. They are therefore added by
+field id, under names that no column has.
 
 >>> from floe.spec.types import INT
->>> wanted = Schema((Field(1, "st", StructType((Field(2, "a", INT),))), Field(4, "c", INT)))
+>>> selected = Schema((Field(1, "st", StructType((Field(2, "a", INT),))), Field(4, "c", INT)))
 >>> key = Schema((Field(1, "st", StructType((Field(3, "b", INT),))),)).entry(3)
->>> print(with_columns(wanted, [key]))
+>>> print(with_columns(selected, [key]))
 table {
   1: st: optional struct<2: a: optional int, 3: floe-3: optional int>
   4: c: optional int
@@ -22,20 +22,20 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe.formats.arrow_arrays import constant_array
-from floe.formats.arrow_conversion import make_converter
-from floe.formats.arrow_types import arrow_schema
-from floe.formats.file_columns import file_fields, find_columns
-from floe.formats.projection import rows_without_columns
+from floe.formats.columns.arrays import constant_array
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.formats.columns.conversion import make_converter
+from floe.formats.columns.file_columns import file_fields, resolve_file_columns
+from floe.formats.columns.projection import rows_without_columns
 from floe.spec.schemas.column_projection import ColumnSource, FromFile, FromReader
 from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import Field, StructType
 
 
 def with_columns(schema: Schema, added: Iterable[SchemaField]) -> Schema:
-    """The schema with some more fields, at the end of the structs that hold them; those that it has stay as they are.
+    """The schema with additional fields, each at the end of its struct; fields that the schema has are not added.
 
-    Fields that are added are optional: a file that was written without them is fine.
+    Added fields are optional: files may have been written without them.
     """
     fields = schema.fields
     for entry in added:
@@ -44,80 +44,81 @@ def with_columns(schema: Schema, added: Iterable[SchemaField]) -> Schema:
 
 
 def _with_field(fields: tuple[Field, ...], chain: tuple[Field, ...]) -> tuple[Field, ...]:
-    """The fields with that at the end of a chain of structs added."""
-    first, *rest = chain
-    for place, field in enumerate(fields):
+    """The fields with one more: the last of a chain of structs and a field."""
+    first, *nested = chain
+    for index, field in enumerate(fields):
         if field.id != first.id:
             continue
-        if not rest or not isinstance(field.type, StructType):
+        if not nested or not isinstance(field.type, StructType):
             return fields
-        inside = _with_field(field.type.fields, tuple(rest))
+        inside = _with_field(field.type.fields, tuple(nested))
         if inside is field.type.fields:
             return fields
-        return (*fields[:place], replace(field, type=StructType(inside)), *fields[place + 1 :])
-    return (*fields, _alone(chain))
+        return (*fields[:index], replace(field, type=StructType(inside)), *fields[index + 1 :])
+    return (*fields, _single_field(chain))
 
 
-def _alone(chain: tuple[Field, ...]) -> Field:
-    """The field at the end of a chain, with nothing else in the structs around it."""
+def _single_field(chain: tuple[Field, ...]) -> Field:
+    """The first struct of a chain, with no fields but those of the chain."""
     field: Field | None = None
-    for one in reversed(chain):
-        type_ = one.type if field is None else StructType((field,))
-        field = replace(one, name=f"floe-{one.id}", type=type_, required=False)
+    for ancestor in reversed(chain):
+        type_ = ancestor.type if field is None else StructType((field,))
+        field = replace(ancestor, name=f"floe-{ancestor.id}", type=type_, required=False)
     assert field is not None
     return field
 
 
-def column_at(schema: Schema, batch: pa.RecordBatch, field_id: int) -> pa.Array:
-    """The column of a batch that has a field's values, whatever it is called; null where a struct around it is.
+def column_by_id(schema: Schema, batch: pa.RecordBatch, field_id: int) -> pa.Array:
+    """The column of a batch with a field id, whatever its name; null where a struct around it is null.
 
     >>> from floe.spec.types import INT
     >>> schema = Schema((Field(1, "st", StructType((Field(2, "a", INT),))),))
-    >>> column_at(schema, pa.record_batch({"st": [{"a": 1}, None]}), 2).to_pylist()
+    >>> column_by_id(schema, pa.record_batch({"st": [{"a": 1}, None]}), 2).to_pylist()
     [1, None]
     """
     entry = schema.entry(field_id)
     fields, array = schema.fields, None
-    for one in (*entry.ancestors, entry.field):
-        place = next(n for n, field in enumerate(fields) if field.id == one.id)
-        array = batch.column(place) if array is None else pc.struct_field(array, [place])
-        fields = one.type.fields
+    for step in (*entry.ancestors, entry.field):
+        index = next(n for n, field in enumerate(fields) if field.id == step.id)
+        array = batch.column(index) if array is None else pc.struct_field(array, [index])
+        fields = step.type.fields
     return array
 
 
-def narrowing(has: Schema, wanted: Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """What makes of batches of one schema those of another that is a part of it, at any depth and in any order.
+def make_projector(stored_schema: Schema, selected: Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """A function that projects batches of one schema to a subset of its columns, at any depth and in any order.
 
     >>> from floe.spec.types import INT
-    >>> has = Schema((Field(1, "st", StructType((Field(2, "a", INT), Field(3, "b", INT)))), Field(4, "c", INT)))
-    >>> wanted = Schema((Field(1, "st", StructType((Field(2, "a", INT),))),))
-    >>> rows = pa.RecordBatch.from_pylist([{"st": {"a": 1, "b": 2}, "c": 3}, {"st": None, "c": 4}], arrow_schema(has))
-    >>> narrowing(has, wanted)(rows).to_pylist()
+    >>> stored = Schema((Field(1, "st", StructType((Field(2, "a", INT), Field(3, "b", INT)))), Field(4, "c", INT)))
+    >>> selected = Schema((Field(1, "st", StructType((Field(2, "a", INT),))),))
+    >>> data = [{"st": {"a": 1, "b": 2}, "c": 3}, {"st": None, "c": 4}]
+    >>> rows = pa.RecordBatch.from_pylist(data, arrow_schema(stored))
+    >>> make_projector(stored, selected)(rows).to_pylist()
     [{'st': {'a': 1}}, {'st': None}]
     """
-    if has is wanted:
-        return _same
-    stored, target = arrow_schema(has), arrow_schema(wanted)
-    makers = [_maker(source, stored) for source in find_columns(wanted, file_fields(stored))]
+    if stored_schema is selected:
+        return _identity
+    stored, target = arrow_schema(stored_schema), arrow_schema(selected)
+    readers = [_column_reader(source, stored) for source in resolve_file_columns(selected, file_fields(stored))]
 
-    def narrow(batch: pa.RecordBatch) -> pa.RecordBatch:
-        if not makers:
+    def project(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not readers:
             return rows_without_columns(batch.num_rows)
-        return pa.RecordBatch.from_arrays([make(batch) for make in makers], schema=target)
+        return pa.RecordBatch.from_arrays([read(batch) for read in readers], schema=target)
 
-    return narrow
+    return project
 
 
-def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _identity(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _maker(source: ColumnSource, stored: pa.Schema) -> Callable[[pa.RecordBatch], pa.Array]:
-    if isinstance(source, FromReader) and source.stored is not None:  # metadata columns are stored here like others
+def _column_reader(source: ColumnSource, stored: pa.Schema) -> Callable[[pa.RecordBatch], pa.Array]:
+    if isinstance(source, FromReader) and source.stored is not None:  # batches store metadata columns like others
         source = source.stored
     if not isinstance(source, FromFile):
         type_ = source.field.type
         return lambda batch: constant_array(type_, None, batch.num_rows)
-    place = source.position
-    convert = make_converter(source, stored.field(place).type)
-    return lambda batch: convert(batch.column(place))
+    index = source.position
+    convert = make_converter(source, stored.field(index).type)
+    return lambda batch: convert(batch.column(index))

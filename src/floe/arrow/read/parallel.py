@@ -1,7 +1,8 @@
-"""Several sources of batches read at once by threads: given out in order, with a limit on what waits in memory.
+"""Parallel reads: threads read the batches of several items, which are returned in order and in bounded memory.
 
-`Readers` is an iterator. Each thread takes the next item, reads its batches, and hands them over; whoever is ahead of
-the consumer waits once so many bytes are waiting. The item whose turn it is can always go on, so nobody waits for ever.
+Each thread takes the next item, reads its batches and puts them into the item's queue. A thread that is ahead of the
+consumer blocks while too many bytes are queued. The item that the consumer waits for is never blocked by a full budget,
+so there is no deadlock.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import pyarrow as pa
 Item = TypeVar("Item")
 
 _LEAST_WEIGHT = 2**16
-"""What a batch counts at least, so that not too many small ones wait."""
+"""The least that a batch counts against the budget, which limits the number of small batches."""
 
 
 class Finished(Generic[Item]):
-    """Says that all batches of an item have been given out."""
+    """Follows the last batch of an item."""
 
     __slots__ = ("item",)
 
@@ -37,22 +38,22 @@ def read_in_parallel(
     budget: int,
     ordered: bool = True,
 ) -> Iterator[pa.RecordBatch | Finished[Item]]:
-    """The batches of all items, with a mark behind each item's last; in the order of the items unless told otherwise.
+    """The batches of all items, each item followed by `Finished`; in the order of the items if `ordered`.
 
-    Up to `workers` items are read at once, and about `budget` bytes of batches wait. An error is raised when it is its
-    item's turn. Closing the iterator stops the threads and waits for them.
+    Up to `workers` items are read at once, and about `budget` bytes of batches are queued. The error of an item is
+    raised in its turn. Closing the iterator stops the threads and waits for them.
 
     >>> two = lambda n: iter([pa.record_batch({"n": [n]}), pa.record_batch({"n": [n + 1]})])
-    >>> found = read_in_parallel(two, [10, 20, 30], workers=2, budget=1000)
-    >>> [batch["n"][0].as_py() for batch in found if not isinstance(batch, Finished)]
+    >>> batches = read_in_parallel(two, [10, 20, 30], workers=2, budget=1000)
+    >>> [batch["n"][0].as_py() for batch in batches if not isinstance(batch, Finished)]
     [10, 11, 20, 21, 30, 31]
     """
     if workers <= 1:
-        return _one_by_one(read, items)
-    return _Readers(read, items, workers, budget, ordered).results()
+        return _read_sequentially(read, items)
+    return _ParallelReader(read, items, workers, budget, ordered).results()
 
 
-def _one_by_one(
+def _read_sequentially(
     read: Callable[[Item], Iterator[pa.RecordBatch]], items: Iterable[Item]
 ) -> Iterator[pa.RecordBatch | Finished[Item]]:
     for item in items:
@@ -62,7 +63,7 @@ def _one_by_one(
 
 @contextmanager
 def _closing(batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Closes what can be closed, so that files are not open until somebody collects garbage."""
+    """Close an iterator if it can be closed: files would stay open until garbage collection otherwise."""
     try:
         yield batches
     finally:
@@ -70,20 +71,22 @@ def _closing(batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBa
             batches.close()
 
 
-class _Outlet(Generic[Item]):
-    """Where the batches of an item wait for the consumer."""
+class _Queue(Generic[Item]):
+    """The batches of an item that wait for the consumer."""
 
     def __init__(self) -> None:
-        self.waiting: deque[tuple[pa.RecordBatch | Finished[Item], int]] = deque()
+        self.batches: deque[tuple[pa.RecordBatch | Finished[Item], int]] = deque()
         self.error: BaseException | None = None
         self.is_done = False
 
 
-class _Stopped(Exception):
-    """Nobody wants the rest."""
+class _ConsumerStopped(Exception):
+    """The consumer has closed the iterator."""
 
 
-class _Readers(Generic[Item]):
+class _ParallelReader(Generic[Item]):
+    """The threads of one parallel read, and the queues between them and the consumer."""
+
     def __init__(
         self,
         read: Callable[[Item], Iterator[pa.RecordBatch]],
@@ -97,30 +100,28 @@ class _Readers(Generic[Item]):
         self._ordered = ordered
         self._budget = budget
         self._changed = threading.Condition()
-        self._taking = threading.Lock()
-        self._outlets: deque[_Outlet[Item]] = deque()
-        self._shared: _Outlet[Item] = _Outlet()
-        self._waiting_bytes = 0
+        self._item_lock = threading.Lock()
+        self._queues: deque[_Queue[Item]] = deque()
+        self._shared_queue: _Queue[Item] = _Queue()
+        self._queued_bytes = 0
         self._stopped = False
         self._running = workers
-        self._threads = [
-            threading.Thread(target=self._work, name=f"floe-read-{n}", daemon=True) for n in range(workers)
-        ]
+        self._threads = [threading.Thread(target=self._run, name=f"floe-read-{n}", daemon=True) for n in range(workers)]
 
-    # threads ------------------------------------------------------------------------------------------------------
+    # Threads ------------------------------------------------------------------------------------------------------
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         try:
-            while self._work_on_next():
+            while self._read_next_item():
                 pass
         finally:
             with self._changed:
                 self._running -= 1
                 self._changed.notify_all()
 
-    def _work_on_next(self) -> bool:
-        """Read an item; False if there is none left, or no more to be read."""
-        with self._taking:  # one after the other: making the next item may take a while, and has an order
+    def _read_next_item(self) -> bool:
+        """Read the next item; False if there is none, or if the consumer has stopped."""
+        with self._item_lock:  # planning the next item may take a while, and queues are in the order of items
             try:
                 item = next(self._items, None) if not self._stopped else None
                 error = None
@@ -128,58 +129,58 @@ class _Readers(Generic[Item]):
                 item, error = None, caught
             if item is None and error is None:
                 return False
-            outlet: _Outlet[Item] = _Outlet() if self._ordered else self._shared
+            queue: _Queue[Item] = _Queue() if self._ordered else self._shared_queue
             if self._ordered:
                 with self._changed:
-                    self._outlets.append(outlet)
+                    self._queues.append(queue)
         try:
             if error is not None:
                 raise error
             assert item is not None
-            with _closing(self._read(item)) as batches:
-                for batch in batches:
-                    self._hand_over(outlet, batch, max(batch.nbytes, _LEAST_WEIGHT))
-            self._hand_over(outlet, Finished(item), 0)
-        except _Stopped:
+            with _closing(self._read(item)) as item_batches:
+                for batch in item_batches:
+                    self._put(queue, batch, max(batch.nbytes, _LEAST_WEIGHT))
+            self._put(queue, Finished(item), 0)
+        except _ConsumerStopped:
             return False
         except BaseException as caught:
-            self._end(outlet, caught)
+            self._finish_queue(queue, caught)
             return False
         if self._ordered:
-            self._end(outlet, None)
+            self._finish_queue(queue, None)
         return True
 
-    def _hand_over(self, outlet: _Outlet[Item], batch: pa.RecordBatch | Finished[Item], weight: int) -> None:
+    def _put(self, queue: _Queue[Item], batch: pa.RecordBatch | Finished[Item], weight: int) -> None:
         with self._changed:
-            while not self._stopped and not self._has_room(outlet, weight):
+            while not self._stopped and not self._has_room(queue, weight):
                 self._changed.wait()
             if self._stopped:
-                raise _Stopped
-            outlet.waiting.append((batch, weight))
-            self._waiting_bytes += weight
+                raise _ConsumerStopped
+            queue.batches.append((batch, weight))
+            self._queued_bytes += weight
             self._changed.notify_all()
 
-    def _has_room(self, outlet: _Outlet[Item], weight: int) -> bool:
-        if weight == 0 or self._waiting_bytes + weight <= self._budget:
+    def _has_room(self, queue: _Queue[Item], weight: int) -> bool:
+        if weight == 0 or self._queued_bytes + weight <= self._budget:
             return True
-        is_due = not self._ordered or (bool(self._outlets) and outlet is self._outlets[0])
-        return is_due and not outlet.waiting
+        is_due = not self._ordered or (bool(self._queues) and queue is self._queues[0])
+        return is_due and not queue.batches
 
-    def _end(self, outlet: _Outlet[Item], error: BaseException | None) -> None:
+    def _finish_queue(self, queue: _Queue[Item], error: BaseException | None) -> None:
         with self._changed:
-            outlet.is_done = True
-            outlet.error = outlet.error or error
+            queue.is_done = True
+            queue.error = queue.error or error
             self._changed.notify_all()
 
-    # the consumer -------------------------------------------------------------------------------------------------
+    # Consumer -----------------------------------------------------------------------------------------------------
 
     def results(self) -> Iterator[pa.RecordBatch | Finished[Item]]:
-        """What the threads read."""
+        """Start the threads, and return what they read; closing the generator stops them."""
         for thread in self._threads:
             thread.start()
         try:
-            while (found := self._next()) is not None:
-                yield found
+            while (item := self._next()) is not None:
+                yield item
         finally:
             with self._changed:
                 self._stopped = True
@@ -190,16 +191,16 @@ class _Readers(Generic[Item]):
     def _next(self) -> pa.RecordBatch | Finished[Item] | None:
         with self._changed:
             while True:
-                outlet = self._shared if not self._ordered else self._outlets[0] if self._outlets else None
-                if outlet is not None and outlet.waiting:
-                    batch, weight = outlet.waiting.popleft()
-                    self._waiting_bytes -= weight
+                queue = self._shared_queue if not self._ordered else self._queues[0] if self._queues else None
+                if queue is not None and queue.batches:
+                    batch, weight = queue.batches.popleft()
+                    self._queued_bytes -= weight
                     self._changed.notify_all()
                     return batch
-                if outlet is not None and outlet.error is not None:
-                    raise outlet.error
-                if outlet is not None and outlet.is_done and self._ordered:
-                    self._outlets.popleft()
+                if queue is not None and queue.error is not None:
+                    raise queue.error
+                if queue is not None and queue.is_done and self._ordered:
+                    self._queues.popleft()
                     self._changed.notify_all()
                     continue
                 if not self._running:

@@ -1,6 +1,13 @@
-"""SQL values over Arrow batches: what an UPDATE sets, what a MERGE compares, inserts and asks, in Spark's dialect.
+"""SQL values on Arrow batches: the assignments and conditions of UPDATE and MERGE, in Spark's dialect.
 
-A text (`"amount * 2"`), a column (`col("amount")`), a filter or a plain Python value is compiled against the columns it
-may name, into something that makes a column of each batch. The meaning is that of Spark with ANSI rules: an overflow,
-a division by zero and a text that is no number are errors, logic has three values, NaN equals itself.
+SQL text (`"amount * 2"`), a column (`col("amount")`), a filter or a Python value is compiled against the columns of
+the statement, and then evaluated on batches. The semantics are those of Spark with ANSI rules: an overflow, a division
+by zero and an invalid cast are errors, logic is three-valued, and NaN equals itself.
+
+- `user_values`: values as users write them, as expression trees
+- `compiler`: names and types of a tree are resolved to a compiled value
+- `compiled`: compiled values, and the declaration of functions
+- `functions`: the operators and functions
+- `casts`: type coercion and casts
+- `filters`: filters that conditions imply, for planning
 """

@@ -1,15 +1,19 @@
-"""The part of a condition that is a filter of Floe's, so that planning can leave out files.
+"""Conditions of statements and scans, and the filters that they imply, so that planning can prune files.
 
-The filter never misses a row for which the condition is true: what has no form as a filter counts as true. Where all of
-the condition has one, `exact` says so. A comparison is taken over only where the column itself is compared, in its own
-type, with a value that is the same for all rows; `ts >= current_date() - 7` is one.
+A condition is compiled to a `Condition`: a filter, which planning uses to prune files, and a compiled expression that
+is evaluated on rows if the filter does not express all of it. A condition such as `ts >= '2024-01-01' and customer like
+'a%'` is a filter; of `a % 2 = 0 and a > 5` only `a > 5` is.
+
+The implied filter matches every row for which the condition is true: parts that a filter cannot express are taken as
+true. `exact` tells whether the filter is equivalent to the condition. A comparison is expressed if it compares a
+column, in its own type, with a value that is the same for all rows, as in `ts >= current_date() - 7`.
 
 >>> from floe.arrow.values.compiler import Scope
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import Field, INT, STRING
 >>> scope = Scope({"t": Schema((Field(1, "a", INT), Field(2, "s", STRING)))})
->>> found = filter_of(scope.condition("a > 2 + 3 and upper(s) = 'X'"), "t")
->>> print(found.filter, found.exact)
+>>> implied = implied_filter(scope.condition("a > 2 + 3 and upper(s) = 'X'"), "t")
+>>> print(implied.filter, implied.exact)
 a > 5 False
 """
 
@@ -18,31 +22,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from floe.arrow.values.coercion import MOMENTS
+from floe.arrow.values.casts import DATETIMES
 from floe.arrow.values.compiled import Compiled
-from floe.errors import FloeError
+from floe.arrow.values.compiler import Scope
+from floe.errors import FloeError, InvalidExpression, NoSuchColumn
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.literals import COMPARABLE_KINDS
 from floe.spec.expressions.nodes import FALSE, TRUE, Expression, Op, Predicate, Reference, and_, not_, or_
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import Type
 from floe.spec.values import to_text
+from floe.sql.filters import parse_filter
 from floe.sql.values import Call, Name
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """A filter that holds wherever a condition is true; if it is `exact`, just there."""
+class ImpliedFilter:
+    """A filter that matches every row for which a condition is true, and no others if it is `exact`."""
 
     filter: Expression
     exact: bool
 
 
-_UNKNOWN = Filter(TRUE, exact=False)
+_NO_FILTER = ImpliedFilter(TRUE, exact=False)
 
 _COMPARISONS = {"=": Op.EQ, "<>": Op.NOT_EQ, "<": Op.LT, "<=": Op.LT_EQ, ">": Op.GT, ">=": Op.GT_EQ}
 
 
 def conjuncts(condition: Compiled) -> list[Compiled]:
-    """The conditions that must all be true.
+    """The operands of the top-level ANDs of a condition.
 
     >>> from floe.arrow.values.compiler import Scope
     >>> from floe.spec.schemas.schema import Schema
@@ -50,104 +58,160 @@ def conjuncts(condition: Compiled) -> list[Compiled]:
     3
     """
     if _function(condition) == "and":
-        return [part for one in condition.inputs for part in conjuncts(one)]
+        return [conjunct for operand in condition.inputs for conjunct in conjuncts(operand)]
     return [condition]
 
 
-def filter_of(condition: Compiled, relation: str) -> Filter:
+def implied_filter(condition: Compiled, relation: str) -> ImpliedFilter:
     """The filter on the columns of a relation that a condition implies."""
     name = _function(condition)
     if name in ("and", "or"):
-        parts = [filter_of(part, relation) for part in condition.inputs]
+        operands = [implied_filter(operand, relation) for operand in condition.inputs]
         join = and_ if name == "and" else or_
-        return Filter(join(*(part.filter for part in parts)), all(part.exact for part in parts))
+        return ImpliedFilter(
+            join(*(operand.filter for operand in operands)), all(operand.exact for operand in operands)
+        )
     if name == "not":
-        inner = filter_of(condition.inputs[0], relation)
-        return Filter(not_(inner.filter), exact=True) if inner.exact else _UNKNOWN
+        inner = implied_filter(condition.inputs[0], relation)
+        return ImpliedFilter(not_(inner.filter), exact=True) if inner.exact else _NO_FILTER
     if condition.is_constant:
         return _constant(condition)
     if name in ("isnull", "isnotnull"):
-        column = _column(condition.inputs[0], relation)
+        column = _plain_column(condition.inputs[0], relation)
         op = Op.IS_NULL if name == "isnull" else Op.NOT_NULL
-        return _UNKNOWN if column is None else Filter(Predicate(op, column), exact=True)
+        return _NO_FILTER if column is None else ImpliedFilter(Predicate(op, column), exact=True)
     if name in _COMPARISONS:
         return _comparison(condition, _COMPARISONS[name], relation)
     if name == "in":
         return _membership(condition, relation)
-    if (column := _column(condition, relation)) is not None and condition.type.kind == "boolean":
-        return Filter(Predicate(Op.EQ, column, (True,)), exact=True)
-    return _UNKNOWN
+    if (column := _plain_column(condition, relation)) is not None and condition.type.kind == "boolean":
+        return ImpliedFilter(Predicate(Op.EQ, column, (True,)), exact=True)
+    return _NO_FILTER
 
 
 def _function(value: Compiled) -> str | None:
     return value.node.function if isinstance(value.node, Call) else None
 
 
-def _constant(condition: Compiled) -> Filter:
-    """A condition that is unknown passes no row, but its negation passes none either."""
+def _constant(condition: Compiled) -> ImpliedFilter:
+    """The filter of a constant; null is not exact, because neither it nor its negation matches a row."""
     try:
         value = condition.constant()
     except FloeError:
-        return _UNKNOWN  # it is an error only if there are rows
-    return Filter(TRUE if value else FALSE, exact=value is not None)
+        return _NO_FILTER  # the error is raised only if there are rows
+    return ImpliedFilter(TRUE if value else FALSE, exact=value is not None)
 
 
-_WIDER = {
+_LOSSLESS_CASTS = {
     ("int", "long"), ("int", "decimal"), ("int", "double"), ("long", "decimal"), ("decimal", "decimal"),
     ("float", "double"),
 }  # fmt: skip
-"""Casts that keep every number: who compares the column itself with the same value gets the same answer."""
+"""Casts that keep every value, so that comparing the column itself gives the same result."""
 
 
-def column_of(value: Compiled, relation: str) -> Reference | None:
-    """The column that a value is, if it is nothing but a column of the relation, in its own type or in a wider one."""
+def column_reference(value: Compiled, relation: str) -> Reference | None:
+    """The column of a value that is a column of the relation, in its own type or a wider one; else None."""
     if len(value.inputs) == 1 and isinstance(value.node, Name):
         (inner,) = value.inputs
-        return _column(inner, relation) if (inner.type.kind, value.type.kind) in _WIDER else None
-    return _column(value, relation)
+        return _plain_column(inner, relation) if (inner.type.kind, value.type.kind) in _LOSSLESS_CASTS else None
+    return _plain_column(value, relation)
 
 
-def _column(value: Compiled, relation: str) -> Reference | None:
+def _plain_column(value: Compiled, relation: str) -> Reference | None:
     if not isinstance(value.node, Name) or value.inputs or len(value.columns) != 1:
         return None
     ((name, path),) = value.columns
     return Reference(path) if name == relation else None
 
 
-def _comparison(condition: Compiled, op: Op, relation: str) -> Filter:
-    one, other = condition.inputs
-    if column_of(one, relation) is None:
-        one, other, op = other, one, op.flipped
-    column = column_of(one, relation)
-    if column is None or not other.is_constant or one.type.kind not in COMPARABLE_KINDS:
-        return _UNKNOWN
+def _comparison(condition: Compiled, op: Op, relation: str) -> ImpliedFilter:
+    left, right = condition.inputs
+    if column_reference(left, relation) is None:
+        left, right, op = right, left, op.flipped
+    column = column_reference(left, relation)
+    if column is None or not right.is_constant or left.type.kind not in COMPARABLE_KINDS:
+        return _NO_FILTER
     try:
-        value = other.constant()
+        value = right.constant()
     except FloeError:
-        return _UNKNOWN
+        return _NO_FILTER
     if value is None:
-        return Filter(FALSE, exact=False)
-    return Filter(Predicate(op, column, (literal_for(one.type, value),)), exact=True)
+        return ImpliedFilter(FALSE, exact=False)
+    return ImpliedFilter(Predicate(op, column, (filter_literal(left.type, value),)), exact=True)
 
 
-def _membership(condition: Compiled, relation: str) -> Filter:
+def _membership(condition: Compiled, relation: str) -> ImpliedFilter:
     value, *members = condition.inputs
-    column = column_of(value, relation)
-    if column is None or not all(one.is_constant for one in members) or value.type.kind not in COMPARABLE_KINDS:
-        return _UNKNOWN
+    column = column_reference(value, relation)
+    if column is None or not all(member.is_constant for member in members) or value.type.kind not in COMPARABLE_KINDS:
+        return _NO_FILTER
     try:
-        found = [one.constant() for one in members]
+        values = [member.constant() for member in members]
     except FloeError:
-        return _UNKNOWN
-    known = tuple(literal_for(value.type, one) for one in found if one is not None)
-    return Filter(Predicate(Op.IN, column, known) if known else FALSE, exact=len(known) == len(found))
+        return _NO_FILTER
+    literals = tuple(filter_literal(value.type, member) for member in values if member is not None)
+    return ImpliedFilter(Predicate(Op.IN, column, literals) if literals else FALSE, exact=len(literals) == len(values))
 
 
-def literal_for(type_: Type, value: Any) -> Any:
-    """A value of a column as a filter takes it: moments as text, because plain numbers would mean something else.
+def filter_literal(type_: Type, value: Any) -> Any:
+    """A value of a column as the literal of a filter: datetimes become text, because numbers would not be datetimes.
 
     >>> from floe.spec.types import DATE
-    >>> literal_for(DATE, 19723)
+    >>> filter_literal(DATE, 19723)
     '2024-01-01'
     """
-    return to_text(type_, value) if type_.kind in ("time", *MOMENTS) else value
+    return to_text(type_, value) if type_.kind in ("time", *DATETIMES) else value
+
+
+# Conditions -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Condition:
+    """The condition of a statement."""
+
+    filter: Expression
+    """A filter that matches every row for which the condition is true."""
+
+    row_condition: Compiled | None = None
+    """The condition itself, if the filter matches other rows too; None if the filter is equivalent."""
+
+
+def compile_condition(where: Any, scope: Scope, relation: str) -> Condition:
+    """Compile a condition that is text, a filter, or None for all rows.
+
+    Raises `InvalidExpression` for other objects and for text that is not a condition.
+
+    >>> from floe.spec.types import Field, INT
+    >>> scope = Scope({"t": Schema((Field(1, "a", INT),))})
+    >>> print(compile_condition("a > 5", scope, "t").filter)
+    a > 5
+    >>> compile_condition("a % 2 = 0 and a > 5", scope, "t").row_condition is None
+    False
+    """
+    schema = scope.relations[relation]
+    if where is None:
+        return Condition(TRUE)
+    if isinstance(where, Expression):
+        bind(where, schema, case_sensitive=scope.case_sensitive)
+        return Condition(where)
+    if not isinstance(where, str):
+        raise InvalidExpression(
+            f"a condition must be text or a filter, found {type(where).__name__}", hint="write 'true' for all rows"
+        )
+    plain = _parse_plain_filter(where, schema, scope)
+    if plain is not None:
+        return Condition(plain)
+    compiled = scope.condition(where)
+    implied = implied_filter(compiled, relation)
+    return Condition(implied.filter, None if implied.exact else compiled)
+
+
+def _parse_plain_filter(text: str, schema: Schema, scope: Scope) -> Expression | None:
+    """The filter of a text; None if it is not a filter on columns of the schema."""
+    try:
+        parsed = parse_filter(text)
+        bind(parsed, schema, case_sensitive=scope.case_sensitive)
+    except (InvalidExpression, NoSuchColumn):
+        return None
+    return parsed

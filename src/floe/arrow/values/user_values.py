@@ -1,6 +1,6 @@
-"""What users give as a value: text of SQL, a column made by `col`, a filter, or a plain Python value.
+"""Values as users write them: SQL text, a column of `col`, a filter, or a Python value.
 
-Text is SQL, so that `"amount * 2"` can be said; `lit("text")` is text itself.
+Text is SQL, as in `"amount * 2"`; `lit("text")` is the text itself.
 
 >>> as_node(lit("amount")).value
 'amount'
@@ -20,11 +20,11 @@ from typing import Any
 import pyarrow as pa
 
 from floe.errors import InvalidExpression
-from floe.formats.arrow_arrays import to_values
-from floe.formats.arrow_types import type_from_arrow
+from floe.formats.columns.arrays import to_values
+from floe.formats.columns.arrow_types import type_from_arrow
 from floe.spec.expressions.dsl import Column
+from floe.spec.expressions.expression_text import to_text
 from floe.spec.expressions.nodes import Expression, Reference
-from floe.spec.expressions.printing import to_text
 from floe.spec.types import (
     BINARY,
     BOOLEAN,
@@ -47,13 +47,13 @@ from floe.sql.values import Literal, Name, Node, parse_value
 
 @dataclass(frozen=True, slots=True)
 class Lit:
-    """A value that is meant as it is, even if it is text."""
+    """A literal value: text in it is not SQL."""
 
     value: Any
 
 
 def lit(value: Any) -> Lit:
-    """A value that is meant as it is: `lit("amount")` is the text, not the column.
+    """A literal value: `lit("amount")` is the text, not the column.
 
     >>> lit("amount")
     Lit(value='amount')
@@ -61,44 +61,44 @@ def lit(value: Any) -> Lit:
     return value if isinstance(value, Lit) else Lit(value)
 
 
-def as_node(given: Any) -> Node:
-    """The tree of what a user gave.
+def as_node(value: Any) -> Node:
+    """The expression tree of a value; raises `InvalidExpression` for an object that is not a value.
 
     >>> as_node(7).type, as_node(None).type
     (INT, UNKNOWN)
     """
-    if isinstance(given, Node):
-        return given
-    if isinstance(given, Lit):
-        return _literal(given.value)
-    if isinstance(given, str):
-        return parse_value(given)
-    if isinstance(given, Column):
-        term = given._term
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, Lit):
+        return _literal(value.value)
+    if isinstance(value, str):
+        return parse_value(value)
+    if isinstance(value, Column):
+        term = value._term
         if not isinstance(term, Reference):
-            raise InvalidExpression(f"{given} is a transform, which is no value", hint="name the column itself")
+            raise InvalidExpression(f"{value} is a transform, not a value", hint="name the column itself")
         return Name(-1, tuple(term.name.split(".")) if isinstance(term.name, str) else tuple(term.name))
-    if isinstance(given, Expression):
-        return parse_value(to_text(given))
-    return _literal(given)
+    if isinstance(value, Expression):
+        return parse_value(to_text(value))
+    return _literal(value)
 
 
-def text_of(given: Any) -> str | None:
-    """The text that errors point into, if there is one."""
-    if isinstance(given, Expression):
-        return to_text(given)
-    return given if isinstance(given, str) else None
+def expression_text(value: Any) -> str | None:
+    """The text of an expression, for error messages that point into it; None if there is none."""
+    if isinstance(value, Expression):
+        return to_text(value)
+    return value if isinstance(value, str) else None
 
 
 def _literal(value: Any) -> Literal:
     if hasattr(value, "item") and not isinstance(value, pa.Scalar) and getattr(value, "shape", None) == ():
-        value = value.item()  # a number of NumPy
+        value = value.item()  # a NumPy scalar
     type_ = _type_of(value)
     if type_ is None:
-        found = pa.scalar(value) if not isinstance(value, pa.Scalar) else value
-        of_arrow = type_from_arrow(found.type)
-        array = pa.array([found.as_py()], found.type)
-        return Literal(-1, of_arrow, to_values(of_arrow, array)[0])
+        scalar = pa.scalar(value) if not isinstance(value, pa.Scalar) else value
+        scalar_type = type_from_arrow(scalar.type)
+        array = pa.array([scalar.as_py()], scalar.type)
+        return Literal(-1, scalar_type, to_values(scalar_type, array)[0])
     return Literal(-1, type_, None if value is None else convert(type_, value))
 
 
@@ -119,7 +119,7 @@ def _type_of(value: Any) -> Type | None:
     if isinstance(value, list | tuple | Mapping | pa.Scalar):
         return None
     raise InvalidExpression(
-        f"a {type(value).__name__} is no value of a column", hint="give text of SQL, a column, or a plain value"
+        f"a {type(value).__name__} is not a value of a column", hint="pass SQL text, a column, or a Python value"
     )
 
 

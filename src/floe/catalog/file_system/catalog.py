@@ -449,5 +449,5 @@ def _no_view(identifier: Identifier) -> NoSuchView:
     return NoSuchView("there is no such view", view=format_identifier(identifier))
 
 
-def _view_taken(identifier: Identifier, what: str) -> ViewAlreadyExists:
-    return ViewAlreadyExists(f"there is {what} of that name already", view=format_identifier(identifier))
+def _view_taken(identifier: Identifier, existing: str) -> ViewAlreadyExists:
+    return ViewAlreadyExists(f"there is {existing} of that name already", view=format_identifier(identifier))

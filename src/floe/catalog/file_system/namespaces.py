@@ -183,7 +183,7 @@ class NamespaceFolders:
                 holds=format_identifier(child),
             )
         if self.children(namespace):
-            self._put(namespace, msgspec.json.encode(_NamespaceFile({}, dropped=True)))
+            self._write_file(namespace, msgspec.json.encode(_NamespaceFile({}, dropped=True)))
         else:
             self._remove(namespace)
 
@@ -216,7 +216,7 @@ class NamespaceFolders:
             self.storage.remove_folder(self.folder(namespace))
         except StorageError as error:
             if content is not None:
-                self._put(namespace, content)
+                self._write_file(namespace, content)
             raise NamespaceNotEmpty(
                 "the namespace's folder is not empty",
                 namespace=format_identifier(namespace),
@@ -267,9 +267,9 @@ class NamespaceFolders:
             ) from error
 
     def _write(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
-        self._put(namespace, msgspec.json.encode(_NamespaceFile(dict(properties))))
+        self._write_file(namespace, msgspec.json.encode(_NamespaceFile(dict(properties))))
 
-    def _put(self, namespace: Namespace, data: bytes) -> None:
+    def _write_file(self, namespace: Namespace, data: bytes) -> None:
         self._send(namespace, lambda: self.storage.write(self._file(namespace), data, overwrite=True))
 
     @staticmethod

@@ -173,7 +173,7 @@ class FileSystemPointer:
         data = read_metadata_bytes(self.storage, version.location, limits=self._limits)
         metadata = parse_metadata(data, version.location, limits=self._limits)
         if self._roots is not None:
-            self._roots.loaded(metadata)
+            self._roots.allow_metadata(metadata)
         else:
             allow_declared(self.storage, owned_folders(metadata))
         return VersionState(metadata, version.location, version=version, head=data[:_HEAD_BYTES])
@@ -412,11 +412,11 @@ class FileSystemPointer:
         except NoSuchFile:
             return None
 
-    def _existing_content(self, proposal: Proposal, taken: FileAlreadyExists) -> bytes | None:
+    def _existing_content(self, proposal: Proposal, conflict: FileAlreadyExists) -> bytes | None:
         try:
             return self._read_or_none(proposal.location)
         except StorageError as error:
-            error.add_note(str(taken))
+            error.add_note(str(conflict))
             raise _unknown(proposal) from error
 
     def _take_back(self, proposal: Proposal) -> None:

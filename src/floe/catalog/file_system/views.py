@@ -32,7 +32,7 @@ T = TypeVar("T")
 _ATTEMPTS: Final = 3
 
 
-def repeat_if_lost(action: Callable[[], T], what: str, **context: str) -> T:
+def repeat_if_lost(action: Callable[[], T], subject: str, **context: str) -> T:
     """The result of an idempotent call, sent again if its response is lost; `CommitStateUnknown` after some attempts.
 
     >>> def lost():
@@ -49,7 +49,7 @@ def repeat_if_lost(action: Callable[[], T], what: str, **context: str) -> T:
         except OutcomeUnknown as error:
             lost = error
     raise CommitStateUnknown(
-        f"{what} may or may not have been changed: the storage did not respond",
+        f"{subject} may or may not have been changed: the storage did not respond",
         hint="check the state before repeating the call",
         **context,
     ) from lost

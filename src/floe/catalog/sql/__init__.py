@@ -2,11 +2,9 @@
 
 | module | what it has |
 |---|---|
-| `uri` | the URIs of databases |
-| `database` | `Database`: reads, transactions and the connection pool |
+| `database` | the URIs of databases; `Database`: reads, transactions and the connection pool |
 | `sqlite`, `postgres` | the two databases |
-| `schema` | the catalog's tables in the database, in two versions |
-| `records` | the rows of tables, views and namespaces |
+| `records` | the catalog's tables in the database, and their rows: tables, views and namespaces |
 | `store` | `SqlStore`: database, rows and file storage together; changes with a definite outcome |
 | `pointer` | `SqlPointer`: commits by one UPDATE, of several tables in one transaction |
 | `views` | views as rows and metadata files |

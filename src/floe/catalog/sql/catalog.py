@@ -36,14 +36,12 @@ from floe.catalog.identifiers import Identifier, Namespace, check_identifier, ch
 from floe.catalog.metadata_files import read_metadata
 from floe.catalog.protocol import Capability
 from floe.catalog.purge import plan_purge
-from floe.catalog.sql.database import Database, Session
+from floe.catalog.sql.database import Database, Session, SqliteUri, parse_sql_uri
 from floe.catalog.sql.pointer import SqlPointer, SqlSharedSwap
 from floe.catalog.sql.postgres import PostgresDatabase
-from floe.catalog.sql.records import Kind, check_properties, joined_namespace
-from floe.catalog.sql.schema import SchemaVersion, SqlSchema
+from floe.catalog.sql.records import Kind, SchemaVersion, SqlSchema, check_properties, joined_namespace
 from floe.catalog.sql.sqlite import SqliteDatabase
 from floe.catalog.sql.store import CatalogName, SqlStore
-from floe.catalog.sql.uri import SqliteUri, parse_sql_uri
 from floe.catalog.sql.views import SqlViews
 from floe.commit.pointer import Outcome, TableState
 from floe.errors import (
@@ -132,10 +130,10 @@ def shown_options(uri: str, options: Mapping[str, str], warehouse: str | None) -
     >>> shown_options("postgresql://me:pass@host/db", {"password": "x", "timeout": "5"}, None)
     {'uri': 'postgresql://me@host/db', 'password': '***', 'timeout': '5'}
     """
-    shown = {"uri": str(parse_sql_uri(uri))}
+    displayed = {"uri": str(parse_sql_uri(uri))}
     if warehouse is not None:
-        shown["warehouse"] = re.sub(r"//[^/]*@", "//", warehouse)
-    return {**shown, **{name: value if name in _PUBLIC else "***" for name, value in options.items()}}
+        displayed["warehouse"] = re.sub(r"//[^/]*@", "//", warehouse)
+    return {**displayed, **{name: value if name in _PUBLIC else "***" for name, value in options.items()}}
 
 
 def _option(options: Mapping[str, str], name: str) -> str | None:
@@ -183,8 +181,8 @@ def connect_sql(
     """The catalog in a database, which is not connected to before the first call.
 
     Its rows have the option `catalog_name`, or else its name; with `finds_name`, the only name that the database has,
-    if there is just one. `floe.catalog.sql.uri` describes the URIs, this module the options. Without a storage, the one
-    of the warehouse is opened.
+    if there is just one. `floe.catalog.sql.database` describes the URIs, this module the options. Without a storage,
+    that of the warehouse is opened.
 
     >>> connect_sql("postgresql://me:secret@db.example/lake", name="prod")
     SqlCatalog('prod', 'postgresql://me@db.example/lake')
@@ -393,9 +391,9 @@ class SqlCatalog:
         records = self._store.records()
         record = self._store.required(self._database.read, records, Kind.TABLE, identifier)
         roots = self._store.roots(identifier[:-1])
-        storage = roots.found(record.location)
+        storage = roots.allow_table_folder(record.location)
         state = TableState(read_metadata(storage, record.location), record.location)
-        roots.loaded(state.metadata)
+        roots.allow_metadata(state.metadata)
         sharing = records.sharing(self._database.read, identifier, state.metadata.location.rstrip("/") + "/")
         if sharing:
             raise UnsupportedFeature(

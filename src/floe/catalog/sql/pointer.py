@@ -66,9 +66,9 @@ def _outcome_by_history(store: SqlStore, row: Record, proposal: Proposal) -> Out
         return Outcome.PUBLISHED
     if row.location == base:
         return Outcome.ABSENT
-    location, seen, storage = row.location, set[str](), store.storage_at(row.location)
-    while location not in seen:
-        seen.add(location)
+    location, visited, storage = row.location, set[str](), store.storage_at(row.location)
+    while location not in visited:
+        visited.add(location)
         try:
             metadata = read_metadata(storage, location)
         except FloeError:
@@ -124,8 +124,8 @@ class SqlPointer:
             last = self._last
             if last is None or last.location != record.location:
                 try:
-                    metadata = read_metadata(self._roots.found(record.location), record.location)
-                    self._roots.loaded(metadata)
+                    metadata = read_metadata(self._roots.allow_table_folder(record.location), record.location)
+                    self._roots.allow_metadata(metadata)
                     last = TableState(metadata, record.location)
                 except NoSuchFile as error:
                     if record.location == missing:

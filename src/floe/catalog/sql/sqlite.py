@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, TypeAlias
 
-from floe.catalog.sql.database import Lease, Pool, Row, Session, Value
-from floe.catalog.sql.uri import MEMORY
+from floe.catalog.sql.database import MEMORY, Lease, Pool, Row, Session, Value
 from floe.errors import AlreadyExists, CatalogError, CatalogUnavailable, FloeError, OutcomeUnknown
 
 _LEAST_WAIT_FOR_A_THREAD: Final = 10.0

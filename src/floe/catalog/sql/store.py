@@ -1,4 +1,7 @@
-"""What the parts of a SQL catalog share: database, rows, file storage, and changes with a definite outcome."""
+"""`SqlStore`: the database, rows and file storage that the parts of a SQL catalog share.
+
+`SqlStore.change` runs a transaction and finds its outcome if the connection is lost.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,17 @@ from dataclasses import dataclass
 
 from floe.catalog.identifiers import Identifier, Namespace, format_identifier
 from floe.catalog.sql.database import Database, Session
-from floe.catalog.sql.records import Kind, Namespaces, Query, Record, Records, joined_namespace
-from floe.catalog.sql.schema import NAMESPACES, TABLES, SqlSchema
+from floe.catalog.sql.records import (
+    NAMESPACES,
+    TABLES,
+    Kind,
+    Namespaces,
+    Query,
+    Record,
+    Records,
+    SqlSchema,
+    joined_namespace,
+)
 from floe.commit.pointer import Outcome
 from floe.commit.roots import TableRoots
 from floe.errors import (
@@ -55,9 +67,9 @@ class CatalogName:
         if not names:
             return self._default
         if len(names) > 1 and self._default not in names:
-            shown = ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
+            listed = ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
             raise InvalidSettings(
-                f"the database has {len(names)} catalogs, {shown}, and none named {self._default!r}",
+                f"the database has {len(names)} catalogs, {listed}, and none named {self._default!r}",
                 hint=f"choose one: name={names[0]!r}, or catalog_name={names[0]!r} in settings",
             )
         self._name = self._default if self._default in names else names[0]
@@ -97,7 +109,7 @@ class SqlStore:
 
     def storage_at(self, location: str) -> Storage:
         """The storage for a file that a row names, and others in its folder."""
-        return self.roots(()).found(location)
+        return self.roots(()).allow_table_folder(location)
 
     def check_name(self, identifier: Identifier) -> None:
         """Raise if the name is too long for the database."""
@@ -107,10 +119,10 @@ class SqlStore:
         """Raise if the name is taken; tables and views share their names."""
         record = records.find(query, identifier)
         if record is not None:
-            raise self.taken(kind, record)
+            raise self.name_in_use(kind, record)
 
     @staticmethod
-    def taken(kind: Kind, existing: Record) -> AlreadyExists:
+    def name_in_use(kind: Kind, existing: Record) -> AlreadyExists:
         """The error for a new table or view whose name an existing row has."""
         return _TAKEN[kind](
             f"there is a {_WORDS[existing.kind]} of that name already", name=format_identifier(existing.identifier)
@@ -136,9 +148,12 @@ class SqlStore:
         return record
 
     def change(
-        self, what: str, work: Callable[[Session], None], outcome: Callable[[Session], Outcome], **context: str
+        self, action: str, work: Callable[[Session], None], outcome: Callable[[Session], Outcome], **context: str
     ) -> None:
-        """Runs a transaction; if its response is lost, `outcome` reads from the rows what became of it."""
+        """Runs `work` in a transaction; if its response is lost, `outcome` finds its outcome in the rows.
+
+        `action` names the change in errors.
+        """
         try:
             with self.database.transaction() as session:
                 work(session)
@@ -156,11 +171,11 @@ class SqlStore:
             result = Outcome.UNKNOWN
         if result is Outcome.ABSENT:
             raise CatalogUnavailable(
-                f"{what} did not happen: the connection was lost", hint="try again", **context
+                f"{action} did not happen: the connection was lost", hint="try again", **context
             ) from lost
         if result is Outcome.UNKNOWN:
             raise CommitStateUnknown(
-                f"{what} may have happened: the connection was lost",
+                f"{action} may have happened: the connection was lost",
                 hint="check the state before repeating the call",
                 **context,
             ) from lost

@@ -141,7 +141,7 @@ class SqlViews:
 
     def _publish(
         self,
-        what: str,
+        action: str,
         location: str,
         identifier: Identifier,
         work: Callable[[Session], None],
@@ -149,7 +149,7 @@ class SqlViews:
     ) -> None:
         """Changes the row; deletes the new file if the row certainly did not change."""
         try:
-            self._store.change(what, work, outcome, view=format_identifier(identifier))
+            self._store.change(action, work, outcome, view=format_identifier(identifier))
         except CommitStateUnknown:
             raise
         except FloeError:

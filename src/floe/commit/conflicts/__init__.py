@@ -5,6 +5,6 @@
 | `rules` | the table of rules, and `check`, which applies it |
 | `concurrent_commits` | what others committed, read from their manifests |
 | `change_index` | what this change read and writes, indexed for the comparison; merging of deletion vectors |
-| `overlaps` | in which files the two touch the same rows |
+| `overlaps` | the files in which this change and another touch the same rows |
 | `position_overlaps` | whether two changes delete the same positions, or rows that a filter matches |
 """

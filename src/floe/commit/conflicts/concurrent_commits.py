@@ -1,16 +1,15 @@
-"""What others committed to a branch since a change read it: facts, taken from manifests and not from labels.
+"""What others committed to a branch since a change read it, taken from the entries of their manifests.
 
-The window is the branch's history between the snapshot that was read and the head of now. Of each snapshot in it, the
-manifests that it wrote are read, and their entries say which files came and went (`snapshot_facts`).
+`read_concurrent_commits` walks the history of the branch from its head back to the snapshot that was read. Of each
+snapshot it reads the manifests that the snapshot wrote; their entries say which files were added and removed
+(`SnapshotChanges`). `SnapshotCache` keeps them for the next attempt.
 
-Whatever keeps the window from being known is a conflict: the snapshot that was read is no longer in the history of the
-branch (rolled back, replaced), a part of the history has expired, or the manifests do not account for all that changed.
+The `operation` in a snapshot's summary is not used, because writers differ in what they call their changes. With one
+exception: entries cannot tell whether files were only rewritten, with the same rows. That claim (`replace`) is believed
+unless the row counts contradict it.
 
-What one snapshot did to the files of a table: facts, taken from the entries of its manifests and not from its label.
-
-A snapshot's `operation` is what its writer thinks of it. What entries cannot tell is only whether files were merely
-rewritten, with the same rows in them; that claim (`replace`) is believed as long as the counts of rows do not speak
-against it.
+If the history cannot be read completely, that is a conflict: the snapshot that was read is no longer in the history of
+the branch (rolled back, replaced), a part of the history has expired, or the manifests do not account for all files.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from floe.spec.types import StructType
 from floe.storage.concurrency import map_concurrently
 from floe.storage.protocol import Storage
 
-# What one snapshot did to the files of a table: facts, taken from the entries of its manifests and not from its label.
+# The changes of one snapshot ------------------------------------------------------------------------------------
 
 REPLACE: Final = "replace"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Entries:
-    """Some entries of one manifest: files that one snapshot added, or removed."""
+    """Selected entries of one manifest: files that one snapshot added, or removed."""
 
     columns: ManifestColumns
     rows: Offsets
@@ -59,21 +58,21 @@ class Entries:
 
     @property
     def paths(self) -> VarBytes:
-        """Where the files are."""
+        """The paths of the files."""
         return self.columns.file_path.take(self.rows)
 
     @property
     def record_count(self) -> int:
-        """The rows of all files, or -1 if a file does not say."""
+        """The number of rows of all files, or -1 if an entry has no count."""
         counts = self.columns.record_count[self.rows]
         return -1 if (counts < 0).any() else int(counts.sum())
 
     def of_content(self, *contents: FileContent) -> Entries:
-        """Those that hold certain contents."""
+        """The entries of files with one of these contents."""
         return self.where(np.isin(self.columns.content[self.rows], contents))
 
     def where(self, mask: Mask) -> Entries:
-        """Those for which the mask is true."""
+        """The entries for which the mask is true."""
         return Entries(self.columns, self.rows[mask])
 
     def files(self) -> list[DataFile]:
@@ -83,7 +82,7 @@ class Entries:
 
 @dataclass(frozen=True, eq=False)
 class SnapshotChanges:
-    """What one snapshot did, by the entries of the manifests that it wrote; each part has an item for each manifest."""
+    """The files that one snapshot added and removed, by the manifests that it wrote: one `Entries` per manifest."""
 
     snapshot: Snapshot
     added_data: tuple[Entries, ...] = ()
@@ -93,77 +92,77 @@ class SnapshotChanges:
 
     @cached_property
     def keeps_rows(self) -> bool:
-        """Whether this is a rewrite: it says so, and the counts of rows do not speak against it.
+        """Whether the snapshot is a rewrite: its operation is `replace`, and the row counts do not contradict that.
 
         A rewrite cannot add more rows than it removes, nor delete more positions than the deletes had that it removes
-        (equality deletes, whose reach is not known, left aside), nor add equality deletes out of nothing.
+        (it is not known how many rows a removed equality delete deleted), nor add equality deletes if it removes none.
         """
         if self.snapshot.operation != REPLACE:
             return False
         added, removed = _records(self.added_data), _records(self.removed_data)
         if added is None or removed is None or added > removed:
             return False
-        by_value = (FileContent.EQUALITY_DELETES,)
-        if any(map(len, _of(self.removed_deletes, by_value))):
+        equality = (FileContent.EQUALITY_DELETES,)
+        if any(map(len, _of_content(self.removed_deletes, equality))):
             return True
-        if any(map(len, _of(self.added_deletes, by_value))):
+        if any(map(len, _of_content(self.added_deletes, equality))):
             return False
-        deleted, undone = _records(self.added_deletes), _records(self.removed_deletes)
-        return deleted is not None and undone is not None and deleted <= undone
+        deleted, replaced = _records(self.added_deletes), _records(self.removed_deletes)
+        return deleted is not None and replaced is not None and deleted <= replaced
 
     @property
     def adds_rows(self) -> bool:
-        """Whether rows came that were not in the table before, as far as can be told."""
+        """Whether the snapshot added rows that were not in the table before, or may have."""
         return bool(self.added_data) and not self.keeps_rows
 
     @cached_property
     def added_position_deletes(self) -> tuple[Entries, ...]:
-        """Position delete files and deletion vectors that it added."""
-        return _of(self.added_deletes, (FileContent.POSITION_DELETES,))
+        """The position delete files and deletion vectors that the snapshot added."""
+        return _of_content(self.added_deletes, (FileContent.POSITION_DELETES,))
 
     @cached_property
     def added_equality_deletes(self) -> tuple[Entries, ...]:
-        """Equality deletes that it added."""
-        return _of(self.added_deletes, (FileContent.EQUALITY_DELETES,))
+        """The equality delete files that the snapshot added."""
+        return _of_content(self.added_deletes, (FileContent.EQUALITY_DELETES,))
 
 
-def _of(parts: Iterable[Entries], contents: tuple[FileContent, ...]) -> tuple[Entries, ...]:
-    return tuple(found for part in parts if len(found := part.of_content(*contents)))
+def _of_content(manifests: Iterable[Entries], contents: tuple[FileContent, ...]) -> tuple[Entries, ...]:
+    return tuple(selected for entries in manifests if len(selected := entries.of_content(*contents)))
 
 
-def _records(parts: Iterable[Entries]) -> int | None:
-    counts = [part.record_count for part in parts]
+def _records(manifests: Iterable[Entries]) -> int | None:
+    counts = [entries.record_count for entries in manifests]
     return None if any(count < 0 for count in counts) else sum(counts)
 
 
 def changes_of_snapshot(snapshot: Snapshot, manifests: Iterable[ManifestColumns]) -> SnapshotChanges:
-    """What a snapshot did: entries that are its own, for what others did is only carried along."""
-    parts: dict[tuple[ManifestContent, EntryStatus], list[Entries]] = {}
+    """The changes of a snapshot: the entries with its id. Entries of other snapshots are only carried along."""
+    groups: dict[tuple[ManifestContent, EntryStatus], list[Entries]] = {}
     for columns in manifests:
         assert columns.manifest is not None
-        own = columns.snapshot_id.known & np.equal(np.asarray(columns.snapshot_id.values), snapshot.snapshot_id)
+        ids = columns.snapshot_id
+        of_snapshot = ids.is_valid & np.equal(np.asarray(ids.values), snapshot.snapshot_id)
         for status in (EntryStatus.ADDED, EntryStatus.DELETED):
-            rows = np.flatnonzero(own & np.equal(columns.status, status))
+            rows = np.flatnonzero(of_snapshot & np.equal(columns.status, status))
             if rows.size:
-                parts.setdefault((columns.manifest.content, status), []).append(Entries(columns, rows))
+                groups.setdefault((columns.manifest.content, status), []).append(Entries(columns, rows))
     return SnapshotChanges(
         snapshot,
-        tuple(parts.get((ManifestContent.DATA, EntryStatus.ADDED), ())),
-        tuple(parts.get((ManifestContent.DATA, EntryStatus.DELETED), ())),
-        tuple(parts.get((ManifestContent.DELETES, EntryStatus.ADDED), ())),
-        tuple(parts.get((ManifestContent.DELETES, EntryStatus.DELETED), ())),
+        tuple(groups.get((ManifestContent.DATA, EntryStatus.ADDED), ())),
+        tuple(groups.get((ManifestContent.DATA, EntryStatus.DELETED), ())),
+        tuple(groups.get((ManifestContent.DELETES, EntryStatus.ADDED), ())),
+        tuple(groups.get((ManifestContent.DELETES, EntryStatus.DELETED), ())),
     )
 
 
-_LIMIT: Final = 8
-"""Files read at once."""
+_PARALLEL_READS: Final = 8
 
 
 @dataclass(frozen=True, eq=False)
 class OtherCommit:
-    """The snapshots that somebody published at once, oldest first.
+    """The snapshots that were published in one commit, oldest first.
 
-    A transaction may delete a row in one snapshot and add its new version in the next: only together do they tell that
+    A transaction may delete a row in one snapshot and add its new version in the next: only both together show that
     the row was moved.
     """
 
@@ -171,25 +170,25 @@ class OtherCommit:
 
     @cached_property
     def adds_rows(self) -> bool:
-        """Whether rows came that were not in the table before."""
-        return any(facts.adds_rows for facts in self.snapshots)
+        """Whether the commit added rows that were not in the table before."""
+        return any(changes.adds_rows for changes in self.snapshots)
 
 
 @dataclass(frozen=True, eq=False)
 class ConcurrentCommits:
-    """All that others committed since, oldest first."""
+    """All commits of others since, oldest first; iterates over their snapshots."""
 
     commits: tuple[OtherCommit, ...] = ()
 
     def __iter__(self) -> Iterator[tuple[OtherCommit, SnapshotChanges]]:
-        return ((commit, facts) for commit in self.commits for facts in commit.snapshots)
+        return ((commit, changes) for commit in self.commits for changes in commit.snapshots)
 
 
-# memory ---------------------------------------------------------------------------------------------------------
+# Cache ----------------------------------------------------------------------------------------------------------
 
 
 class SnapshotCache:
-    """What was read for earlier attempts of a change: a snapshot's facts never change, so only new ones are read.
+    """The changes of snapshots that earlier attempts have read: snapshots are immutable, so only new ones are read.
 
     >>> SnapshotCache()
     SnapshotCache(0 snapshots)
@@ -197,42 +196,45 @@ class SnapshotCache:
 
     def __init__(self, executor: Executor | None = None) -> None:
         self.executor = executor
-        self._facts: dict[tuple[int, str | None], SnapshotChanges] = {}
+        self._changes: dict[tuple[int, str | None], SnapshotChanges] = {}
         self._manifests: dict[tuple[int, str | None], list[ManifestFile]] = {}
 
     def __repr__(self) -> str:
-        return f"SnapshotCache({len(self._facts)} snapshots)"
+        return f"SnapshotCache({len(self._changes)} snapshots)"
 
     def manifests(self, snapshots: Sequence[Snapshot], storage: Storage) -> list[list[ManifestFile]]:
-        """The manifests of some snapshots."""
-        new = [one for one in snapshots if _key(one) not in self._manifests]
+        """The manifests of each snapshot."""
+        new = [snapshot for snapshot in snapshots if _key(snapshot) not in self._manifests]
         read = map_concurrently(
-            lambda one: read_snapshot_manifests(one, storage), new, limit=_LIMIT, executor=self.executor
+            lambda snapshot: read_snapshot_manifests(snapshot, storage),
+            new,
+            limit=_PARALLEL_READS,
+            executor=self.executor,
         )
         self._manifests.update(zip(map(_key, new), read, strict=True))
-        return [self._manifests[_key(one)] for one in snapshots]
+        return [self._manifests[_key(snapshot)] for snapshot in snapshots]
 
-    def facts(
-        self, wanted: Sequence[tuple[Snapshot, Sequence[ManifestFile]]], metadata: TableMetadata, storage: Storage
+    def changes(
+        self, snapshots: Sequence[tuple[Snapshot, Sequence[ManifestFile]]], metadata: TableMetadata, storage: Storage
     ) -> list[SnapshotChanges]:
-        """The facts of some snapshots, each given with the manifests that it wrote."""
-        new = [(snapshot, manifests) for snapshot, manifests in wanted if _key(snapshot) not in self._facts]
+        """The changes of snapshots, each paired with the manifests that it wrote."""
+        new = [(snapshot, manifests) for snapshot, manifests in snapshots if _key(snapshot) not in self._changes]
         types = _partition_types(metadata)
         reads = [(snapshot, manifest) for snapshot, manifests in new for manifest in manifests]
-        found: dict[int, list[ManifestColumns]] = {}
+        by_snapshot: dict[int, list[ManifestColumns]] = {}
         columns = map_concurrently(
             lambda read: read_manifest(
                 read_manifest_file(read[1], storage), read[1], partition_type=types.get(read[1].partition_spec_id)
             ),
             reads,
-            limit=_LIMIT,
+            limit=_PARALLEL_READS,
             executor=self.executor,
         )
         for (snapshot, _), manifest in zip(reads, columns, strict=True):
-            found.setdefault(snapshot.snapshot_id, []).append(manifest)
+            by_snapshot.setdefault(snapshot.snapshot_id, []).append(manifest)
         for snapshot, _ in new:
-            self._facts[_key(snapshot)] = changes_of_snapshot(snapshot, found.get(snapshot.snapshot_id, ()))
-        return [self._facts[_key(snapshot)] for snapshot, _ in wanted]
+            self._changes[_key(snapshot)] = changes_of_snapshot(snapshot, by_snapshot.get(snapshot.snapshot_id, ()))
+        return [self._changes[_key(snapshot)] for snapshot, _ in snapshots]
 
 
 def _key(snapshot: Snapshot) -> tuple[int, str | None]:
@@ -244,16 +246,16 @@ def _partition_types(metadata: TableMetadata) -> dict[int, StructType]:
     return {spec.spec_id: spec.partition_type(metadata.schema, older) for spec in metadata.partition_specs}
 
 
-# the window -----------------------------------------------------------------------------------------------------
+# The history of a branch ----------------------------------------------------------------------------------------
 
 
-def branch_head(metadata: TableMetadata, branch: str) -> int | None:
-    """The snapshot that a change of a branch is built upon; a branch that is not there yet begins at `main`.
+def branch_head_id(metadata: TableMetadata, branch: str) -> int | None:
+    """The id of the snapshot that a commit to a branch builds on; a branch that does not exist yet starts at `main`.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
     >>> from floe.spec.schemas.schema import Schema
     >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
-    >>> branch_head(new_table_metadata(Schema(()), location="memory:t", uuid=uuid, now_ms=0), "main") is None
+    >>> branch_head_id(new_table_metadata(Schema(()), location="memory:t", uuid=uuid, now_ms=0), "main") is None
     True
     """
     ref = metadata.refs.get(branch)
@@ -266,71 +268,74 @@ def read_concurrent_commits(
     *,
     start_id: int | None,
     branch: str = MAIN_BRANCH,
-    memory: SnapshotCache | None = None,
+    cache: SnapshotCache | None = None,
 ) -> ConcurrentCommits:
-    """What was committed to a branch after a snapshot (None: since it was empty), or `ConflictingChange`.
+    """Read what was committed to a branch after the snapshot `start_id` (None: since the branch was empty).
 
-    >>> from floe.commit.operations.append import FastAppend
+    Raises `ConflictingChange` if the history since then is not complete.
+
+    >>> from floe.commit.operations.data_changes import FastAppend
     >>> from helpers.tables import Box, data_file, new_table
     >>> box = Box(new_table())
     >>> start = box.commit(FastAppend([data_file("a.parquet")])).snapshot_id
     >>> others = box.commit(FastAppend([data_file("b.parquet")]))
-    >>> ((_, facts),) = read_concurrent_commits(box.metadata, box.storage, start_id=start)
-    >>> [file.file_path for part in facts.added_data for file in part.files()]
+    >>> ((_, changes),) = read_concurrent_commits(box.metadata, box.storage, start_id=start)
+    >>> [file.file_path for entries in changes.added_data for file in entries.files()]
     ['b.parquet']
     """
-    memory = SnapshotCache() if memory is None else memory
+    cache = SnapshotCache() if cache is None else cache
     history = _history(metadata, start_id, branch)
     if not history:
         return ConcurrentCommits()
     start = None if start_id is None else metadata.snapshots_by_id.get(start_id)
-    known = [start, *history] if start is not None else history
-    lists: list[list[ManifestFile] | None] = [*memory.manifests(known, storage)]
+    with_start = [start, *history] if start is not None else history
+    lists: list[list[ManifestFile] | None] = [*cache.manifests(with_start, storage)]
     if start is None:
         lists.insert(0, [] if start_id is None else None)
     steps = [_Step(*step) for step in zip(history, lists, lists[1:], strict=False)]
-    facts = memory.facts([(step.snapshot, step.written()) for step in steps], metadata, storage)
-    for step, found in zip(steps, facts, strict=True):
-        step.check_accounts(found)
-    return ConcurrentCommits(tuple(_commits(facts, metadata, branch)))
+    all_changes = cache.changes([(step.snapshot, step.written()) for step in steps], metadata, storage)
+    for step, changes in zip(steps, all_changes, strict=True):
+        step.check_complete(changes)
+    return ConcurrentCommits(tuple(_group_by_commit(all_changes, metadata, branch)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A snapshot, with its parent's manifests (None where they are not known) and its own."""
+    """A snapshot, with its parent's manifests (None if the parent has expired) and its own."""
 
     snapshot: Snapshot
     before: list[ManifestFile] | None
     after: list[ManifestFile] | None
 
     def written(self) -> list[ManifestFile]:
-        """The manifests that the snapshot wrote: by their names, and by what the list says of them."""
-        carried = {manifest.manifest_path for manifest in self.before or ()}
-        own = (None, self.snapshot.snapshot_id)
+        """The manifests that the snapshot wrote: those with its id in the list, and those its parent does not have."""
+        inherited = {manifest.manifest_path for manifest in self.before or ()}
+        of_snapshot = (None, self.snapshot.snapshot_id)
         return [
             manifest
             for manifest in self.after or ()
-            if manifest.added_snapshot_id in own or (self.before is not None and manifest.manifest_path not in carried)
+            if manifest.added_snapshot_id in of_snapshot
+            or (self.before is not None and manifest.manifest_path not in inherited)
         ]
 
-    def check_accounts(self, facts: SnapshotChanges) -> None:
+    def check_complete(self, changes: SnapshotChanges) -> None:
         """Raise unless the snapshot has the files of its parent, and those added, without those removed.
 
-        A writer that leaves out a manifest, or entries of one, removes files without saying so.
+        A writer that leaves out a manifest, or entries of one, removes files without recording it.
         """
         for content, added, removed in (
-            (ManifestContent.DATA, facts.added_data, facts.removed_data),
-            (ManifestContent.DELETES, facts.added_deletes, facts.removed_deletes),
+            (ManifestContent.DATA, changes.added_data, changes.removed_data),
+            (ManifestContent.DELETES, changes.added_deletes, changes.removed_deletes),
         ):
             before, after = _live_files(self.before, content), _live_files(self.after, content)
             if before is None or after is None:
                 continue
-            told = sum(map(len, added)) - sum(map(len, removed))
-            if after - before != told:
+            recorded = sum(map(len, added)) - sum(map(len, removed))
+            if after - before != recorded:
                 raise ConflictingChange(
-                    f"what was committed since cannot be told: a snapshot has {after} {_WORDS[content]} after "
-                    f"{before}, but its manifests account for a difference of {told}",
-                    hint="read the table again and make the change anew",
+                    f"what was committed since is not known: a snapshot has {after} {_WORDS[content]} after "
+                    f"{before}, but its manifests account for a difference of {recorded}",
+                    hint="read the table again and repeat the change",
                     snapshot=self.snapshot.snapshot_id,
                     operation=self.snapshot.operation,
                 )
@@ -340,7 +345,7 @@ _WORDS: Final = {ManifestContent.DATA: "data files", ManifestContent.DELETES: "d
 
 
 def _live_files(manifests: Sequence[ManifestFile] | None, content: ManifestContent) -> int | None:
-    """How many files a snapshot has, by its manifest list; None where the list does not say."""
+    """The number of files of a snapshot, by the counts in its manifest list; None if a count is missing."""
     if manifests is None:
         return None
     live = 0
@@ -352,42 +357,44 @@ def _live_files(manifests: Sequence[ManifestFile] | None, content: ManifestConte
     return live
 
 
-def _commits(facts: Sequence[SnapshotChanges], metadata: TableMetadata, branch: str) -> Iterator[OtherCommit]:
-    """The snapshots, those together that were published at once.
+def _group_by_commit(
+    snapshots: Sequence[SnapshotChanges], metadata: TableMetadata, branch: str
+) -> Iterator[OtherCommit]:
+    """The snapshots, grouped by the commit that published them.
 
-    The log has the last snapshot of each commit to `main`. For other branches there is none, and all that was committed
-    since counts as one commit: that makes more changes conflict than necessary, and never fewer.
+    The snapshot log has the last snapshot of each commit to `main`. Other branches have no log, and all that was
+    committed to them since counts as one commit: that makes more changes conflict than necessary, and never fewer.
     """
     logged = {entry.snapshot_id for entry in metadata.snapshot_log} if branch == MAIN_BRANCH else frozenset()
-    gathered: list[SnapshotChanges] = []
-    for one in facts:
-        gathered.append(one)
-        if one.snapshot.snapshot_id in logged or one is facts[-1]:
-            yield OtherCommit(tuple(gathered))
-            gathered = []
+    group: list[SnapshotChanges] = []
+    for changes in snapshots:
+        group.append(changes)
+        if changes.snapshot.snapshot_id in logged or changes is snapshots[-1]:
+            yield OtherCommit(tuple(group))
+            group = []
 
 
 def _history(metadata: TableMetadata, start_id: int | None, branch: str) -> list[Snapshot]:
-    """The snapshots after the one that was read up to the branch's head, oldest first."""
-    head_id = branch_head(metadata, branch)
-    found: list[Snapshot] = []
+    """The snapshots after the one that was read, up to the head of the branch, oldest first."""
+    head_id = branch_head_id(metadata, branch)
+    newest_first: list[Snapshot] = []
     for snapshot in ancestors(metadata, head_id):
         if snapshot.snapshot_id == start_id:
-            return found[::-1]
-        found.append(snapshot)
-    reached = found[-1].parent_snapshot_id if found else None
-    if reached == start_id:
-        return found[::-1]
-    if reached is not None:
+            return newest_first[::-1]
+        newest_first.append(snapshot)
+    oldest_parent = newest_first[-1].parent_snapshot_id if newest_first else None
+    if oldest_parent == start_id:
+        return newest_first[::-1]
+    if oldest_parent is not None:
         raise ConflictingChange(
-            f"what was committed since cannot be told: the history of branch {branch!r} is known only down to "
-            f"snapshot {found[-1].snapshot_id}, what came before has expired",
-            hint="read the table again and make the change anew; keep snapshots for longer than changes take",
+            f"what was committed since is not known: the history of branch {branch!r} is known only down to "
+            f"snapshot {newest_first[-1].snapshot_id}, what came before has expired",
+            hint="read the table again and repeat the change; keep snapshots for longer than changes take",
             **{"snapshot read": start_id},
         )
     raise ConflictingChange(
         f"the snapshot that was read is no longer in the history of branch {branch!r}: it was rolled back, or the "
         "table was replaced",
-        hint="read the table again and make the change anew",
+        hint="read the table again and repeat the change",
         **{"snapshot read": start_id, "head": head_id},
     )

@@ -1,13 +1,12 @@
-"""Whether two changes delete the same rows of a file, as far as can be told without reading data.
+"""Whether deletes and files of two changes can be about the same rows: by position, by filter, by equal values.
 
-A deletion vector is read and gives the very positions; of a position delete file the bounds of its `pos` column are
-known, if it is for one data file alone. What is not known may be anything. A vector holds the positions of the one that
-it takes the place of, so only those that are new to it count.
+`newly_deleted_positions` and `overlap` compare positions. Deletion vectors are read and give the exact positions. Of a
+position delete file with a single target the bounds of its `pos` column are known. A vector contains the positions of
+the vector that it replaces, so only the others count. Unknown positions may be any.
 
-Which of the files that others added or removed may hold rows that a filter speaks of.
-
-A file is left out only if its partition or its metrics prove that no row of it passes, so that changes in different
-partitions, or of different ranges of values, do not conflict.
+`RowFilter` selects the files of others that may have rows which match a filter. A file is excluded only if its
+partition or its metrics prove that no row matches, so that changes of different partitions, or of different ranges of
+values, do not conflict. `may_delete_rows_of` compares the metrics of an equality delete file with those of a data file.
 """
 
 from __future__ import annotations
@@ -23,74 +22,72 @@ from floe.commit.conflicts.concurrent_commits import Entries
 from floe.errors import CorruptFile, InvalidExpression, NoSuchColumn, NoSuchFile
 from floe.spec.codecs.deletion_vectors import deserialize
 from floe.spec.codecs.single_value import decode
-from floe.spec.expressions.binding import bind
-from floe.spec.expressions.nodes import TRUE, BoundReference, Expression
+from floe.spec.expressions.binder import bind
+from floe.spec.expressions.nodes import TRUE, BoundPredicate, BoundReference, Expression, Op
 from floe.spec.expressions.simplification import field_ids
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.pruning import column_evaluation, metrics_evaluation
-from floe.spec.pruning.metrics_filter import column_facts, might_match
 from floe.spec.pruning.projection import inclusive_projection
-from floe.spec.pruning.range_evaluation import Mask
-from floe.spec.pruning.ranges import Facts
+from floe.spec.pruning.range_evaluation import Mask, PossibleValues
 from floe.spec.schemas.metadata_columns import DELETE_POS
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG
 from floe.storage.protocol import Storage
 
 MAX_VECTOR_BYTES: Final = 16 * 2**20
-"""Longer vectors are not looked into; a vector of this size deletes tens of millions of scattered rows."""
+"""Longer vectors are not read; a vector of this size deletes tens of millions of scattered rows."""
 
 MAX_TOTAL_BYTES: Final = 128 * 2**20
-"""What is read for one change at most."""
+"""The most bytes of vectors that are read for one change."""
 
 
 class PositionRange(NamedTuple):
-    """Positions that lie somewhere between two others, both included."""
+    """Unknown positions between two others, both included."""
 
     first: int
     last: int
 
 
 Positions: TypeAlias = BitMap64 | PositionRange | None
-"""Deleted positions: all of them, between which they lie, or None if nothing is known."""
+"""Deleted positions: exact, as a range that contains them, or None if they are unknown."""
 
 PositionReader: TypeAlias = Callable[[DataFile, str], "BitMap64 | None"]
-"""What gives the positions that a delete file deletes in a data file, or None if it cannot tell."""
+"""Returns the positions that a delete file deletes in a data file, or None if it cannot read them."""
 
 
-def overlap(one: Positions, other: Positions) -> bool:
-    """Whether there may be a position in both.
+def overlap(left: Positions, right: Positions) -> bool:
+    """Whether the two may have a position in common.
 
     >>> overlap(BitMap64([1, 5]), BitMap64([2])), overlap(BitMap64([1, 5]), PositionRange(2, 4))
     (False, False)
     >>> overlap(PositionRange(1, 5), PositionRange(5, 9)), overlap(BitMap64([1]), None)
     (True, True)
     """
-    if one is None or other is None:
+    if left is None or right is None:
         return True
-    if isinstance(one, PositionRange):
-        one, other = other, one
-    if isinstance(one, PositionRange) and isinstance(other, PositionRange):
-        return one.first <= other.last and other.first <= one.last
-    assert isinstance(one, BitMap64)
-    if isinstance(other, PositionRange):
-        return bool(one.range_cardinality(other.first, other.last + 1))
-    return not one.isdisjoint(other)
+    if isinstance(left, PositionRange):
+        left, right = right, left
+    if isinstance(left, PositionRange) and isinstance(right, PositionRange):
+        return left.first <= right.last and right.first <= left.last
+    assert isinstance(left, BitMap64)
+    if isinstance(right, PositionRange):
+        return bool(left.range_cardinality(right.first, right.last + 1))
+    return not left.isdisjoint(right)
 
 
 class VectorReader:
     """Reads deletion vectors from their Puffin files, each once and only up to a limit.
 
-    >>> from floe.spec.codecs.deletion_vectors import blob_of
+    >>> from floe.spec.codecs.deletion_vectors import deletion_vector_blob
     >>> from floe.spec.codecs.puffin import write_file
     >>> from floe.spec.manifests.entries import FileContent
     >>> from floe.storage.memory import MemoryStorage
-    >>> storage, written = MemoryStorage(), write_file([blob_of([3, 8], "a.parquet")])
+    >>> storage, written = MemoryStorage(), write_file([deletion_vector_blob([3, 8], "a.parquet")])
     >>> storage.write("memory:d.puffin", written.data)
     >>> (blob,) = written.payload.blobs
-    >>> place = {"content_offset": blob.offset, "content_size_in_bytes": blob.length}
-    >>> vector = DataFile(FileContent.POSITION_DELETES, "memory:d.puffin", "puffin", (), 2, len(written.data), **place)
+    >>> range = {"content_offset": blob.offset, "content_size_in_bytes": blob.length}
+    >>> vector = DataFile(FileContent.POSITION_DELETES, "memory:d.puffin", "puffin", (), 2, len(written.data), **range)
     >>> list(VectorReader(storage).read(vector))
     [3, 8]
     """
@@ -104,7 +101,7 @@ class VectorReader:
         self._read: dict[tuple[str, int | None], BitMap64 | None] = {}
 
     def read(self, vector: DataFile) -> BitMap64 | None:
-        """The positions of a deletion vector, or None if it is too long to look into."""
+        """The positions of a deletion vector, or None if it is longer than the limit."""
         key = vector.file_path, vector.content_offset
         if key not in self._read:
             self._read[key] = self._read_within_limits(vector)
@@ -122,19 +119,19 @@ class VectorReader:
             raise error.with_context(file=vector.file_path) from None
 
 
-def newly_deleted(
+def newly_deleted_positions(
     path: str,
     added: Iterable[DataFile],
     removed: Iterable[DataFile],
     vectors: VectorReader,
     read: PositionReader | None = None,
 ) -> list[Positions]:
-    """The positions of a data file that one change deletes, by the deletes it adds and removes for that file.
+    """The positions of a data file that one change deletes, given the delete files it adds and removes for that file.
 
-    Each item is what one added delete file says. `read` knows of position delete files, which are data files in a
-    format of their own; without it only their bounds are.
+    Returns an item for each added delete file. `read` reads position delete files, which this package cannot do itself;
+    without it only their bounds are known.
     """
-    known: list[Positions] = []
+    newly_deleted: list[Positions] = []
     before = BitMap64()
     for vector in removed:
         if vector.is_deletion_vector:
@@ -144,14 +141,14 @@ def newly_deleted(
         if positions is None and read is not None:
             positions = read(delete, path)
         if isinstance(positions, BitMap64):
-            known.append(positions - before)
+            newly_deleted.append(positions - before)
         else:
-            known.append(None if delete.is_deletion_vector else _bounds(delete))
-    return known
+            newly_deleted.append(None if delete.is_deletion_vector else _bounds(delete))
+    return newly_deleted
 
 
 def _read_if_there(vector: DataFile, vectors: VectorReader) -> BitMap64:
-    """The positions of a vector that was removed; without them more is taken for new than is, which is safe."""
+    """The positions of a removed vector, or none if its file was deleted: then more count as new, which is safe."""
     try:
         return vectors.read(vector) or BitMap64()
     except NoSuchFile:
@@ -159,7 +156,7 @@ def _read_if_there(vector: DataFile, vectors: VectorReader) -> BitMap64:
 
 
 def _bounds(delete: DataFile) -> PositionRange | None:
-    """Between which positions a delete file for one data file deletes; bounds that make no sense are none."""
+    """The range of positions of a delete file with a single target; None if it has no bounds, or invalid ones."""
     if delete.target_path is None:
         return None
     first = (delete.lower_bounds or {}).get(DELETE_POS.id)
@@ -167,101 +164,107 @@ def _bounds(delete: DataFile) -> PositionRange | None:
     if first is None or last is None:
         return None
     try:
-        found = PositionRange(decode(LONG, first), decode(LONG, last))
+        positions = PositionRange(decode(LONG, first), decode(LONG, last))
     except CorruptFile:
         return None
-    return found if 0 <= found.first <= found.last else None
+    return positions if 0 <= positions.first <= positions.last else None
 
 
-# Which of the files that others added or removed may hold rows that a filter speaks of.
+# Files that may match a filter ----------------------------------------------------------------------------------
 
 V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """A filter as it reads under one schema."""
+class _BoundFilter:
+    """A filter bound to one schema."""
 
-    bound: Expression
+    filter: Expression
     schema: Schema
 
 
 class RowFilter:
-    """A filter on the rows of a table, asked about files.
+    """A filter on the rows of a table, which selects the files that may have matching rows.
 
-    Names mean the columns of the schema of that id. If it is not given, each schema that has the names is tried: a
-    column may have been renamed since, and another may have got its name.
+    The names of columns are those of the schema `schema_id`. Without it, every schema that has the names is tried: a
+    column may have been renamed since, and another may have its name now.
     """
 
     def __init__(
         self, filter: Expression, metadata: TableMetadata, *, schema_id: int | None = None, case_sensitive: bool = True
     ) -> None:
         self._metadata = metadata
-        known = metadata.schemas_by_id.get(-1 if schema_id is None else schema_id)
-        self._readings = _readings(filter, metadata.schemas if known is None else (known,), case_sensitive)
-        if not self._readings:
-            self._readings = [_Reading(TRUE, metadata.schema)]
+        schema = metadata.schemas_by_id.get(-1 if schema_id is None else schema_id)
+        self._bound_filters = _bind_to_schemas(
+            filter, metadata.schemas if schema is None else (schema,), case_sensitive
+        )
+        if not self._bound_filters:
+            self._bound_filters = [_BoundFilter(TRUE, metadata.schema)]
 
     def __repr__(self) -> str:
-        return f"RowFilter({' or '.join(str(reading.bound) for reading in self._readings)})"
+        return f"RowFilter({' or '.join(str(bound.filter) for bound in self._bound_filters)})"
 
     def data(self, entries: Entries) -> Entries:
-        """The data files that may hold rows that pass."""
+        """The data files that may have matching rows."""
         return entries.where(self._any(entries, self._partitions, self._metrics))
 
     def position_deletes(self, entries: Entries) -> Entries:
-        """The position deletes that may delete rows that pass; of these only the partition is known."""
+        """The position deletes that may delete matching rows; they are excluded only by partition."""
         return entries.where(self._any(entries, self._partitions))
 
     def equality_deletes(self, entries: Entries) -> Entries:
-        """The equality deletes that may delete rows that pass.
+        """The equality deletes that may delete matching rows.
 
-        A row that is deleted has the values of some row of the delete file, in the columns that are compared.
+        A deleted row has the values of some row of the delete file in the equality columns, so the metrics of these
+        columns decide.
         """
         entries = self.position_deletes(entries)
-        kept = [
-            any(might_match(reading.bound, _compared_only(file)) for reading in self._readings)
-            for file in entries.files()
-        ]
-        return entries.where(np.array(kept, np.bool_))
+        files = [_only_equality_columns(file) for file in entries.files()]
+        may_match = np.zeros(len(files), np.bool_)
+        for bound in self._bound_filters:
+            stats = metrics_evaluation.gather_stats(files, bound.filter)
+            may_match |= metrics_evaluation.files_might_match(bound.filter, stats)
+        return entries.where(may_match)
 
-    def _any(self, entries: Entries, *tests: Callable[[_Reading, Entries], Mask]) -> Mask:
-        found = np.zeros(len(entries), np.bool_)
-        for reading in self._readings:
+    def _any(self, entries: Entries, *tests: Callable[[_BoundFilter, Entries], Mask]) -> Mask:
+        """The entries that pass all tests with one of the bound filters."""
+        selected = np.zeros(len(entries), np.bool_)
+        for bound in self._bound_filters:
             mask = np.ones(len(entries), np.bool_)
             for test in tests:
-                mask &= test(reading, entries)
-            found |= mask
-        return found
+                mask &= test(bound, entries)
+            selected |= mask
+        return selected
 
-    def _partitions(self, reading: _Reading, entries: Entries) -> Mask:
+    def _partitions(self, bound: _BoundFilter, entries: Entries) -> Mask:
         spec = self._metadata.spec_by_id(entries.spec_id)
-        projected = inclusive_projection(reading.bound, spec, reading.schema)
+        projected = inclusive_projection(bound.filter, spec, bound.schema)
         columns = entries.columns
         return column_evaluation.evaluate(projected, columns.partitions, len(columns))[entries.rows]
 
-    def _metrics(self, reading: _Reading, entries: Entries) -> Mask:
-        stats = entries.columns.stats(field_ids(reading.bound))
-        return metrics_evaluation.files_might_match(reading.bound, stats)[entries.rows]
+    def _metrics(self, bound: _BoundFilter, entries: Entries) -> Mask:
+        stats = entries.columns.stats(field_ids(bound.filter))
+        return metrics_evaluation.files_might_match(bound.filter, stats)[entries.rows]
 
 
-def _readings(filter: Expression, schemas: tuple[Schema, ...], case_sensitive: bool) -> list[_Reading]:
-    found: dict[str, _Reading] = {}
+def _bind_to_schemas(filter: Expression, schemas: tuple[Schema, ...], case_sensitive: bool) -> list[_BoundFilter]:
+    """The filter bound to each schema that has its columns; equal ones once."""
+    distinct: dict[str, _BoundFilter] = {}
     for schema in schemas:
         try:
             bound = bind(filter, schema, case_sensitive=case_sensitive)
         except (NoSuchColumn, InvalidExpression):
             continue
-        found.setdefault(repr(bound), _Reading(bound, schema))
-    return list(found.values())
+        distinct.setdefault(repr(bound), _BoundFilter(bound, schema))
+    return list(distinct.values())
 
 
-def _compared_only(delete: DataFile) -> DataFile:
-    """An equality delete file with the metrics of the columns that it compares; others say nothing of deleted rows."""
-    compared = set(delete.equality_ids or ())
+def _only_equality_columns(delete: DataFile) -> DataFile:
+    """An equality delete file with the metrics of its equality columns; other columns do not describe deleted rows."""
+    equality_ids = set(delete.equality_ids or ())
 
     def only(values: dict[int, V] | None) -> dict[int, V] | None:
-        return None if values is None else {column: value for column, value in values.items() if column in compared}
+        return None if values is None else {column: value for column, value in values.items() if column in equality_ids}
 
     return replace(
         delete,
@@ -273,11 +276,11 @@ def _compared_only(delete: DataFile) -> DataFile:
     )
 
 
-# equality deletes against one file ------------------------------------------------------------------------------
+# Equality deletes against one data file -------------------------------------------------------------------------
 
 
 def may_delete_rows_of(delete: DataFile, file: DataFile, schema: Schema) -> bool:
-    """Whether an equality delete file may hold values of rows of a data file, by the metrics of both.
+    """Whether an equality delete file may delete rows of a data file, by the metrics of both.
 
     >>> from floe.spec.manifests.entries import FileContent
     >>> from floe.spec.types import Field, INT
@@ -299,15 +302,15 @@ def _may_be_equal(field_id: int, delete: DataFile, file: DataFile, schema: Schem
     if entry is None or not entry.field.type.is_primitive:
         return True
     reference = BoundReference(entry)
-    return _share_a_value(column_facts(reference, delete), column_facts(reference, file))
-
-
-def _share_a_value(one: Facts, other: Facts) -> bool:
-    if (one.nulls and other.nulls) or (one.nans and other.nans):
+    stats = metrics_evaluation.gather_stats([delete, file], BoundPredicate(Op.NOT_NULL, reference))
+    possible = metrics_evaluation.possible_values(reference, stats)
+    if possible.nulls.all() or possible.nans.all():
         return True
-    if not (one.others and other.others):
-        return False
-    apart = (one.upper is not None and other.lower is not None and one.upper < other.lower) or (  # type: ignore[operator]
-        other.upper is not None and one.lower is not None and other.upper < one.lower  # type: ignore[operator]
-    )
-    return not apart
+    return bool(possible.others.all()) and not (_below(possible, 0, 1) or _below(possible, 1, 0))
+
+
+def _below(possible: PossibleValues, left: int, right: int) -> bool:
+    """Whether all values of one file are less than those of another, according to their bounds."""
+    upper = None if possible.upper is None else possible.upper.key(left)
+    lower = None if possible.lower is None else possible.lower.key(right)
+    return upper is not None and lower is not None and upper < lower

@@ -1,15 +1,14 @@
-"""Which changes conflict with what others committed since: one table for all operations.
+"""The conflict rules: one table for all operations, and `check`, which applies it.
 
-A change declares what it read and writes (`floe.commit.change`); what others did is read from their manifests
-(`window`). `RULES` says for which pairs of these two is not published, under each isolation level, and
-`meetings` in which files the two meet. A pair that no rule speaks of may be committed in either order. So
-appends that read nothing never conflict, nor do changes of different partitions, nor two deletions of the same rows.
+A change declares what it read and writes (`floe.commit.change`); what others committed since is read from their
+manifests (`concurrent_commits`). Both are classified, as `Mine` and `Theirs`. `RULES` lists the pairs of these kinds
+that conflict, with the verdict under each isolation level and the function of `overlaps` that finds the files in which
+the two overlap. A pair that no rule lists may be committed in either order. So appends that read nothing never
+conflict, nor do changes of different partitions, nor two deletions of the same rows.
 
-Only two things depend on the level: whether rows that appeared, or disappeared, among those that a change looked at
-matter to it. Two changes that write the same row conflict under both, and a row that an UPDATE moved to another file is
-still the same row: the lost delete of merge-on-read DELETE against UPDATE is the rule `row moved meanwhile`.
-
-The kinds of things that a change declares and that others do: rows and columns of the table of conflicts.
+The isolation level matters only to reads: whether rows that appeared, or disappeared, among those that a change read
+are a conflict. Two changes that write the same row conflict at both levels. A row that an UPDATE moved to another file
+is still the same row: the lost delete of merge-on-read DELETE against UPDATE is the rule `row moved meanwhile`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Final, NamedTuple
 
 from floe.commit.change import Attempt, Footprint, Isolation
 from floe.commit.conflicts import overlaps
-from floe.commit.conflicts.change_index import ChangeIndex, VectorMerge, merges_for
+from floe.commit.conflicts.change_index import ChangeIndex, VectorMerge, plan_vector_merges
 from floe.commit.conflicts.concurrent_commits import (
     ConcurrentCommits,
     Entries,
@@ -36,14 +35,14 @@ from floe.commit.conflicts.position_overlaps import PositionReader, VectorReader
 from floe.errors import ConflictingChange, InvalidInput
 from floe.spec.metadata.snapshots import Snapshot
 
-# The kinds of things that a change declares and that others do: rows and columns of the table of conflicts.
+# Kinds of changes -----------------------------------------------------------------------------------------------
 
 
 class Mine(Enum):
-    """What a change can have declared; one change may have declared several."""
+    """What a change declares; a change can be of several kinds."""
 
-    READ_ROWS = "looked at rows"
-    WEIGHED_ROWS = "looked at rows together (counted, joined or merged them)"
+    READ_ROWS = "read rows"
+    COMBINED_ROWS = "read rows together (counted, joined or merged them)"
     COPIED_FILES = "copied the rows of data files into others"
     DROPPED_FILES = "removes whole data files"
     DELETED_ROWS = "deletes rows by position"
@@ -53,12 +52,12 @@ class Mine(Enum):
     REMOVED_DELETES = "removes delete files"
     CLEARED_ROWS = "read the table and removes all rows of a filter or partition"
     REFILLED_ROWS = "read the table and replaces all rows of a filter or partition"
-    DELETED_VALUES = "deletes rows of a partition by value"
+    DELETED_BY_EQUALITY = "deletes rows of a partition by value"
     ADDED_FILES = "adds data files"
 
 
 class Theirs(Enum):
-    """What a snapshot of others can have done."""
+    """What a snapshot of others did; a snapshot can be of several kinds."""
 
     ADDED_ROWS = "added rows"
     REMOVED_FILES = "removed data files, and added no rows"
@@ -67,15 +66,15 @@ class Theirs(Enum):
     DELETED_ROWS = "deleted rows by position, and added none"
     MOVED_ROWS = "deleted rows by position, and added rows"
     REWROTE_DELETES = "rewrote deletes of the same rows"
-    DELETED_VALUES = "deleted rows by value, and added none"
-    UPSERTED_VALUES = "deleted rows by value, and added rows"
+    DELETED_BY_EQUALITY = "deleted rows by value, and added none"
+    UPSERTED_BY_EQUALITY = "deleted rows by value, and added rows"
     REMOVED_DELETES = "removed delete files"
     ADDED_FILES = "added data files, with new or with the same rows"
 
 
 DECLARES: Final[Mapping[Mine, Callable[[ChangeIndex], bool]]] = {
     Mine.READ_ROWS: lambda mine: mine.rows_read is not None,
-    Mine.WEIGHED_ROWS: lambda mine: mine.rows_read is not None and not mine.reads.row_wise,
+    Mine.COMBINED_ROWS: lambda mine: mine.rows_read is not None and not mine.reads.row_wise,
     Mine.COPIED_FILES: lambda mine: bool(len(mine.copied)),
     Mine.DROPPED_FILES: lambda mine: bool(len(mine.dropped)),
     Mine.DELETED_ROWS: lambda mine: bool(len(mine.referenced)) and not (mine.adds_rows or mine.writes.same_rows),
@@ -87,30 +86,35 @@ DECLARES: Final[Mapping[Mine, Callable[[ChangeIndex], bool]]] = {
     Mine.REMOVED_DELETES: lambda mine: bool(mine.removed_delete_files),
     Mine.CLEARED_ROWS: lambda mine: mine.clears,
     Mine.REFILLED_ROWS: lambda mine: mine.clears and mine.adds_rows,
-    Mine.DELETED_VALUES: lambda mine: any(not mine.is_unpartitioned(file.spec_id) for file in mine.equality_deletes),
+    Mine.DELETED_BY_EQUALITY: lambda mine: any(
+        not mine.is_unpartitioned(file.spec_id) for file in mine.equality_deletes
+    ),
     Mine.ADDED_FILES: lambda mine: bool(mine.added_data),
 }
-"""Whether a change declared each kind."""
+"""Whether a change is of each kind."""
 
 
-def happened(commit: OtherCommit, facts: SnapshotChanges) -> dict[Theirs, tuple[Entries, ...]]:
-    """What a snapshot did, by kind; whether rows were added is asked of the whole commit that it was part of."""
-    adds_rows, keeps_rows = commit.adds_rows, facts.keeps_rows
+def classify_changes(commit: OtherCommit, changes: SnapshotChanges) -> dict[Theirs, tuple[Entries, ...]]:
+    """The entries of a snapshot's changes, by kind; whether rows were added is decided for the whole commit."""
+    adds_rows, keeps_rows = commit.adds_rows, changes.keeps_rows
     files = Theirs.REPLACED_FILES if adds_rows else Theirs.REMOVED_FILES
     positions = Theirs.MOVED_ROWS if adds_rows else Theirs.DELETED_ROWS
-    found = {
-        Theirs.ADDED_ROWS: () if keeps_rows else facts.added_data,
-        Theirs.REWROTE_FILES if keeps_rows else files: facts.removed_data,
-        Theirs.REWROTE_DELETES if keeps_rows else positions: facts.added_position_deletes,
-        Theirs.UPSERTED_VALUES if adds_rows else Theirs.DELETED_VALUES: facts.added_equality_deletes,
-        Theirs.REMOVED_DELETES: facts.removed_deletes,
-        Theirs.ADDED_FILES: facts.added_data,
+    by_kind = {
+        Theirs.ADDED_ROWS: () if keeps_rows else changes.added_data,
+        Theirs.REWROTE_FILES if keeps_rows else files: changes.removed_data,
+        Theirs.REWROTE_DELETES if keeps_rows else positions: changes.added_position_deletes,
+        Theirs.UPSERTED_BY_EQUALITY if adds_rows else Theirs.DELETED_BY_EQUALITY: changes.added_equality_deletes,
+        Theirs.REMOVED_DELETES: changes.removed_deletes,
+        Theirs.ADDED_FILES: changes.added_data,
     }
-    return {kind: entries for kind, entries in found.items() if entries}
+    return {kind: entries for kind, entries in by_kind.items() if entries}
+
+
+# Rules ----------------------------------------------------------------------------------------------------------
 
 
 class Verdict(Enum):
-    """What follows when two changes meet."""
+    """What follows when two changes overlap."""
 
     FINE = "both commit"
     MERGE = "both commit if their deletion vectors are merged, else conflict"
@@ -122,44 +126,45 @@ FINE, MERGE, CONFLICT = Verdict
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a change may have declared against what others may have done, and where the two meet."""
+    """A pair of kinds that conflicts where the two changes overlap, which the function `overlap` decides."""
 
     name: str
     mine: tuple[Mine, ...]
     theirs: tuple[Theirs, ...]
     serializable: Verdict
     snapshot: Verdict
-    meets: OverlapCheck
+    overlap: OverlapCheck
 
     def verdict(self, isolation: Isolation) -> Verdict:
-        """What follows at an isolation level."""
+        """The verdict under an isolation level."""
         return self.serializable if isolation is Isolation.SERIALIZABLE else self.snapshot
 
 
-_GONE: Final = (Theirs.REMOVED_FILES, Theirs.REPLACED_FILES, Theirs.REWROTE_FILES)
-_CHANGED: Final = (Theirs.REMOVED_FILES, Theirs.REPLACED_FILES)
+_FILES_REMOVED: Final = (Theirs.REMOVED_FILES, Theirs.REPLACED_FILES, Theirs.REWROTE_FILES)
+_ROWS_REMOVED: Final = (Theirs.REMOVED_FILES, Theirs.REPLACED_FILES)
 _BY_POSITION: Final = (Theirs.DELETED_ROWS, Theirs.MOVED_ROWS)
-_BY_VALUE: Final = (Theirs.DELETED_VALUES, Theirs.UPSERTED_VALUES)
+_BY_EQUALITY: Final = (Theirs.DELETED_BY_EQUALITY, Theirs.UPSERTED_BY_EQUALITY)
 
 RULES: Final[tuple[Rule, ...]] = (
-    # the same rows are written by both: a conflict at every level
+    # both write the same rows: a conflict at both levels
     Rule("row moved meanwhile",
          (Mine.DELETED_ROWS,), (Theirs.MOVED_ROWS,), CONFLICT, CONFLICT, overlaps.same_positions),
     Rule("row changed by both",
          (Mine.MOVED_ROWS,), _BY_POSITION, CONFLICT, CONFLICT, overlaps.same_positions),
     Rule("row deleted by value meanwhile",
-         (Mine.MOVED_ROWS,), _BY_VALUE, CONFLICT, CONFLICT, overlaps.values_of_moved),
+         (Mine.MOVED_ROWS,), _BY_EQUALITY, CONFLICT, CONFLICT, overlaps.equality_deletes_of_moved),
     Rule("deleted row is in another file now",
          (Mine.DELETED_ROWS,), (Theirs.REPLACED_FILES, Theirs.REWROTE_FILES), CONFLICT, CONFLICT,
-         overlaps.gone_referenced),
+         overlaps.removed_referenced),
     Rule("changed row is gone or in another file now",
-         (Mine.MOVED_ROWS,), _GONE, CONFLICT, CONFLICT, overlaps.gone_referenced),
+         (Mine.MOVED_ROWS,), _FILES_REMOVED, CONFLICT, CONFLICT, overlaps.removed_referenced),
     Rule("file is gone",
-         (Mine.COPIED_FILES, Mine.DROPPED_FILES), _GONE, CONFLICT, CONFLICT, overlaps.gone_copied_or_dropped),
+         (Mine.COPIED_FILES, Mine.DROPPED_FILES), _FILES_REMOVED, CONFLICT, CONFLICT,
+         overlaps.removed_copied_or_dropped),
     Rule("copied row was deleted",
          (Mine.COPIED_FILES,), _BY_POSITION, CONFLICT, CONFLICT, overlaps.deletes_of_copied),
     Rule("copied row was deleted by value",
-         (Mine.COPIED_FILES,), _BY_VALUE, CONFLICT, CONFLICT, overlaps.values_of_copied),
+         (Mine.COPIED_FILES,), _BY_EQUALITY, CONFLICT, CONFLICT, overlaps.equality_deletes_of_copied),
     Rule("row of a dropped file moved meanwhile",
          (Mine.DROPPED_FILES,), (Theirs.MOVED_ROWS,), CONFLICT, CONFLICT, overlaps.deletes_of_dropped),
     Rule("added rows would be lost",
@@ -174,39 +179,41 @@ RULES: Final[tuple[Rule, ...]] = (
          (Mine.REFILLED_ROWS,), (Theirs.DELETED_ROWS,), CONFLICT, CONFLICT,
          overlaps.deleted_by_position_where_cleared),
     Rule("replaced row was deleted by value",
-         (Mine.REFILLED_ROWS,), _BY_VALUE, CONFLICT, CONFLICT, overlaps.deleted_by_value_where_cleared),
+         (Mine.REFILLED_ROWS,), _BY_EQUALITY, CONFLICT, CONFLICT, overlaps.deleted_by_value_where_cleared),
 
-    # the same files are written by both
+    # both write the same files
     Rule("delete file is gone",
-         (Mine.REMOVED_DELETES,), (Theirs.REMOVED_DELETES,), CONFLICT, CONFLICT, overlaps.same_delete_files),
+         (Mine.REMOVED_DELETES,), (Theirs.REMOVED_DELETES,), CONFLICT, CONFLICT, overlaps.removed_by_both),
     Rule("rows of converted deletes are in another file now",
          (Mine.CONVERTED_DELETES,), (Theirs.REPLACED_FILES, Theirs.REWROTE_FILES), CONFLICT, CONFLICT,
-         overlaps.gone_referenced),
+         overlaps.removed_referenced),
     Rule("rows out of reach of equality deletes",
-         (Mine.DELETED_VALUES,), (Theirs.ADDED_FILES,), CONFLICT, CONFLICT, overlaps.added_in_reach),
+         (Mine.DELETED_BY_EQUALITY,), (Theirs.ADDED_FILES,), CONFLICT, CONFLICT, overlaps.added_with_other_spec),
     Rule("file added twice",
-         (Mine.ADDED_FILES,), (Theirs.ADDED_FILES,), CONFLICT, CONFLICT, overlaps.same_new_files),
+         (Mine.ADDED_FILES,), (Theirs.ADDED_FILES,), CONFLICT, CONFLICT, overlaps.added_by_both),
 
-    # what was read is not what is there now: a conflict for those who want to be alone
+    # others changed rows that were read: a conflict under serializable isolation
     Rule("rows appeared",
          (Mine.READ_ROWS,), (Theirs.ADDED_ROWS,), CONFLICT, FINE, overlaps.added_where_read),
     Rule("rows disappeared with their files",
-         (Mine.WEIGHED_ROWS,), _CHANGED, CONFLICT, FINE, overlaps.removed_where_read),
+         (Mine.COMBINED_ROWS,), _ROWS_REMOVED, CONFLICT, FINE, overlaps.removed_where_read),
     Rule("rows disappeared by position",
-         (Mine.WEIGHED_ROWS,), _BY_POSITION, CONFLICT, FINE, overlaps.deleted_by_position_where_read),
+         (Mine.COMBINED_ROWS,), _BY_POSITION, CONFLICT, FINE, overlaps.deleted_by_position_where_read),
     Rule("rows disappeared by value",
-         (Mine.WEIGHED_ROWS,), _BY_VALUE, CONFLICT, FINE, overlaps.deleted_by_value_where_read),
+         (Mine.COMBINED_ROWS,), _BY_EQUALITY, CONFLICT, FINE, overlaps.deleted_by_value_where_read),
 
-    # a data file can have one deletion vector, and only as long as it is there
+    # a data file has at most one deletion vector, and a vector needs its data file
     Rule("second deletion vector",
          (Mine.ADDED_VECTORS,), (*_BY_POSITION, Theirs.REWROTE_DELETES), MERGE, MERGE,
          overlaps.deletes_of_vector_targets),
     Rule("deletion vector without data file",
-         (Mine.ADDED_VECTORS,), _GONE, MERGE, MERGE, overlaps.gone_vector_targets),
+         (Mine.ADDED_VECTORS,), _FILES_REMOVED, MERGE, MERGE, overlaps.removed_vector_targets),
 )  # fmt: skip
-"""All pairs that conflict; the first rule that applies is the one that is reported."""
+"""All pairs that conflict. The first rule that applies is reported. docs/isolation.md shows this table."""
 
 _SHOWN_FILES: Final = 3
+
+# Check ----------------------------------------------------------------------------------------------------------
 
 
 def check(
@@ -214,18 +221,18 @@ def check(
     footprint: Footprint,
     branch: str,
     *,
-    memory: SnapshotCache | None = None,
+    cache: SnapshotCache | None = None,
     can_merge: bool = False,
     read_positions: PositionReader | None = None,
 ) -> tuple[VectorMerge, ...]:
-    """Raise `ConflictingChange` if what others committed to the branch since must not be built upon.
+    """Raise `ConflictingChange` if a change conflicts with what others committed to the branch since it read the table.
 
-    `memory`, kept by the change from attempt to attempt, saves reading the same manifests again. A change that
-    `can_merge` gets the data files back whose deletion vectors it has to merge with those of others, or leave out
-    (`vector_merging` does it); for one that cannot these are conflicts. `read_positions` looks into
-    position delete files: with it, changes of different rows of a file are told apart where only these files can tell.
+    `cache`, kept by the change from attempt to attempt, saves reading the same manifests again. With `can_merge`, the
+    deletion vectors that must be merged with those of others, or left out, are returned (`change_index.merge_vectors`
+    does it); without it they are conflicts. `read_positions` reads position delete files: with it, deletes of different
+    rows of a file do not conflict, even if the bounds of the positions overlap.
 
-    >>> from floe.commit.operations.append import FastAppend
+    >>> from floe.commit.operations.data_changes import FastAppend
     >>> from floe.commit.change import Reads
     >>> from floe.spec.expressions.dsl import col
     >>> from helpers.tables import Box, data_file, new_table
@@ -236,31 +243,31 @@ def check(
     ()
     >>> check(box.attempt(), Footprint(Reads(start, col("day") == 2)), "main")
     Traceback (most recent call last):
-    floe.errors.ConflictingChange: rows appeared: this change looked at rows, and snapshot ... added rows (...)
+    floe.errors.ConflictingChange: rows appeared: this change read rows, and snapshot ... added rows (...)
     """
     try:
         if attempt.start is None or footprint.reads.blind:
             _check_blind(footprint)
             return ()
-        window = read_concurrent_commits(
+        commits = read_concurrent_commits(
             attempt.start,
             attempt.storage,
-            start_id=_published(attempt, footprint),
+            start_id=_snapshot_read(attempt, footprint),
             branch=branch,
-            memory=memory,
+            cache=cache,
         )
         mine = ChangeIndex(footprint, attempt.metadata, VectorReader(attempt.storage), read_positions)
-        clashing = _judge(mine, window, footprint.isolation)
-        merges = merges_for(mine, window) if clashing else ()
+        mergeable = _check_rules(mine, commits, footprint.isolation)
+        merges = plan_vector_merges(mine, commits) if mergeable else ()
         if merges and not (can_merge and all(merge.possible for merge in merges)):
-            raise clashing[0].conflict("merge the deletion vectors, or read the table again and make the change anew")
+            raise mergeable[0].error("merge the deletion vectors, or read the table again and repeat the change")
         return merges
     except ConflictingChange as error:
         raise error.with_context(table=attempt.table, branch=branch) from None
 
 
-class _Met(NamedTuple):
-    """A rule that applies: what met what, in which snapshot and which files."""
+class _Conflict(NamedTuple):
+    """A rule that applies: the kinds of both changes, and the snapshot and files in which they overlap."""
 
     rule: Rule
     mine: Mine
@@ -268,8 +275,8 @@ class _Met(NamedTuple):
     other: Snapshot
     files: list[str]
 
-    def conflict(self, hint: str = "read the table again and make the change anew") -> ConflictingChange:
-        """The error that tells about it."""
+    def error(self, hint: str = "read the table again and repeat the change") -> ConflictingChange:
+        """The error that reports the conflict."""
         more = ", …" if len(self.files) > _SHOWN_FILES else ""
         mine, theirs, other = self.mine.value, self.theirs.value, self.other
         return ConflictingChange(
@@ -282,39 +289,39 @@ class _Met(NamedTuple):
         )
 
 
-def _judge(mine: ChangeIndex, window: ConcurrentCommits, isolation: Isolation) -> list[_Met]:
-    """Raises for the first conflict; gives what has to be merged."""
-    to_merge = []
-    for met in _meetings(mine, window, isolation):
-        if met.rule.verdict(isolation) is CONFLICT:
-            raise met.conflict()
-        to_merge.append(met)
-    return to_merge
+def _check_rules(mine: ChangeIndex, commits: ConcurrentCommits, isolation: Isolation) -> list[_Conflict]:
+    """Raise the first conflict, or return those that can be resolved by merging deletion vectors."""
+    mergeable = []
+    for conflict in _conflicts(mine, commits, isolation):
+        if conflict.rule.verdict(isolation) is CONFLICT:
+            raise conflict.error()
+        mergeable.append(conflict)
+    return mergeable
 
 
-def _meetings(mine: ChangeIndex, window: ConcurrentCommits, isolation: Isolation) -> Iterator[_Met]:
-    """The rules that apply: rule by rule, oldest snapshot first."""
-    done = [(facts, happened(commit, facts)) for commit, facts in window]
-    declared = [kind for kind, declares in DECLARES.items() if declares(mine)] if done else []
+def _conflicts(mine: ChangeIndex, commits: ConcurrentCommits, isolation: Isolation) -> Iterator[_Conflict]:
+    """The conflicts, in the order of the rules, oldest snapshot first."""
+    snapshots = [(changes, classify_changes(commit, changes)) for commit, changes in commits]
+    my_kinds = [kind for kind, declares in DECLARES.items() if declares(mine)] if snapshots else []
     for rule in RULES:
-        own = next((kind for kind in declared if kind in rule.mine), None)
-        if own is None or rule.verdict(isolation) is FINE:
+        my_kind = next((kind for kind in my_kinds if kind in rule.mine), None)
+        if my_kind is None or rule.verdict(isolation) is FINE:
             continue
-        for facts, kinds in done:
-            for kind in rule.theirs:
-                found = rule.meets(mine, facts, kinds[kind]) if kind in kinds else iter(())
-                files = list(islice(found, _SHOWN_FILES + 1))
+        for changes, by_kind in snapshots:
+            for their_kind in rule.theirs:
+                overlapping = rule.overlap(mine, changes, by_kind[their_kind]) if their_kind in by_kind else iter(())
+                files = list(islice(overlapping, _SHOWN_FILES + 1))
                 if files:
-                    yield _Met(rule, own, kind, facts.snapshot, files)
+                    yield _Conflict(rule, my_kind, their_kind, changes.snapshot, files)
 
 
-def _published(attempt: Attempt, footprint: Footprint) -> int | None:
-    """The snapshot that was read, which must be one that others can have built upon."""
+def _snapshot_read(attempt: Attempt, footprint: Footprint) -> int | None:
+    """The id of the snapshot that was read; it must be one that others can have built on."""
     snapshot_id = footprint.reads.snapshot_id
     assert attempt.start is not None
     if snapshot_id in attempt.metadata.snapshots_by_id and snapshot_id not in attempt.start.snapshots_by_id:
         raise InvalidInput(
-            "a change of a transaction gives as the snapshot that was read one of the transaction's own",
+            "the snapshot that a change of a transaction read must not be one of the transaction's own",
             hint="give the head of the branch when the transaction began",
             snapshot=snapshot_id,
         )
@@ -322,7 +329,7 @@ def _published(attempt: Attempt, footprint: Footprint) -> int | None:
 
 
 def _check_blind(footprint: Footprint) -> None:
-    """Raise if a change says that it read nothing, though what it writes cannot come from nothing."""
+    """Raise if a change says that it read nothing, though it copies, rewrites or deletes rows of existing files."""
     reads, writes = footprint.reads, footprint.writes
     if not reads.blind:
         return

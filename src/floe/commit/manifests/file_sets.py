@@ -1,18 +1,15 @@
-"""Sets of files by name, found among the entries of manifests; deletion vectors by their place in the Puffin file too.
+"""Sets of paths, files and partitions that are searched in the columns of manifests.
 
-Locations are compared by their canonical names, for engines spell them differently (see `path_set`).
+`PathSet` has paths, `FileSet` files (deletion vectors with their offset in the Puffin file), `PartitionSet` partitions
+of any specs.
 
-A set of files, looked for among the paths of manifests without making an object of each path.
-
-Engines spell locations differently (`s3://`, `s3a://`, `file:`, plain), so files are compared by their canonical names.
-That is slow, and needed only for paths that may be in the set: what follows the last separator is the same in every
-spelling of a file, so its hash, computed for a whole column at once, rules out nearly all others.
+Engines spell locations differently (`s3://`, `s3a://`, `file:`, plain), so files are compared by their canonical paths.
+To compute these is slow, and needed only for paths that may be in the set: the part after the last separator is the
+same in every spelling of a file, so its hash, computed for a whole column at once, excludes nearly all others.
 
 >>> files = PathSet(["s3://b/t/data/one.parquet", "s3://b/t/data/two.parquet"])
 >>> files.found_in(VarBytes.of([b"s3a://b/t/data/two.parquet", b"s3://b/t/old/one.parquet"]))
 {'s3://b/t/data/two.parquet'}
-
-Sets of partitions: which manifests and files lie in one of them.
 
 >>> from floe.spec.types import Field, INT
 >>> days = PartitionSet.of([(0, (3,)), (0, (None,))])
@@ -45,7 +42,7 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.types import StructType
 from floe.storage.locations import canonical
 
-# A set of files, looked for among the paths of manifests without making an object of each path.
+# Paths ----------------------------------------------------------------------------------------------------------
 
 _HASHED_BYTES: Final = 256
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -53,7 +50,7 @@ _SHIFT: Final = np.uint64(29)
 
 
 class PathSet:
-    """Files by their canonical names, each with the spelling it was first given.
+    """A set of paths, compared by their canonical form; iteration returns each in its first spelling.
 
     >>> files = PathSet(["/t/a", "file:/t/a", "/t/b"])
     >>> len(files), "file:///t/b" in files, sorted(files)
@@ -82,39 +79,39 @@ class PathSet:
         return f"PathSet({len(self)} files)"
 
     def add(self, paths: Iterable[str]) -> None:
-        """Adds files; those that are there under another spelling keep it."""
+        """Add paths; a path that is in the set in another spelling keeps that spelling."""
         for path in paths:
             self._spelled.setdefault(canonical(path), path)
         self._hashes = None
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Removes files; those that are not there are no matter."""
+        """Remove paths; those that are not in the set are ignored."""
         for path in paths:
-            self._spelled.pop(canonical(path), None)  # its hash stays: it leads to a look more, never to one less
+            self._spelled.pop(canonical(path), None)  # its hash may stay: hashes only preselect
 
     def found_in(self, paths: VarBytes, hashes: Words | None = None) -> set[str]:
-        """The files of the set that occur in a column of paths, spelled as they were given to the set.
+        """The paths of the set that occur in a column of paths, in the spelling of the set.
 
-        `hashes` are the column's `name_hashes`, if it is looked for in several sets. A path that is no location at all,
-        in a manifest that somebody else wrote, is an `InvalidLocation`.
+        `hashes` are the column's `name_hashes`, for a column that is compared with several sets. Raises
+        `InvalidLocation` if a path of the column is not a location.
         """
         if not self._spelled or not len(paths):
             return set()
-        own = self._own_hashes()
-        theirs = name_hashes(paths) if hashes is None else hashes
-        places = np.minimum(np.searchsorted(own, theirs), len(own) - 1)
-        rows = np.flatnonzero(own[places] == theirs)
-        found = set()
+        set_hashes = self._sorted_hashes()
+        path_hashes = name_hashes(paths) if hashes is None else hashes
+        indices = np.minimum(np.searchsorted(set_hashes, path_hashes), len(set_hashes) - 1)
+        rows = np.flatnonzero(set_hashes[indices] == path_hashes)
+        matches = set()
         for path in paths.take(rows).to_list():
             spelled = self._spelled.get(canonical(text_of(path)))
             if spelled is not None:
-                found.add(spelled)
-        return found
+                matches.add(spelled)
+        return matches
 
-    def _own_hashes(self) -> Words:
+    def _sorted_hashes(self) -> Words:
         if self._hashes is None:
-            own = name_hashes(VarBytes.of(path.encode() for path in self._spelled))
-            self._hashes = np.unique(np.append(own, np.uint64(0)))  # the odd ones are always looked at
+            hashes = name_hashes(VarBytes.of(path.encode() for path in self._spelled))
+            self._hashes = np.unique(np.append(hashes, np.uint64(0)))  # 0: names without a hash are always compared
         return self._hashes
 
 
@@ -127,14 +124,14 @@ def text_of(path: bytes | None) -> str:
     try:
         return (path or b"").decode()
     except UnicodeDecodeError as error:
-        raise InvalidLocation(f"a path that is no UTF-8: {path!r:.80}") from error
+        raise InvalidLocation(f"a path in a manifest is not UTF-8: {path!r:.80}") from error
 
 
 def name_hashes(paths: VarBytes) -> Words:
-    """A hash of what follows the last `/` or `:` of each path; 0 for the odd ones that end in a dot or a separator.
+    """A hash of the part after the last `/` or `:` of each path; 0 if that part is empty, `.` or `..`.
 
-    >>> one, two, three = name_hashes(VarBytes.of([b"s3://b/a.parquet", b"/x/a.parquet", b"/x/b.parquet"])).tolist()
-    >>> one == two, one == three
+    >>> s3_a, local_a, local_b = name_hashes(VarBytes.of([b"s3://x/a.avro", b"/x/a.avro", b"/x/b.avro"])).tolist()
+    >>> s3_a == local_a, s3_a == local_b
     (True, False)
     """
     names = _names(paths)
@@ -144,10 +141,11 @@ def name_hashes(paths: VarBytes) -> Words:
         rows = np.flatnonzero(lengths > offset)
         mixed = (hashes[rows] ^ names.words(offset, rows)) * _MIX
         hashes[rows] = mixed ^ (mixed >> _SHIFT)
-    return np.where(_is_odd(names), np.uint64(0), hashes)
+    return np.where(_is_relative(names), np.uint64(0), hashes)
 
 
 def _names(paths: VarBytes) -> VarBytes:
+    """The part after the last `/` or `:` of each path."""
     ends = paths.starts + np.maximum(paths.lengths, 0)
     separators: Rows = np.flatnonzero((paths.data == ord("/")) | (paths.data == ord(":")))
     if not separators.size:
@@ -158,25 +156,27 @@ def _names(paths: VarBytes) -> VarBytes:
     return VarBytes(paths.data, starts, ends - starts)
 
 
-def _is_odd(names: VarBytes) -> NDArray[np.bool_]:
-    """Names that a resolved path does not end in: empty ones, `.` and `..`."""
-    odd: NDArray[np.bool_] = names.lengths == 0
+def _is_relative(names: VarBytes) -> NDArray[np.bool_]:
+    """Whether each name is empty, `.` or `..`: no canonical path ends in one, so their hashes cannot be compared."""
+    relative: NDArray[np.bool_] = names.lengths == 0
     for name in (b".", b".."):
-        odd |= names.compare(name) == 0
-    return odd
+        relative |= names.compare(name) == 0
+    return relative
 
 
-FileName: TypeAlias = tuple[str, int | None]
-"""The canonical location of a file, and the offset of a deletion vector within it."""
+# Files ----------------------------------------------------------------------------------------------------------
+
+FileKey: TypeAlias = tuple[str, int | None]
+"""The canonical path of a file, and the offset of a deletion vector in it."""
 
 _PUFFIN = FORMATS.index("puffin")
 
 
-def file_name(file: DataFile) -> FileName:
-    """What tells a file from all others.
+def file_key(file: DataFile) -> FileKey:
+    """The identity of a file: its canonical path, and for a deletion vector its offset in the Puffin file.
 
     >>> from floe.spec.manifests.entries import FileContent
-    >>> file_name(DataFile(FileContent.DATA, "file:/t/a.parquet", "parquet", (), 3, 100))
+    >>> file_key(DataFile(FileContent.DATA, "file:/t/a.parquet", "parquet", (), 3, 100))
     ('/t/a.parquet', None)
     """
     return canonical(file.file_path), file.content_offset if file.is_deletion_vector else None
@@ -184,72 +184,72 @@ def file_name(file: DataFile) -> FileName:
 
 @dataclass(frozen=True)
 class FileSet:
-    """Some files.
+    """A set of data files and delete files.
 
     >>> files = FileSet.of_paths(["file:/t/a.parquet"])
-    >>> files.places(VarBytes.of([b"/t/b.parquet", b"/t/a.parquet"]))
+    >>> files.matching_rows(VarBytes.of([b"/t/b.parquet", b"/t/a.parquet"]))
     {1: '/t/a.parquet'}
     """
 
-    names: frozenset[FileName] = frozenset()
+    keys: frozenset[FileKey] = frozenset()
 
     @classmethod
     def of(cls, files: Iterable[DataFile]) -> FileSet:
-        """The set of some files."""
-        return cls(frozenset(map(file_name, files)))
+        """The set of these files."""
+        return cls(frozenset(map(file_key, files)))
 
     @classmethod
     def of_paths(cls, paths: Iterable[str]) -> FileSet:
-        """The set of files at some locations; none of them is a deletion vector."""
+        """The set of the files at these paths; none of them is a deletion vector."""
         return cls(frozenset((canonical(path), None) for path in paths))
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.keys)
 
-    def __iter__(self) -> Iterator[FileName]:
-        return iter(self.names)
+    def __iter__(self) -> Iterator[FileKey]:
+        return iter(self.keys)
 
     def __or__(self, other: FileSet) -> FileSet:
-        return FileSet(self.names | other.names)
+        return FileSet(self.keys | other.keys)
 
     @cached_property
     def _paths(self) -> frozenset[str]:
-        return frozenset(path for path, _ in self.names)
+        return frozenset(path for path, _ in self.keys)
 
     @cached_property
     def _hashes(self) -> Words:
-        own = name_hashes(VarBytes.of(path.encode() for path in self._paths))
-        return np.unique(np.append(own, np.uint64(0)))
+        hashes = name_hashes(VarBytes.of(path.encode() for path in self._paths))
+        return np.unique(np.append(hashes, np.uint64(0)))
 
     def may_be_among(self, hashes: Words) -> bool:
-        """Whether some of the files may be among those whose `name_hashes` these are, in order; no is certain.
+        """Whether a file of the set may be among the files with these `name_hashes`, which are sorted.
 
         >>> hashes = np.unique(name_hashes(VarBytes.of([b"/t/a.parquet", b"/t/b.parquet"])))
         >>> [FileSet.of_paths([f"file:/t/{name}.parquet"]).may_be_among(hashes) for name in "bc"]
         [True, False]
         """
-        if not self.names or not len(hashes):
+        if not self.keys or not len(hashes):
             return False
-        places = np.minimum(np.searchsorted(hashes, self._hashes), len(hashes) - 1)
-        return bool((hashes[places] == self._hashes).any())
+        indices = np.minimum(np.searchsorted(hashes, self._hashes), len(hashes) - 1)
+        return bool((hashes[indices] == self._hashes).any())
 
-    def places(self, paths: VarBytes) -> dict[int, str]:
-        """Where a column of locations has one of the set's, by canonical name."""
-        if not self.names or not len(paths):
+    def matching_rows(self, paths: VarBytes) -> dict[int, str]:
+        """The rows of a column of paths that are paths of the set, with the canonical path of each."""
+        if not self.keys or not len(paths):
             return {}
-        rows = np.flatnonzero(paths.known & np.isin(name_hashes(paths), self._hashes))
+        rows = np.flatnonzero(paths.is_valid & np.isin(name_hashes(paths), self._hashes))
         names = (canonical(text_of(path)) for path in paths.take(rows).to_list())
         return {row: name for row, name in zip(rows.tolist(), names, strict=True) if name in self._paths}
 
-    def entries(self, columns: ManifestColumns, among: Mask) -> dict[int, FileName]:
-        """The entries of a manifest, among some, whose file is in the set."""
-        found = {}
-        for row, path in self.places(columns.file_path).items():
-            if among[row]:
-                name = path, _offset(columns, row)
-                if name in self.names:
-                    found[row] = name
-        return found
+    def matching_entries(self, columns: ManifestColumns, mask: Mask) -> dict[int, FileKey]:
+        """The entries of a manifest, out of those in the mask, whose file is in the set."""
+        matches = {}
+        for row, path in self.matching_rows(columns.file_path).items():
+            if mask[row]:
+                key = path, _offset(columns, row)
+                if key in self.keys:
+                    matches[row] = key
+        return matches
 
 
 NO_FILES = FileSet()
@@ -257,25 +257,25 @@ NO_FILES = FileSet()
 
 
 def _offset(columns: ManifestColumns, row: int) -> int | None:
-    if columns.file_format[row] != _PUFFIN or not columns.content_offset.known[row]:
+    if columns.file_format[row] != _PUFFIN or not columns.content_offset.is_valid[row]:
         return None
     return int(np.asarray(columns.content_offset.values)[row])
 
 
 def rows_mask(rows: Iterable[int], count: int) -> Mask:
-    """A mask that is true at some rows."""
+    """A mask of `count` rows that is true at these rows."""
     mask = np.zeros(count, np.bool_)
-    places: Offsets = np.fromiter(rows, np.int64)
-    mask[places] = True
+    indices: Offsets = np.fromiter(rows, np.int64)
+    mask[indices] = True
     return mask
 
 
-# Sets of partitions: which manifests and files lie in one of them.
+# Partitions -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSet:
-    """Partitions of any specs; floats are compared by their bits, with one NaN."""
+    """A set of partitions of any specs; floats are compared by their bits, and all NaN are equal."""
 
     keys: frozenset[Hashable] = frozenset()
     tuples: dict[int, tuple[tuple[Any, ...], ...]] = field(default_factory=dict, compare=False)
@@ -292,14 +292,14 @@ class PartitionSet:
 
     @classmethod
     def of_files(cls, files: Iterable[DataFile]) -> PartitionSet:
-        """The partitions of some files."""
+        """The partitions of these files."""
         return cls.of((file.spec_id, file.partition) for file in files)
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def filter(self, spec_id: int, partition_type: StructType) -> Expression:
-        """A filter on partition tuples that all of the set pass; others may pass too, where a spec has many fields."""
+        """A filter that matches the partition tuples of the set; with several fields it may match others too."""
         tuples = self.tuples.get(spec_id)
         if not tuples:
             return FALSE
@@ -308,10 +308,10 @@ class PartitionSet:
         terms = [BoundReference(schema.entry(child.id)) for child in partition_type]
         return and_(*(_one_of(term, set(values)) for term, values in zip(terms, columns, strict=True)))
 
-    def rows(self, columns: ManifestColumns, among: Mask) -> Mask:
-        """Which of a manifest's entries, among some, lie in a partition of the set."""
+    def matching_entries(self, columns: ManifestColumns, mask: Mask) -> Mask:
+        """The entries of a manifest, out of those in the mask, that are in a partition of the set."""
         type_, count = columns.partition_type, len(columns)
-        possible = among & evaluate(self.filter(columns.spec_id, type_), columns.partitions, count)
+        possible = mask & evaluate(self.filter(columns.spec_id, type_), columns.partitions, count)
         rows = np.flatnonzero(possible)
         if not len(type_) or not rows.size:
             return possible
@@ -327,12 +327,12 @@ NO_PARTITIONS = PartitionSet()
 def _one_of(term: BoundReference, values: set[Any]) -> Expression:
     if term.type.kind == "unknown":
         return TRUE
-    some = {value for value in values if value is not None and value == value}
-    tests: list[Expression] = []
-    if some:
-        tests.append(BoundPredicate(Op.EQ if len(some) == 1 else Op.IN, term, tuple(sorted(some))))
+    literals = {value for value in values if value is not None and value == value}  # without NaN
+    predicates: list[Expression] = []
+    if literals:
+        predicates.append(BoundPredicate(Op.EQ if len(literals) == 1 else Op.IN, term, tuple(sorted(literals))))
     if any(value is None for value in values):
-        tests.append(BoundPredicate(Op.IS_NULL, term))
+        predicates.append(BoundPredicate(Op.IS_NULL, term))
     if any(value != value for value in values):
-        tests.append(BoundPredicate(Op.IS_NAN, term))
-    return or_(*tests)
+        predicates.append(BoundPredicate(Op.IS_NAN, term))
+    return or_(*predicates)

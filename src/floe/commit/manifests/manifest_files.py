@@ -1,16 +1,16 @@
-"""The manifest files of one change: named so that no other commit writes them, written once, and kept over retries.
+"""The manifest files of one change, and the `Workspace` in which an attempt reads and writes them.
 
-A change has one `ManifestFiles` for all its attempts, and each attempt works in a `Workspace` made from it: the
-newest state of the table, and what that state says about how manifests are written.
+A change has one `ManifestFiles` for all its attempts: it names files so that no other commit uses the names, and keeps
+manifests for retries. Each attempt has a `Workspace`: the newest state of the table, and how manifests are written
+according to it.
 
 | file | name, in the table's metadata folder |
 |---|---|
 | manifest | `<commit id>-m<number>.avro` |
 | manifest list | `snap-<snapshot id>-<attempt>-<commit id>.avro` |
 
-What a manifest list says about a manifest that was put together from entries of others, found from columns.
-
-The counterpart of `floe.spec.manifests.entries` for entries that are not objects: the answers are the same.
+`summarize_copied` computes the summary of a manifest in the manifest list from columns of entries, as
+`floe.spec.manifests.entries.summarize_manifest` does it from entry objects.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ from floe.storage.concurrency import map_concurrently
 from floe.storage.locations import join
 from floe.storage.protocol import Storage
 
-# What a manifest list says about a manifest that was put together from entries of others, found from columns.
+# Manifest summaries ---------------------------------------------------------------------------------------------
 
 
-def summarize_kept(parts: Sequence[CopiedEntries], partition_type: StructType) -> ManifestSummary:
+def summarize_copied(parts: Sequence[CopiedEntries], partition_type: StructType) -> ManifestSummary:
     """The counts and partition summaries of a manifest that is spliced from these parts."""
     files, rows = dict.fromkeys(EntryStatus, 0), dict.fromkeys(EntryStatus, 0)
-    lowest: list[int] = []
+    min_numbers: list[int] = []
     for part in parts:
-        status = np.asarray(part.status)
+        part_status = np.asarray(part.status)
         counts = np.maximum(part.columns.record_count[part.rows], 0)
-        for one in EntryStatus:
-            which = np.equal(status, one)
-            files[one] += int(which.sum())
-            rows[one] += int(counts[which].sum())
+        for status in EntryStatus:
+            mask = np.equal(part_status, status)
+            files[status] += int(mask.sum())
+            rows[status] += int(counts[mask].sum())
         numbers = part.columns.sequence_number
-        carried = numbers.known[part.rows] & np.not_equal(status, EntryStatus.DELETED)
-        if carried.any():
-            lowest.append(int(np.asarray(numbers.values)[part.rows][carried].min()))
+        live = numbers.is_valid[part.rows] & np.not_equal(part_status, EntryStatus.DELETED)
+        if live.any():
+            min_numbers.append(int(np.asarray(numbers.values)[part.rows][live].min()))
     return ManifestSummary(
         files[EntryStatus.ADDED],
         files[EntryStatus.EXISTING],
@@ -79,47 +79,49 @@ def summarize_kept(parts: Sequence[CopiedEntries], partition_type: StructType) -
         rows[EntryStatus.ADDED],
         rows[EntryStatus.EXISTING],
         rows[EntryStatus.DELETED],
-        min(lowest, default=None),
+        min(min_numbers, default=None),
         tuple(_field_summary(parts, field) for field in partition_type),
     )
 
 
 def _field_summary(parts: Iterable[CopiedEntries], field: Field) -> FieldSummary:
-    """The summary of one partition field, from the few values that can decide it."""
-    deciding: list[Any] = []
+    """The summary of one partition field, from the few values of each part that can change it."""
+    extremes: list[Any] = []
     for part in parts:
         if len(part.rows):
             column = part.columns.partition(field.id)
-            deciding.extend(column_values(field.type, column, _deciding_rows(column, part.rows)))
-    (summary,) = summarize_partitions([(value,) for value in deciding], StructType((field,)))
+            extremes.extend(column_values(field.type, column, _extreme_rows(column, part.rows)))
+    (summary,) = summarize_partitions([(value,) for value in extremes], StructType((field,)))
     return summary
 
 
-def _deciding_rows(column: Column, rows: Offsets) -> Offsets:
-    """Rows that have every value which matters: a null, a NaN, the least and the greatest."""
-    known = column.known[rows]
-    nulls, present = rows[~known][:1], rows[known]
+def _extreme_rows(column: Column, rows: Offsets) -> Offsets:
+    """Rows with all values that a summary depends on: a null, a NaN, the lowest and the highest value."""
+    not_null = column.is_valid[rows]
+    nulls, present = rows[~not_null][:1], rows[not_null]
     values = column.values
     if isinstance(values, VarBytes):
-        places = {string: row for row, string in zip(present.tolist(), values.take(present).to_list(), strict=True)}
-        return np.concatenate([nulls, np.fromiter(places.values(), np.int64, len(places))])
+        distinct = {string: row for row, string in zip(present.tolist(), values.take(present).to_list(), strict=True)}
+        return np.concatenate([nulls, np.fromiter(distinct.values(), np.int64, len(distinct))])
     keys = values[present]
     nans = present[:0]
     if keys.dtype.kind == "f":
         is_nan = np.isnan(keys)
         nans, present, keys = present[is_nan][:1], present[~is_nan], keys[~is_nan]
         bits = keys.astype(np.float64, copy=False).view(np.int64)
-        keys = bits ^ ((bits >> 63) & np.int64(2**63 - 1))  # ordered as the numbers are, and -0.0 below 0.0
+        keys = bits ^ ((bits >> 63) & np.int64(2**63 - 1))  # integers in the order of the floats, with -0.0 below 0.0
     if not present.size:
         return np.concatenate([nulls, nans])
     return np.concatenate([nulls, nans, present[[keys.argmin(), keys.argmax()]]])
 
 
-_CODECS: Final = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
-"""The codecs by their names in table properties; manifests are Avro files, which have other names for them."""
+# Files of a change ----------------------------------------------------------------------------------------------
 
-_LIMIT: Final = 8
-"""Manifests read or written at once."""
+_CODECS: Final = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
+"""Avro's names of the codecs in table properties."""
+
+_PARALLEL_FILES: Final = 8
+"""The number of manifests that are read or written at once."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -127,7 +129,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class CommitKey:
-    """What a commit is found by: the id of its snapshot, and the random text in its summary and file names."""
+    """Identifies a commit: the id of its snapshot, and the random text in its summary and file names."""
 
     snapshot_id: int
     commit_id: str
@@ -135,7 +137,7 @@ class CommitKey:
 
 @dataclass(frozen=True, slots=True)
 class NewManifest:
-    """A manifest that this change wrote. Its sequence number and first row id are given by the list of each attempt."""
+    """A manifest that this change wrote; the manifest list of each attempt adds sequence number and first row id."""
 
     path: str
     length: int
@@ -143,8 +145,8 @@ class NewManifest:
     content: ManifestContent
     summary: ManifestSummary
 
-    def listed(self, snapshot_id: int, sequence_number: int) -> ManifestFile:
-        """The manifest as the list of an attempt describes it."""
+    def to_manifest_file(self, snapshot_id: int, sequence_number: int) -> ManifestFile:
+        """The manifest as an entry of an attempt's manifest list."""
         return self.summary.manifest_file(
             self.path,
             self.length,
@@ -156,12 +158,12 @@ class NewManifest:
 
 
 Manifest: TypeAlias = ManifestFile | NewManifest
-"""A manifest of the snapshot to be: one that was there before, or a new one."""
+"""A manifest of the new snapshot: one of its parent, or a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpecLayout:
-    """How the files of a partition spec are described: its tuple's type, and a schema that has its source columns."""
+    """A partition spec with the type of its tuples and a schema that has its source columns."""
 
     spec: PartitionSpec
     schema: Schema
@@ -169,7 +171,7 @@ class SpecLayout:
 
 
 class ManifestFiles:
-    """The manifests that a change has written in all its attempts, and what they were made from."""
+    """The manifests that a change has written in all its attempts, by the inputs they were made from."""
 
     def __init__(self, key: CommitKey, executor: Executor | None = None) -> None:
         self.key = key
@@ -177,32 +179,34 @@ class ManifestFiles:
         self._numbers = count()
         self._lists = count(1)
         self._written: dict[str, None] = {}
-        self._made: dict[Hashable, tuple[NewManifest, ...]] = {}
+        self._manifests: dict[Hashable, tuple[NewManifest, ...]] = {}
 
     def workspace(self, attempt: Attempt) -> Workspace:
-        """A workspace for an attempt."""
+        """The workspace of an attempt."""
         return Workspace(attempt, self)
 
     def written(self) -> tuple[str, ...]:
-        """Every file that was written, or may have been: its name is noted before."""
+        """Every file that was written, or may have been."""
         return tuple(self._written)
 
     def forget(self, files: Collection[str]) -> None:
-        """These files are being deleted, and are not used again."""
-        gone = set(files)
-        for path in gone:
+        """Forget files that are being deleted, so that they are not used again."""
+        deleted = set(files)
+        for path in deleted:
             self._written.pop(path, None)
-        self._made = {
-            key: manifests for key, manifests in self._made.items() if not any(m.path in gone for m in manifests)
+        self._manifests = {
+            key: manifests
+            for key, manifests in self._manifests.items()
+            if not any(manifest.path in deleted for manifest in manifests)
         }
 
-    def note(self, path: str) -> None:
-        """A file is about to be written: noted before, for a write that fails may have left it behind."""
+    def record(self, path: str) -> None:
+        """Record that a file is about to be written; call it before, because a failed write may leave a file."""
         self._written[path] = None
 
     def write(self, storage: Storage, path: str, data: bytes) -> None:
-        """Writes a file."""
-        self.note(path)
+        """Record and write a file."""
+        self.record(path)
         storage.write(path, data)
 
     def manifest_name(self) -> str:
@@ -213,15 +217,15 @@ class ManifestFiles:
         """The name of the next manifest list."""
         return f"snap-{self.key.snapshot_id}-{next(self._lists)}-{self.key.commit_id}.avro"
 
-    def once(self, key: Hashable, make: Callable[[], Sequence[NewManifest]]) -> tuple[NewManifest, ...]:
-        """The manifests made from some inputs: written the first time, used again as long as all inputs are equal."""
-        if key not in self._made:
-            self._made[key] = tuple(make())
-        return self._made[key]
+    def write_once(self, key: Hashable, write: Callable[[], Sequence[NewManifest]]) -> tuple[NewManifest, ...]:
+        """The manifests for a key, which has all inputs of `write`: written for the first attempt, reused by others."""
+        if key not in self._manifests:
+            self._manifests[key] = tuple(write())
+        return self._manifests[key]
 
 
 class Workspace:
-    """One attempt's view of the table, and the reading and writing of manifests for it."""
+    """The table as one attempt sees it, with methods that read and write manifests."""
 
     def __init__(self, attempt: Attempt, files: ManifestFiles) -> None:
         self.attempt = attempt
@@ -233,66 +237,66 @@ class Workspace:
         self.sequence_number = attempt.metadata.next_sequence_number
         self._layouts: dict[int, SpecLayout] = {}
 
-    # what the table says ------------------------------------------------------------------------------------------
+    # settings of the table ----------------------------------------------------------------------------------------
 
     @cached_property
     def folder(self) -> str:
-        """Where metadata files are written."""
+        """The folder of metadata files."""
         return metadata_folder(self.metadata)
 
     @cached_property
     def codec(self) -> tuple[str, int | None]:
-        """The codec of manifests and its level, as the table's properties say."""
+        """The codec of manifests and its level, from the table's properties."""
         properties = self.metadata.properties
         return _CODECS[MANIFEST_CODEC.read(properties)], MANIFEST_LEVEL.read(properties)
 
     @cached_property
     def target_bytes(self) -> int:
-        """How long a manifest should become."""
+        """The target size of a manifest."""
         return manifest_target_bytes(self.metadata)
 
     def layout(self, spec_id: int) -> SpecLayout:
-        """How the files of a spec are described."""
+        """The layout of a partition spec."""
         if spec_id not in self._layouts:
             self._layouts[spec_id] = _layout(self.metadata, spec_id)
         return self._layouts[spec_id]
 
-    def style(self, spec_id: int) -> Hashable:
-        """All that shapes the bytes of a manifest beside its entries: part of the key of whatever is kept."""
+    def encoding_key(self, spec_id: int) -> Hashable:
+        """All that the bytes of a manifest depend on beside its entries; part of the key of every manifest kept."""
         layout = self.layout(spec_id)
         return self.format_version, layout.spec, layout.partition_type, layout.schema.schema_id, self.codec
 
     # reading ------------------------------------------------------------------------------------------------------
 
     def manifests_of(self, snapshot: Snapshot | None) -> list[ManifestFile]:
-        """The manifests of a snapshot, with the counts that lists of v2 and later must have."""
+        """The manifests of a snapshot, with the counts that manifest lists of v2 and later require."""
         if snapshot is None:
             return []
-        found = read_snapshot_manifests(snapshot, self.storage)
+        manifests = read_snapshot_manifests(snapshot, self.storage)
         if self.format_version < 2:
-            return found
-        return [with_counts(manifest, self.storage) for manifest in found]
+            return manifests
+        return [with_counts(manifest, self.storage) for manifest in manifests]
 
     def read(self, manifest: Manifest) -> ManifestColumns:
-        """The entries of a manifest. Those that this change added go on to inherit what the commit will give them."""
+        """The entries of a manifest; those of a new one have no sequence numbers yet, which the commit assigns."""
         if isinstance(manifest, NewManifest):
-            data, known, spec_id = self.storage.read(manifest.path), None, manifest.spec_id
+            data, listed, spec_id = self.storage.read(manifest.path), None, manifest.spec_id
         else:
-            data, known, spec_id = read_manifest_file(manifest, self.storage), manifest, manifest.partition_spec_id
-        return read_manifest(data, known, partition_type=self.layout(spec_id).partition_type)
+            data, listed, spec_id = read_manifest_file(manifest, self.storage), manifest, manifest.partition_spec_id
+        return read_manifest(data, listed, partition_type=self.layout(spec_id).partition_type)
 
-    def several(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """The function of each item, some at once if there is an executor."""
-        return list(map_concurrently(function, items, limit=_LIMIT, executor=self.files.executor))
+    def run_concurrently(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        """Call a function for each item, several at once if there is an executor; returns the results in order."""
+        return list(map_concurrently(function, items, limit=_PARALLEL_FILES, executor=self.files.executor))
 
     # writing ------------------------------------------------------------------------------------------------------
 
     def new_path(self) -> str:
-        """A location for a manifest, given to no other; it need not be used."""
+        """A new path for a manifest; it need not be used."""
         return join(self.folder, self.files.manifest_name())
 
     def encode(self, entries: Sequence[ManifestEntry], spec_id: int, content: ManifestContent) -> bytes:
-        """The file of a manifest with these entries."""
+        """The bytes of a manifest with these entries."""
         layout, (codec, level) = self.layout(spec_id), self.codec
         return write_manifest(
             entries,
@@ -308,13 +312,13 @@ class Workspace:
     def store(
         self, path: str, data: bytes, entries: Sequence[ManifestEntry], spec_id: int, content: ManifestContent
     ) -> NewManifest:
-        """Writes the file of a manifest."""
+        """Write the bytes of a manifest with these entries to a path."""
         self.files.write(self.storage, path, data)
         summary = summarize_manifest(entries, self.layout(spec_id).partition_type)
         return NewManifest(path, len(data), spec_id, content, summary)
 
     def splice(self, path: str, parts: Sequence[CopiedEntries], spec_id: int, content: ManifestContent) -> NewManifest:
-        """Writes a manifest with entries of others."""
+        """Write a manifest with entries that are copied from other manifests."""
         layout, (codec, level) = self.layout(spec_id), self.codec
         data = splice_manifests(
             parts,
@@ -327,10 +331,10 @@ class Workspace:
             level=level,
         )
         self.files.write(self.storage, path, data)
-        return NewManifest(path, len(data), spec_id, content, summarize_kept(parts, layout.partition_type))
+        return NewManifest(path, len(data), spec_id, content, summarize_copied(parts, layout.partition_type))
 
     def write_list(self, manifests: Sequence[ManifestFile], parent_id: int | None) -> str:
-        """Writes the manifest list of the attempt."""
+        """Write the manifest list of the attempt, and return its path."""
         path = join(self.folder, self.files.list_name())
         data = write_manifest_list(
             manifests,
@@ -354,12 +358,12 @@ def metadata_folder(metadata: TableMetadata) -> str:
     >>> metadata_folder(table)
     's3://wh/t/metadata'
     """
-    own = METADATA_PATH.read(metadata.properties)
-    return own.rstrip("/") if own else join(metadata.location, "metadata")
+    path = METADATA_PATH.read(metadata.properties)
+    return path.rstrip("/") if path else join(metadata.location, "metadata")
 
 
 def manifest_target_bytes(metadata: TableMetadata) -> int:
-    """How long the manifests of a table should become: 8 MB unless its properties say otherwise."""
+    """The target size of a table's manifests: 8 MB unless its properties set another."""
     return MANIFEST_TARGET_SIZE.read(metadata.properties)
 
 
@@ -367,9 +371,10 @@ def _layout(metadata: TableMetadata, spec_id: int) -> SpecLayout:
     spec = metadata.specs_by_id.get(spec_id)
     if spec is None:
         raise InvalidMetadata(
-            f"a manifest is of partition spec {spec_id}, which the table does not have", path=".partition-specs"
+            f"a manifest has partition spec {spec_id}, which the table does not have", path=".partition-specs"
         )
     older = tuple(reversed(metadata.schemas))
     sources = {source for field in spec.fields for source in field.source_ids}
-    best = max((metadata.schema, *older), key=lambda schema: sum(schema.find(one) is not None for one in sources))
+    # source columns may have been dropped: the newest schema with most of them
+    best = max((metadata.schema, *older), key=lambda schema: sum(schema.find(id_) is not None for id_ in sources))
     return SpecLayout(spec, best, spec.partition_type(metadata.schema, older))

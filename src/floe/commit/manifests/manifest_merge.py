@@ -1,14 +1,15 @@
-"""Merging small manifests into larger ones, as the table's properties say and as Java Iceberg does it.
+"""Merging small manifests into larger ones, as Java Iceberg does it.
 
 | property | default | meaning |
 |---|---|---|
-| `commit.manifest-merge.enabled` | true | whether manifests are merged at all |
-| `commit.manifest.target-size-bytes` | 8388608 | how long a manifest should become |
-| `commit.manifest.min-count-to-merge` | 100 | how many there must be before the newest are merged |
+| `commit.manifest-merge.enabled` | true | whether manifests are merged |
+| `commit.manifest.target-size-bytes` | 8388608 | the target size of a manifest |
+| `commit.manifest.min-count-to-merge` | 100 | how many manifests there must be before the newest are merged |
 
-Manifests of one spec and content are packed in their order, from the oldest on, so that the one which is not full is
-the newest and is merged next time. The bin with the newest manifest waits until it has enough of them; the others are
-merged at once. Files stay in their order, which keeps those that go together in few manifests.
+Manifests of one spec and content are packed into bins in their order, beginning with the oldest, so that the newest bin
+is the one which is not full and is merged next time. The bin with the newest manifest waits until it has
+`min-count-to-merge` manifests; the others are merged at once. Files stay in their order, so that files which were
+written together stay in few manifests.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class MergePolicy:
 
     @classmethod
     def of(cls, metadata: TableMetadata) -> MergePolicy:
-        """What a table's properties say."""
+        """The policy of a table's properties."""
         properties = metadata.properties
         return cls(MANIFEST_MERGE.read(properties), MANIFEST_MIN_COUNT.read(properties))
 
@@ -44,7 +45,7 @@ class MergePolicy:
 def merge_manifests(
     workspace: Workspace, manifests: Sequence[Manifest], content: ManifestContent
 ) -> tuple[list[Manifest], int]:
-    """The manifests of a snapshot, newest first, after merging; and how many of its parent's were replaced."""
+    """The manifests of a snapshot after merging, newest first, and how many manifests of its parent were replaced."""
     policy = MergePolicy.of(workspace.metadata)
     if not policy.enabled or len(manifests) < 2:
         return list(manifests), 0
@@ -55,18 +56,18 @@ def merge_manifests(
     replaced = 0
     for spec_id in sorted(groups, reverse=True):
         group = groups[spec_id]
-        for packed in pack_from_end(group, [_length(one) for one in group], workspace.target_bytes):
+        for packed in pack_from_end(group, [_length(manifest) for manifest in group], workspace.target_bytes):
             is_newest = manifests[0] in packed
             if len(packed) == 1 or (is_newest and len(packed) < policy.min_count):
                 merged += packed
                 continue
-            merged += _merged(workspace, packed, spec_id, content)
-            replaced += sum(not isinstance(one, NewManifest) for one in packed)
+            merged += _merge_bin(workspace, packed, spec_id, content)
+            replaced += sum(not isinstance(manifest, NewManifest) for manifest in packed)
     return merged, replaced
 
 
 def pack_from_end(items: Sequence[Manifest], sizes: Sequence[int], target: int) -> list[list[Manifest]]:
-    """The items in bins of up to the target's size, in their order, filled from the last item on.
+    """Pack items into bins of up to the target size, in their order, beginning with the last item.
 
     >>> pack_from_end(["a", "b", "c", "d"], [1, 4, 3, 2], 5)
     [['a', 'b'], ['c', 'd']]
@@ -82,33 +83,33 @@ def pack_from_end(items: Sequence[Manifest], sizes: Sequence[int], target: int) 
     return [packed[::-1] for packed in reversed(bins)]
 
 
-def _merged(
+def _merge_bin(
     workspace: Workspace, packed: Sequence[Manifest], spec_id: int, content: ManifestContent
 ) -> tuple[NewManifest, ...]:
-    """One manifest in place of several; every manifest as the list describes it is an input."""
-    key = ("merged", tuple(packed), workspace.style(spec_id))
+    """Write one manifest with the entries of several."""
+    key = ("merged", tuple(packed), workspace.encoding_key(spec_id))
 
     def write() -> list[NewManifest]:
-        parts = [_still_there(columns) for columns in _read(workspace, packed, spec_id)]
+        parts = [_entries_to_copy(columns) for columns in _read(workspace, packed, spec_id)]
         return [workspace.splice(workspace.new_path(), parts, spec_id, content)]
 
-    return workspace.files.once(key, write)
+    return workspace.files.write_once(key, write)
 
 
 def _read(workspace: Workspace, packed: Sequence[Manifest], spec_id: int) -> list[ManifestColumns]:
-    """The entries of manifests; those of the table are read together, which is quicker for small ones."""
-    old = [one for one in packed if not isinstance(one, NewManifest)]
-    data = workspace.several(lambda one: read_manifest_file(one, workspace.storage), old)
+    """The entries of manifests; those of the table are read together, which is faster for small ones."""
+    old = [manifest for manifest in packed if not isinstance(manifest, NewManifest)]
+    data = workspace.run_concurrently(lambda manifest: read_manifest_file(manifest, workspace.storage), old)
     types = {spec_id: workspace.layout(spec_id).partition_type}
     columns = read_manifests(data, old, partition_types=types)
-    return [workspace.read(one) if isinstance(one, NewManifest) else next(columns) for one in packed]
+    return [workspace.read(manifest) if isinstance(manifest, NewManifest) else next(columns) for manifest in packed]
 
 
-def _still_there(columns: ManifestColumns) -> CopiedEntries:
-    """What goes into the merged manifest.
+def _entries_to_copy(columns: ManifestColumns) -> CopiedEntries:
+    """The entries that go into the merged manifest.
 
-    What this commit did, as its own manifests say, goes as it is: its additions stay additions and its deletions are
-    told. All files of older manifests exist; what was deleted from them before is told no more.
+    Entries of manifests that this commit wrote keep their status, added or deleted. Of older manifests the live entries
+    are copied, as existing; entries that earlier snapshots deleted are left out.
     """
     if columns.manifest is not None:
         return existing_entries(columns)
@@ -116,7 +117,7 @@ def _still_there(columns: ManifestColumns) -> CopiedEntries:
 
 
 def existing_entries(columns: ManifestColumns) -> CopiedEntries:
-    """The live entries of a manifest, as files that exist."""
+    """The live entries of a manifest, with the status `existing`."""
     rows = np.flatnonzero(columns.live)
     return CopiedEntries(columns, rows, np.full(rows.size, EntryStatus.EXISTING))
 

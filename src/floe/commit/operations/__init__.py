@@ -1,13 +1,15 @@
-"""The changes that can be made to a table, one kind in each module.
+"""The changes that can be committed to a table.
 
 | module | changes |
 |---|---|
-| `snapshot_change` | the base of all that make a snapshot: its id, manifest list, summary and branch |
+| `snapshot_change` | the base of all that create a snapshot: its id, manifest list, summary and branch |
+| `snapshot_summary` | the summary of a snapshot, and properties that callers add to it |
 | `file_change` | the base of those that add and remove files |
-| `append`, `overwrite`, `row_delta` | add files; replace or remove files; add rows and deletes together |
+| `data_changes` | appends, overwrites, removal of files, row deltas |
 | `rewrite` | replace files or manifests by others with the same rows |
 | `cherry_pick` | apply the changes of a snapshot to a branch; publish a staged one |
-| `snapshot_summary` | the summary of a snapshot, and properties that callers add to it |
-| `create`, `evolution`, `metadata_changes` | create and replace tables; schema, spec and sort order; properties, location, version, statistics |
-| `refs`, `rollback`, `expire` | branches and tags; going back in history; expiring snapshots |
-"""  # noqa: E501 (a table)
+| `create`, `evolution` | create and replace tables; change schema, partition spec and sort order |
+| `metadata_changes` | properties, location, format version, statistics |
+| `refs` | branches and tags, fast-forward, rollback |
+| `expire` | expire snapshots, and delete the files that only they refer to |
+"""

@@ -1,14 +1,14 @@
-"""Making the changes of a snapshot on the head of a branch: publishing what was staged, or taking over a commit.
+"""Cherry-picks: applying the changes of a snapshot to the head of a branch, and publishing staged snapshots.
 
-A snapshot that was made right upon the head becomes the head itself, and no new one is made. Otherwise only two kinds
-can be made again elsewhere, as in Java Iceberg: one that only added data files, and one that replaced partitions which
-nobody has touched since.
+If the parent of the snapshot is the head, the branch is moved to the snapshot, and no new one is created. Otherwise
+only two kinds of snapshots can be picked, as in Java Iceberg: those that only added data files, and those that replaced
+partitions which no commit has changed since.
 
-What a branch has already is not picked again. Where expiry has cut its history, so that this cannot be told, a pick is
-refused: rows that were compacted since are in other files, and would be there twice.
+A snapshot is not picked twice. If a part of the branch's history has expired, so that it is not known whether the
+branch has the snapshot, a pick is refused: rows that were compacted since are in other files, and would be added again.
 
-Write, audit, publish: a change that is `staged` with a `wap.id` in its summary is on no branch. `PublishWap` finds it
-by that id and picks it, once.
+Write, audit, publish: a change that is `staged` with a `wap.id` in its summary is on no branch. `PublishWap` finds the
+snapshot by that id and picks it, once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHOWN: Final = 12
 
 
 class CherryPick(FileChange):
-    """Makes the changes of a snapshot on the head of a branch.
+    """Applies the changes of a snapshot to the head of a branch.
 
     >>> CherryPick(30, branch="main")
     <CherryPick on main: snapshot 30>
@@ -50,21 +50,21 @@ class CherryPick(FileChange):
         self._partitions: PartitionSet | None = None
         self._forwarded = False
         self._wap_id: str | None = None
-        self._known_from: Snapshot | None = None  # the branch may have picked it before that
+        self._oldest_known: Snapshot | None = None  # of a history that has expired in part, and may have the snapshot
 
     def describe(self) -> str:
-        """The change in a few words."""
+        """The id of the snapshot."""
         return f"snapshot {self._source_id}"
 
     def find(self, metadata: TableMetadata) -> Snapshot:
-        """The snapshot to be picked."""
+        """The snapshot to pick."""
         assert self._source_id is not None
         return metadata.snapshot(self._source_id)
 
     # attempts -------------------------------------------------------------------------------------------------------
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """Moves the branch to the snapshot if that is all it takes; else makes a new one with its changes."""
+        """Move the branch to the snapshot if its parent is the head; else create a new one with its changes."""
         metadata = attempt.metadata
         source = self.find(metadata)
         head = branch_head(metadata, self._target, create=self._create_branch)
@@ -76,37 +76,38 @@ class CherryPick(FileChange):
             return (SetSnapshotRef(self._target, branch_at(metadata, self._target, source.snapshot_id)),)
         self._prepare(attempt, source)
         self._wap_id = wap_id
-        self._known_from = unknown_before(metadata, None if head is None else head.snapshot_id, source.snapshot_id)
+        self._oldest_known = unknown_before(metadata, None if head is None else head.snapshot_id, source.snapshot_id)
         return super().updates(attempt)
 
     def _is_done(self, metadata: TableMetadata, head: Snapshot | None, source: Snapshot) -> bool:
-        """Whether the branch has the snapshot because an earlier attempt moved it there, though its answer was lost."""
+        """Whether an earlier attempt has moved the branch to the snapshot, and its answer was lost."""
         history = ancestors(metadata, None if head is None else head.snapshot_id)
-        for one in history:
-            if one.snapshot_id == source.snapshot_id:
+        for ancestor in history:
+            if ancestor.snapshot_id == source.snapshot_id:
                 if self._forwarded:
                     return True
                 raise InvalidUpdate(
                     f"snapshot {source.snapshot_id} is in the history of {self._target!r} already", ref=self._target
                 )
-            if (one.summary or {}).get(snapshots.SOURCE_SNAPSHOT_ID) == str(source.snapshot_id):
+            if (ancestor.summary or {}).get(snapshots.SOURCE_SNAPSHOT_ID) == str(source.snapshot_id):
                 raise InvalidUpdate(
-                    f"snapshot {source.snapshot_id} was picked before, as {one.snapshot_id}", ref=self._target
+                    f"snapshot {source.snapshot_id} was picked before, as snapshot {ancestor.snapshot_id}",
+                    ref=self._target,
                 )
         return False
 
     def _prepare(self, attempt: Attempt, source: Snapshot) -> None:
-        """Finds out, once, what the snapshot did: it never changes."""
+        """Read the changes of the snapshot, on the first attempt; raises if they cannot be picked."""
         if self._picked is not None and self._picked.snapshot_id == source.snapshot_id:
             return
-        facts = self._facts(attempt, source)
-        added = [file for entries in facts.added_data for file in entries.files()]
-        removed = [file for entries in facts.removed_data for file in entries.files()]
-        if not _can_be_picked(source, facts):
+        changes = self._read_changes(attempt, source)
+        added = [file for entries in changes.added_data for file in entries.files()]
+        removed = [file for entries in changes.removed_data for file in entries.files()]
+        if not _can_be_picked(source, changes):
             raise ConflictingChange(
-                f"snapshot {source.snapshot_id} ({source.operation}) can only be picked right upon its parent: it is "
-                "neither an append nor a replacement of partitions",
-                hint="make the change again on the branch",
+                f"snapshot {source.snapshot_id} ({source.operation}) can only be picked if its parent is the head: it "
+                "is neither an append nor a replacement of partitions",
+                hint="repeat the change on the branch",
                 snapshot=source.snapshot_id,
             )
         self._picked = source
@@ -116,49 +117,49 @@ class CherryPick(FileChange):
         self._partitions = PartitionSet.of_files([*added, *removed]) if replaces else None
         self.reads = Reads(source.parent_snapshot_id) if replaces else BLIND
 
-    def _facts(self, attempt: Attempt, source: Snapshot) -> SnapshotChanges:
-        own = [
+    def _read_changes(self, attempt: Attempt, source: Snapshot) -> SnapshotChanges:
+        written = [
             manifest
             for manifest in read_snapshot_manifests(source, attempt.storage)
             if manifest.added_snapshot_id in (None, source.snapshot_id)
         ]
-        (facts,) = self._memory.facts([(source, own)], attempt.metadata, attempt.storage)
-        return facts
+        (changes,) = self._snapshot_cache.changes([(source, written)], attempt.metadata, attempt.storage)
+        return changes
 
     # the snapshot ---------------------------------------------------------------------------------------------------
 
     def writes(self, workspace: Workspace) -> Writes:
-        """What the snapshot did; the partitions that it replaced must have nothing new in them."""
-        found = super().writes(workspace)
+        """The files of the snapshot, and the partitions that it replaced, which no commit may have changed since."""
+        writes = super().writes(workspace)
         if self._partitions is None:
-            return found
-        tuples = self._partitions.tuples
-        pairs = frozenset((spec_id, one) for spec_id, some in tuples.items() for one in some)
-        return replace(found, partitions=pairs)
+            return writes
+        by_spec = self._partitions.tuples
+        partitions = frozenset((spec_id, values) for spec_id, tuples in by_spec.items() for values in tuples)
+        return replace(writes, partitions=partitions)
 
     def check_added(self, workspace: Workspace, manifests: Sequence[ManifestFile], added: AddedFiles) -> None:
-        """Raises if the branch has the snapshot's files, or may have had them before its history was cut."""
+        """Raise if the branch has a file of the snapshot, or may have had it in an expired part of its history."""
         assert self._picked is not None
         snapshot_id = self._picked.snapshot_id
         try:
             super().check_added(workspace, manifests, added)
         except (ConflictingChange, InvalidUpdate) as error:
             raise type(error)(
-                f"snapshot {snapshot_id} is in {self._target!r} already: the branch holds a file that it added",
+                f"snapshot {snapshot_id} is in {self._target!r} already: the branch has a file that it added",
                 hint="there is nothing to pick",
                 **{**error.context, "snapshot": snapshot_id},
             ) from error
-        if self._known_from is not None:
+        if self._oldest_known is not None:
             raise InvalidUpdate(
-                f"it cannot be told whether snapshot {snapshot_id} is in {self._target!r} already: the history of the "
-                f"branch is known only down to snapshot {self._known_from.snapshot_id}, what came before has expired; "
-                "if the rows were written to other files since, they would be there twice",
-                hint="look whether the branch has the rows; if it has not, add the files with `append_files`",
+                f"it is not known whether snapshot {snapshot_id} is in {self._target!r} already: the history of the "
+                f"branch is known only down to snapshot {self._oldest_known.snapshot_id}, what came before has expired"
+                "; if its rows were rewritten to other files since, they would be added twice",
+                hint="check whether the branch has the rows; if not, add the files with `append_files`",
                 snapshot=snapshot_id,
             )
 
     def draft(self, workspace: Workspace, parent: Snapshot | None) -> SnapshotDraft:
-        """As every change of files, with a note where it comes from."""
+        """The draft, with the source snapshot and its WAP id in the summary."""
         draft = super().draft(workspace, parent)
         assert self._picked is not None
         draft.summary.set(snapshots.SOURCE_SNAPSHOT_ID, self._picked.snapshot_id)
@@ -169,7 +170,7 @@ class CherryPick(FileChange):
         return draft
 
     def operation(self, added: AddedFiles, removed: Sequence[DataFile]) -> str:
-        """As the snapshot's own."""
+        """The operation of the picked snapshot."""
         return "append" if self._partitions is None else "overwrite"
 
 
@@ -182,35 +183,36 @@ class PublishWap(CherryPick):
 
     def __init__(self, wap_id: str, **options: Unpack[SnapshotOptions]) -> None:
         super().__init__(0, **options)
-        self._sought = wap_id
+        self._requested_wap_id = wap_id
 
     def describe(self) -> str:
-        """The change in a few words."""
-        return f"WAP id {self._sought!r}"
+        """The WAP id."""
+        return f"WAP id {self._requested_wap_id!r}"
 
     def find(self, metadata: TableMetadata) -> Snapshot:
-        """The one snapshot with that id."""
-        found = [one for one in metadata.snapshots if _wap_id(one) == self._sought]
-        if not found:
-            staged = sorted({wap_id for one in metadata.snapshots if (wap_id := _wap_id(one))})
+        """The snapshot with the WAP id; raises if there is none, or more than one."""
+        wap_id = self._requested_wap_id
+        staged = [snapshot for snapshot in metadata.snapshots if _wap_id(snapshot) == wap_id]
+        if not staged:
+            wap_ids = sorted({other for snapshot in metadata.snapshots if (other := _wap_id(snapshot))})
             raise NoSuchSnapshot(
-                f"no snapshot was staged with WAP id {self._sought!r}",
-                hint=f"there are {', '.join(staged[:_SHOWN])}" if staged else "no snapshot has a WAP id",
+                f"no snapshot was staged with WAP id {wap_id!r}",
+                hint=f"there are {', '.join(wap_ids[:_SHOWN])}" if wap_ids else "no snapshot has a WAP id",
             )
-        if len(found) > 1:
-            ids = ", ".join(str(one.snapshot_id) for one in found[:_SHOWN])
+        if len(staged) > 1:
+            ids = ", ".join(str(snapshot.snapshot_id) for snapshot in staged[:_SHOWN])
             raise InvalidUpdate(
-                f"{len(found)} snapshots were staged with WAP id {self._sought!r}: {ids}",
+                f"{len(staged)} snapshots were staged with WAP id {wap_id!r}: {ids}",
                 hint="pick one of them by its snapshot id",
             )
-        return found[0]
+        return staged[0]
 
 
-def _can_be_picked(source: Snapshot, facts: SnapshotChanges) -> bool:
-    if facts.added_deletes or facts.removed_deletes:
+def _can_be_picked(source: Snapshot, changes: SnapshotChanges) -> bool:
+    if changes.added_deletes or changes.removed_deletes:
         return False
     if source.operation == "append":
-        return not facts.removed_data
+        return not changes.removed_data
     return source.operation == "overwrite" and (source.summary or {}).get(snapshots.REPLACE_PARTITIONS) == "true"
 
 
@@ -219,11 +221,11 @@ def _wap_id(snapshot: Snapshot) -> str | None:
 
 
 def _check_unpublished(metadata: TableMetadata, head: Snapshot | None, source: Snapshot) -> str | None:
-    """The WAP id of a snapshot, which must not have been published on the branch before."""
+    """The WAP id of a snapshot; raises if one with that id was published on the branch before."""
     wap_id = _wap_id(source)
     if not wap_id:
         return None
-    for one in ancestors(metadata, None if head is None else head.snapshot_id):
-        if wap_id in (_wap_id(one), (one.summary or {}).get(snapshots.PUBLISHED_WAP_ID)):
-            raise InvalidUpdate(f"WAP id {wap_id!r} was published before, as snapshot {one.snapshot_id}")
+    for ancestor in ancestors(metadata, None if head is None else head.snapshot_id):
+        if wap_id in (_wap_id(ancestor), (ancestor.summary or {}).get(snapshots.PUBLISHED_WAP_ID)):
+            raise InvalidUpdate(f"WAP id {wap_id!r} was published before, as snapshot {ancestor.snapshot_id}")
     return wap_id

@@ -1,13 +1,13 @@
-"""Creating a table, replacing one, and whichever of the two it takes.
+"""Creating and replacing tables.
 
 Concurrency:
 
-- **Create**: the table must not exist. Of two that create it at once one wins, the other gets `TableAlreadyExists`. The
-  new table's uuid is fixed beforehand, so that a creation whose answer was lost is found again.
-- **Replace**: made again on every newer state, so that what others committed meanwhile stays in the history (snapshots,
+- **Create**: the table must not exist. If two create it at the same time, one succeeds and the other gets
+  `TableAlreadyExists`. The uuid of the new table is chosen before, so that a creation whose answer was lost is found.
+- **Replace**: applied to the newest state, so that what others committed meanwhile stays in the history (snapshots,
   tags, other branches) and can be read and rolled back to. If the schema, partition spec, sort order or location
-  changed since the replacement was first made, it is a `ConflictingChange`: who replaces a table means the one he saw.
-- **Create or replace**: whatever the table is when the commit is made.
+  changed since the caller looked at the table, it is a `ConflictingChange`.
+- **Create or replace**: one or the other, depending on whether the table exists when the commit is attempted.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.sort_order import UNSORTED, SortOrder
 
 NEW_TABLE_DEFAULTS: Final[Mapping[str, str]] = {PARQUET_CODEC.data.name: "zstd"}
-"""Properties that a new table gets unless they are given, so that later writers of any engine do the same (as Java)."""
+"""The default properties of new tables, as in Java Iceberg: stored, so that all engines write in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """What a table is to be. Ids of columns, partition fields and sort fields are given when it is made.
+    """The schema, layout and properties of a new table; ids of columns and fields are assigned when it is created.
 
-    `format_version` None means 2 for a new table, and that of the table that is replaced.
+    Without `format_version` a new table has version 2, and a replaced table keeps its version.
     """
 
     schema: Schema
@@ -51,7 +51,7 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """Creates a table; its uuid is a new one.
+    """Creates a table with a new uuid.
 
     >>> change = CreateTable(
     ...     TableDefinition(Schema(())), location="s3://b/t", table_uuid="9c12d441-03fe-4693-9a96-a0705ddf69c1"
@@ -66,19 +66,19 @@ class CreateTable:
 
     def creation(self) -> Sequence[TableUpdate]:
         """The updates that create the table."""
-        made = self.definition
+        definition = self.definition
         return creation_updates(
-            made.schema,
-            made.spec,
-            made.sort_order,
+            definition.schema,
+            definition.spec,
+            definition.sort_order,
             location=self.location,
             uuid=self.table_uuid,
-            properties={**NEW_TABLE_DEFAULTS, **made.properties},
-            format_version=made.format_version,
+            properties={**NEW_TABLE_DEFAULTS, **definition.properties},
+            format_version=definition.format_version,
         )
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """There is a table already."""
+        """Raise `TableAlreadyExists`: updates are asked for only if the table exists."""
         raise TableAlreadyExists(
             "there is a table of that name already",
             hint="choose another name, or replace the table",
@@ -87,41 +87,41 @@ class CreateTable:
 
 
 class ReplaceTable:
-    """Replaces a table's schema, partitioning, sort order and properties, and leaves it empty, with its history kept.
+    """Replaces schema, partitioning, sort order and properties; the table is empty then, and keeps its history.
 
-    `seen` is the metadata that the user looked at; without it, that of the first attempt.
+    `expected` is the metadata that the caller looked at; by default that of the first attempt.
     """
 
     replaces = True
 
     def __init__(
-        self, definition: TableDefinition, *, location: str | None = None, seen: TableMetadata | None = None
+        self, definition: TableDefinition, *, location: str | None = None, expected: TableMetadata | None = None
     ) -> None:
         self.definition = definition
         self.location = location
-        self._seen = seen
+        self._expected = expected
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The replacement, made for the table as it is now."""
+        """The updates that replace the current table; raises `ConflictingChange` if its layout changed."""
         start = attempt.start or attempt.metadata
-        if self._seen is None:
-            self._seen = start
-        _check_layout_unchanged(self._seen, start)
-        made = self.definition
+        if self._expected is None:
+            self._expected = start
+        _check_layout_unchanged(self._expected, start)
+        definition = self.definition
         missing = {k: v for k, v in NEW_TABLE_DEFAULTS.items() if k not in attempt.metadata.properties}
         return replacement_updates(
             attempt.metadata,
-            made.schema,
-            made.spec,
-            made.sort_order,
+            definition.schema,
+            definition.spec,
+            definition.sort_order,
             location=self.location,
-            properties={**missing, **made.properties},
-            format_version=made.format_version,
+            properties={**missing, **definition.properties},
+            format_version=definition.format_version,
         )
 
 
 class CreateOrReplaceTable(ReplaceTable):
-    """Creates the table, or replaces it if there is one; `location` and `table_uuid` are those of a new one.
+    """Creates the table, or replaces it if it exists; `new_location` and `table_uuid` are those of a new table.
 
     >>> change = CreateOrReplaceTable(
     ...     TableDefinition(Schema(())), new_location="s3://b/t", table_uuid="9c12d441-03fe-4693-9a96-a0705ddf69c1"
@@ -142,14 +142,14 @@ class CreateOrReplaceTable(ReplaceTable):
         return self._create.creation()
 
 
-def _check_layout_unchanged(seen: TableMetadata, now: TableMetadata) -> None:
-    """Snapshots, refs, properties and statistics may have changed, but not what the table looks like."""
-    for what, attribute in _LAYOUT.items():
-        before, after = getattr(seen, attribute), getattr(now, attribute)
+def _check_layout_unchanged(expected: TableMetadata, current: TableMetadata) -> None:
+    """Raise if the layout changed; snapshots, refs, properties and statistics may have changed."""
+    for name, attribute in _LAYOUT.items():
+        before, after = getattr(expected, attribute), getattr(current, attribute)
         if before != after:
             raise ConflictingChange(
-                f"the table cannot be replaced: its {what} changed from {before} to {after} meanwhile",
-                hint="look at the table again, and replace it if that is still wanted",
+                f"the table cannot be replaced: another commit changed its {name} from {before} to {after}",
+                hint="load the table again, and replace it if that is still intended",
             )
 
 

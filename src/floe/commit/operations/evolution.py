@@ -1,26 +1,22 @@
-"""Changing a table's schema.
+"""Evolution of a table's schema, partition spec and sort order.
 
-Concurrency: the new schema was made from one that the user saw. If the current schema, or the ids given to columns,
-have changed since, it is a `ConflictingChange`: two columns could get the same id, or one change undo the other.
-Commits of data, properties, refs and all else are built upon. The table's specs and sort order are checked when it is
-applied, so a column that somebody partitions by meanwhile cannot be dropped. Properties that speak of columns follow.
+Each change was derived from the metadata that the caller had loaded (`base_…`). It is a `ConflictingChange` if another
+commit changed that basis, because two columns or partition fields could get the same id, or one change could undo the
+other. All other commits are compatible.
 
-Properties that speak of columns by name: they follow when columns are renamed, dropped and added.
+| change | derived from |
+|---|---|
+| `UpdateSchema` | the current schema and the last column id |
+| `EvolveSchema` | nothing: its steps are applied to the newest schema on every attempt |
+| `UpdateSpec` | the default spec, the last partition field id and the current schema |
+| `UpdateSortOrder` | the default sort order and the current schema |
 
-The name mapping (`schema.name-mapping.default`) leads from the names in imported files to columns: it learns new names,
-and keeps the old ones for the files that have them. Settings of single columns, such as
-`write.metadata.metrics.column.<name>`, go where their column goes, as in Java Iceberg.
+A new schema is checked against the specs and the sort order of the newest state, so a column cannot be dropped if
+another commit has partitioned by it. Files keep the spec that they were written with, and no file depends on the order.
 
-Changing how a table is partitioned.
-
-Concurrency: the new spec was made from the specs that the user saw. If the default spec, the ids given to partition
-fields, or the current schema have changed since, it is a `ConflictingChange`. Commits of data are built upon: files
-keep the spec they were written with.
-
-Changing the order in which a table's rows are to be written.
-
-Concurrency: if the default sort order or the current schema changed since the user looked, it is a `ConflictingChange`;
-every other commit is built upon. An order is advice to writers, and no file depends on it.
+Properties that name columns follow the schema, as in Java Iceberg. The name mapping (`schema.name-mapping.default`)
+maps the names in imported files to columns: it gets the new names, and keeps the old ones for the files that have them.
+Properties of single columns, such as `write.metadata.metrics.column.<name>`, are renamed and dropped with their column.
 """
 
 from __future__ import annotations
@@ -42,23 +38,23 @@ from floe.spec.metadata.updates import (
     SetProperties,
     TableUpdate,
 )
-from floe.spec.partitioning.evolution import SpecUpdate
 from floe.spec.partitioning.partition_spec import PartitionSpec
+from floe.spec.partitioning.spec_evolution import SpecUpdate
 from floe.spec.properties import COLUMN_PROPERTIES, NAME_MAPPING
-from floe.spec.schemas.evolution import SchemaUpdate
 from floe.spec.schemas.name_mapping import (
     format_name_mapping,
     parse_name_mapping,
     update_mapping,
 )
 from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema_evolution import SchemaUpdate
 from floe.spec.sort_order import SortOrder
 
-# Properties that speak of columns by name: they follow when columns are renamed, dropped and added.
+# Properties that name columns -----------------------------------------------------------------------------------
 
 
 def column_property_updates(properties: Mapping[str, str], before: Schema, after: Schema) -> Sequence[TableUpdate]:
-    """What a change of the schema means for a table's properties; mostly nothing.
+    """The updates of properties that follow from a change of the schema.
 
     >>> from floe.spec.types import Field, INT
     >>> before, after = Schema((Field(1, "a", INT),)), Schema((Field(1, "b", INT),))
@@ -66,18 +62,18 @@ def column_property_updates(properties: Mapping[str, str], before: Schema, after
     (SetProperties(updates={'write.metadata.metrics.column.b': 'full'}),
      RemoveProperties(removals=('write.metadata.metrics.column.a',)))
     """
-    wanted = _moved_settings(properties, before, after) | _mapping(properties, before, after)
-    changed = {name: value for name, value in wanted.items() if value is not None and properties.get(name) != value}
-    gone = tuple(name for name, value in wanted.items() if value is None)
+    following = _renamed_properties(properties, before, after) | _mapping(properties, before, after)
+    changed = {name: value for name, value in following.items() if value is not None and properties.get(name) != value}
+    removed = tuple(name for name, value in following.items() if value is None)
     return (
         *([SetProperties(changed)] if changed else []),
-        *([RemoveProperties(gone)] if gone else []),
+        *([RemoveProperties(removed)] if removed else []),
     )
 
 
-def _moved_settings(properties: Mapping[str, str], before: Schema, after: Schema) -> dict[str, str | None]:
-    """The settings of columns that have another name now, or are gone (None)."""
-    moved: dict[str, str | None] = {}
+def _renamed_properties(properties: Mapping[str, str], before: Schema, after: Schema) -> dict[str, str | None]:
+    """The properties of renamed columns under their new names, and None for the old names and for dropped columns."""
+    removed: dict[str, str | None] = {}
     added: dict[str, str | None] = {}
     for name, value in properties.items():
         prefix = next((each.prefix for each in COLUMN_PROPERTIES if name.startswith(each.prefix)), None)
@@ -85,40 +81,44 @@ def _moved_settings(properties: Mapping[str, str], before: Schema, after: Schema
         if prefix is None or not before.has(column):
             continue
         field_id = before.field(column).id
-        now = after.name_of(field_id) if field_id in after.by_id else None
-        if now != before.name_of(field_id):
-            moved[name] = None
-            if now is not None:
-                added[prefix + now] = value
-    return moved | added  # two columns may have swapped their names
+        new_name = after.name_of(field_id) if field_id in after.by_id else None
+        if new_name != before.name_of(field_id):
+            removed[name] = None
+            if new_name is not None:
+                added[prefix + new_name] = value
+    return removed | added  # in this order, because two columns may have swapped their names
 
 
 def _mapping(properties: Mapping[str, str], before: Schema, after: Schema) -> dict[str, str | None]:
+    """The name mapping with the new names of columns."""
     text = NAME_MAPPING.read(properties)
     if text is None:
         return {}
     try:
         return {NAME_MAPPING.name: format_name_mapping(update_mapping(parse_name_mapping(text), before, after))}
-    except FloeError:  # a mapping that nobody can read must not stand in the way of a new column
+    except FloeError:  # an unreadable mapping must not prevent a change of the schema
         return {}
+
+
+# Schema ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateSchema:
-    """Makes a schema the current one, in place of the schema that it was made from.
+    """Makes a schema the current one, in place of the schema that it was derived from.
 
-    `last_column_id` is the highest column id after the change; `seen_schema_id` and `seen_last_column_id` are those of
-    the table that it was made for. `from_update` takes all of them from a `SchemaUpdate`.
+    `last_column_id` is the highest column id after the change; `base_schema_id` and `base_last_column_id` are those of
+    the metadata that it was derived from. `from_update` takes all of them from a `SchemaUpdate`.
     """
 
     schema: Schema
     last_column_id: int
-    seen_schema_id: int
-    seen_last_column_id: int
+    base_schema_id: int
+    base_last_column_id: int
 
     @staticmethod
     def from_update(update: SchemaUpdate, metadata: TableMetadata) -> UpdateSchema:
-        """The change that a `SchemaUpdate`, begun with `schema_update_of(metadata)`, makes.
+        """The change of a `SchemaUpdate` that was created with `schema_update_of(metadata)`.
 
         >>> from floe.spec.metadata.creation import new_table_metadata
         >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
@@ -131,23 +131,23 @@ class UpdateSchema:
         return UpdateSchema(schema, update.last_column_id, metadata.current_schema_id, metadata.last_column_id)
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The new schema, if the table still has the one that it was made from."""
+        """The updates that set the schema; raises `ConflictingChange` if the table has another schema by now."""
         table = attempt.metadata
-        if (table.current_schema_id, table.last_column_id) != (self.seen_schema_id, self.seen_last_column_id):
+        if (table.current_schema_id, table.last_column_id) != (self.base_schema_id, self.base_last_column_id):
             raise ConflictingChange(
-                f"the schema cannot be changed: the change was made for schema {self.seen_schema_id} with column ids "
-                f"up to {self.seen_last_column_id}, and the table has schema {table.current_schema_id} with ids up to "
+                f"the schema cannot be changed: the change was made for schema {self.base_schema_id} with column ids "
+                f"up to {self.base_last_column_id}, and the table has schema {table.current_schema_id} with ids up to "
                 f"{table.last_column_id} now",
-                hint="look at the new schema, and make the change again if it is still wanted",
+                hint="load the table again, and repeat the change if it is still needed",
             )
         return _with_properties(table, self.schema, self.last_column_id)
 
 
 class EvolveSchema:
-    """A change of the schema that is made anew on every state of the table: steps on a `SchemaUpdate`.
+    """A change of the schema whose steps, on a `SchemaUpdate`, are applied to the newest schema on every attempt.
 
-    For what means the same whatever else changed, such as adding the columns of data that is written with them
-    (`union_by_name`). If a step cannot be made any more, its error is raised.
+    For changes that do not depend on what others changed, such as adding the columns of data that is appended
+    (`union_by_name`). If a step fails on the newest schema, its error is raised.
 
     >>> change = EvolveSchema(lambda update: update.add_column("x", "int"))
     """
@@ -157,7 +157,7 @@ class EvolveSchema:
         self._allow_incompatible = allow_incompatible
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The schema that the steps make of the current one; nothing if it is the same."""
+        """The updates that set the new schema; none if the columns stay the same."""
         update = schema_update_of(attempt.metadata, allow_incompatible=self._allow_incompatible)
         self._steps(update)
         schema = update.apply()
@@ -167,7 +167,7 @@ class EvolveSchema:
 
 
 def _with_properties(table: TableMetadata, schema: Schema, last_column_id: int) -> Sequence[TableUpdate]:
-    """The new schema, and the properties that speak of its columns."""
+    """The updates that set the schema, and those of properties that name its columns."""
     following = column_property_updates(table.properties, table.schema, schema)
     return (AddSchema(schema, last_column_id), SetCurrentSchema(), *following)
 
@@ -175,7 +175,7 @@ def _with_properties(table: TableMetadata, schema: Schema, last_column_id: int) 
 def schema_update_of(
     metadata: TableMetadata, *, allow_incompatible: bool = False, case_sensitive: bool = True
 ) -> SchemaUpdate:
-    """A `SchemaUpdate` that begins with a table's current schema and knows its specs and sort order."""
+    """A `SchemaUpdate` of a table's current schema, which checks changes against its specs and sort order."""
     return SchemaUpdate(
         metadata.schema,
         format_version=metadata.format_version,
@@ -188,21 +188,21 @@ def schema_update_of(
     )
 
 
-# Changing how a table is partitioned.
+# Partition spec -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateSpec:
-    """Makes a partition spec the default, in place of the one that it was made from; see `from_update`."""
+    """Makes a partition spec the default one, in place of the spec that it was derived from."""
 
     spec: PartitionSpec
-    seen_spec_id: int
-    seen_last_partition_id: int
-    seen_schema_id: int
+    base_spec_id: int
+    base_last_partition_id: int
+    base_schema_id: int
 
     @staticmethod
     def from_update(update: SpecUpdate, metadata: TableMetadata) -> UpdateSpec:
-        """The change that a `SpecUpdate`, begun with `spec_update_of(metadata)`, makes.
+        """The change of a `SpecUpdate` that was created with `spec_update_of(metadata)`.
 
         >>> from floe.spec.metadata.creation import new_table_metadata
         >>> from floe.spec.schemas.schema import Schema
@@ -218,22 +218,22 @@ class UpdateSpec:
         )
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The new spec, if the table still has the specs and schema that it was made from."""
+        """The updates that set the spec; raises `ConflictingChange` if the table has another spec or schema by now."""
         table = attempt.metadata
-        seen = (self.seen_spec_id, self.seen_last_partition_id, self.seen_schema_id)
+        base = (self.base_spec_id, self.base_last_partition_id, self.base_schema_id)
         now = (table.default_spec_id, table.last_partition_id, table.current_schema_id)
-        if seen != now:
+        if base != now:
             raise ConflictingChange(
-                f"the partitioning cannot be changed: the change was made for spec {seen[0]} with field ids up to "
-                f"{seen[1]} and schema {seen[2]}, and the table has spec {now[0]} with ids up to {now[1]} and schema "
+                f"the partitioning cannot be changed: the change was made for spec {base[0]} with field ids up to "
+                f"{base[1]} and schema {base[2]}, and the table has spec {now[0]} with ids up to {now[1]} and schema "
                 f"{now[2]} now",
-                hint="look at the table again, and make the change again if it is still wanted",
+                hint="load the table again, and repeat the change if it is still needed",
             )
         return (AddPartitionSpec(self.spec), SetDefaultSpec())
 
 
 def spec_update_of(metadata: TableMetadata, *, case_sensitive: bool = True) -> SpecUpdate:
-    """A `SpecUpdate` that begins with a table's default spec and knows all others."""
+    """A `SpecUpdate` of a table's default spec, which reuses the field ids of all its specs."""
     return SpecUpdate(
         metadata.partition_specs,
         metadata.schema,
@@ -244,42 +244,40 @@ def spec_update_of(metadata: TableMetadata, *, case_sensitive: bool = True) -> S
     )
 
 
-# Changing the order in which a table's rows are to be written.
+# Sort order -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateSortOrder:
-    """Makes a sort order the default; its columns are those of the table that the user saw."""
+    """Makes a sort order the default one, in place of the order that the caller saw."""
 
     sort_order: SortOrder
-    seen_order_id: int
-    seen_schema_id: int
+    base_order_id: int
+    base_schema_id: int
 
     @staticmethod
     def of(sort_order: SortOrder, metadata: TableMetadata) -> UpdateSortOrder:
-        """The change for the table as the user sees it.
+        """The change for a sort order that was built for `metadata`.
 
         >>> from floe.spec.metadata.creation import new_table_metadata
         >>> from floe.spec.schemas.schema import Schema
         >>> from floe.spec.sort_order import UNSORTED
         >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
         >>> table = new_table_metadata(Schema(()), location="s3://b/t", uuid=uuid, now_ms=0)
-        >>> UpdateSortOrder.of(UNSORTED, table).seen_order_id
+        >>> UpdateSortOrder.of(UNSORTED, table).base_order_id
         0
         """
         return UpdateSortOrder(sort_order, metadata.default_sort_order_id, metadata.current_schema_id)
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The new order, if the table still has the one that the user saw."""
+        """The updates that set the order; raises `ConflictingChange` if the table has another order or schema now."""
         table = attempt.metadata
-        seen, now = (
-            (self.seen_order_id, self.seen_schema_id),
-            (table.default_sort_order_id, table.current_schema_id),
-        )
-        if seen != now:
+        base = (self.base_order_id, self.base_schema_id)
+        now = (table.default_sort_order_id, table.current_schema_id)
+        if base != now:
             raise ConflictingChange(
-                f"the sort order cannot be changed: the change was made for order {seen[0]} and schema {seen[1]}, and "
+                f"the sort order cannot be changed: the change was made for order {base[0]} and schema {base[1]}, and "
                 f"the table has order {now[0]} and schema {now[1]} now",
-                hint="look at the table again, and make the change again if it is still wanted",
+                hint="load the table again, and repeat the change if it is still needed",
             )
         return (AddSortOrder(self.sort_order), SetDefaultSortOrder())

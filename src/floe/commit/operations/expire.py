@@ -1,18 +1,17 @@
-"""Expiring snapshots: a plan that can be printed, a commit, and then the deletion of what nothing reaches any more.
+"""Expiring snapshots: a plan that can be printed, its commit, and the deletion of files that only they referred to.
 
-Concurrency: what expires is worked out again on every newer state, and is never more than was planned. A branch or
-tag that somebody creates meanwhile keeps its snapshots, a commit that comes first is built upon, and a writer that
-comes later finds the snapshots gone. Files are deleted only after the commit, and only those that a fresh reading of
-the table does not reach (`expire_files`). A table with `gc.enabled=false` shares its files with others:
-it is refused.
+`plan_expire` lists what would expire, `apply_expire` commits a plan (`ExpireSnapshots`) and deletes files
+(`remove_unreachable`).
 
-Deleting the files of expired snapshots: those that the table reached before and does not reach now.
+Concurrency: every attempt computes what expires in the newest state, and never expires more than was planned. A branch
+or tag that another commit creates keeps its snapshots. A table with `gc.enabled=false` shares its files with others:
+its snapshots do not expire.
 
-The table is read again after the expiry was committed. What the expired snapshots reached is a candidate; what any
-snapshot that is left reaches, in whatever spelling, is not deleted. So a file that was removed and added again stays,
-and so does a Puffin file of which one deletion vector is still alive. If anything cannot be read, nothing is deleted:
-an incomplete list of what is needed would let needed files go. Files outside the table's own folders may be somebody
-else's, and stay.
+Files are deleted after the commit, with a state of the table that is loaded after it. Files that the expired snapshots
+reached are candidates; those that a remaining snapshot reaches, in whatever spelling, are kept. So a file that was
+removed and added again stays, and so does a Puffin file with a live deletion vector. If anything cannot be read, no
+file is deleted, because the list of reachable files would be incomplete. Files outside the table's own folders may
+belong to others, and are kept.
 """
 
 from __future__ import annotations
@@ -39,79 +38,82 @@ from floe.spec.values.civil_time import millis_to_text
 from floe.storage.locations import canonical, is_below
 from floe.storage.protocol import Storage
 
-# Deleting the files of expired snapshots: those that the table reached before and does not reach now.
+# Deletion of files ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class FileDeletions:
-    """What became of files that were to be deleted."""
+    """The outcome of the deletion of unreachable files."""
 
     deleted: Mapping[FileKind, int] = field(default_factory=dict)
+    """The number of deleted files of each kind."""
+
     failed: tuple[str, ...] = ()
     """Files that could not be deleted; nothing reaches them."""
 
     elsewhere: tuple[str, ...] = ()
-    """Files that nothing in this table reaches, but that lie outside its folders."""
+    """Files that nothing in this table reaches, but that are outside its folders, and were kept."""
 
     notes: tuple[str, ...] = ()
+    """Messages about files that were not deleted."""
 
     @property
     def total(self) -> int:
-        """How many files were deleted."""
+        """The number of deleted files."""
         return sum(self.deleted.values())
 
 
 def remove_unreachable(
-    pointer: Pointer, before: TableMetadata, gone: Sequence[Snapshot], *, executor: Executor | None = None
+    pointer: Pointer, before: TableMetadata, expired: Sequence[Snapshot], *, executor: Executor | None = None
 ) -> FileDeletions:
-    """Deletes what only snapshots that are gone reached; nothing if any reading fails. Raises nothing.
+    """Load the table, and delete the files that only expired snapshots reached; none if anything cannot be read.
 
-    `before` is the metadata that had the snapshots. The table is read anew.
+    `before` is the metadata that had the snapshots. Errors are reported in the notes; none is raised.
     """
     try:
         fresh = pointer.load()
         if fresh is None:
-            return FileDeletions(notes=("no file was deleted: the table is not there any more",))
-        # of another table's state nothing follows for the files of this one, which may live on under another name
+            return FileDeletions(notes=("no file was deleted: the table does not exist any more",))
+        # the state of another table says nothing about files of this one, which may exist under another name
         check_same_table(before.table_uuid, fresh.metadata.table_uuid, pointer.name)
-        files = unreachable_files(fresh, before, gone, pointer.storage, executor=executor)
+        files = unreachable_files(fresh, before, expired, pointer.storage, executor=executor)
         return _delete(files, owned_folders(fresh.metadata), pointer.storage)
     except (FloeError, OSError) as error:
-        return FileDeletions(notes=(f"no file was deleted, for not all could be read: {error}",))
+        return FileDeletions(notes=(f"no file was deleted, because not all metadata could be read: {error}",))
 
 
 def unreachable_files(
     fresh: TableState,
     before: TableMetadata,
-    gone: Iterable[Snapshot],
+    expired: Iterable[Snapshot],
     storage: Storage,
     *,
     executor: Executor | None = None,
 ) -> dict[FileKind, PathSet]:
-    """The files that snapshots which are gone reached, and that nothing in the table's fresh state reaches, by kind."""
-    kept = fresh.metadata.snapshots
-    lost = [snapshot for snapshot in gone if snapshot.snapshot_id not in fresh.metadata.snapshots_by_id]
-    kept_manifests = list(listed_manifests(kept, storage, executor=executor))
-    kept_names = {canonical(manifest.manifest_path) for manifest in kept_manifests}
-    lost_manifests = [
+    """The files that expired snapshots reached and that nothing in the table's fresh state reaches, by kind."""
+    removed = [snapshot for snapshot in expired if snapshot.snapshot_id not in fresh.metadata.snapshots_by_id]
+    reachable_manifests = list(listed_manifests(fresh.metadata.snapshots, storage, executor=executor))
+    reachable_paths = {canonical(manifest.manifest_path) for manifest in reachable_manifests}
+    removed_manifests = [
         manifest
-        for manifest in listed_manifests(lost, storage, executor=executor)
-        if canonical(manifest.manifest_path) not in kept_names
+        for manifest in listed_manifests(removed, storage, executor=executor)
+        if canonical(manifest.manifest_path) not in reachable_paths
     ]
+    lists = [snapshot.manifest_list for snapshot in removed if snapshot.manifest_list is not None]
     candidates = _Candidates()
-    candidates.add(FileBatch.of(FileKind.MANIFEST_LIST, [s.manifest_list for s in lost if s.manifest_list is not None]))
-    candidates.add(FileBatch.of(FileKind.MANIFEST, [manifest.manifest_path for manifest in lost_manifests]))
-    candidates.add_all(statistics_batches(before, {snapshot.snapshot_id for snapshot in lost}))
-    candidates.add_all(file_batches(lost_manifests, storage, executor=executor))
-    for batch in _reached(fresh, kept_manifests, storage, executor):
+    candidates.add(FileBatch.of(FileKind.MANIFEST_LIST, lists))
+    candidates.add(FileBatch.of(FileKind.MANIFEST, [manifest.manifest_path for manifest in removed_manifests]))
+    candidates.add_all(statistics_batches(before, {snapshot.snapshot_id for snapshot in removed}))
+    candidates.add_all(file_batches(removed_manifests, storage, executor=executor))
+    for batch in _reachable_batches(fresh, reachable_manifests, storage, executor):
         candidates.remove(batch)
     return candidates.by_kind
 
 
-def _reached(
+def _reachable_batches(
     fresh: TableState, manifests: Sequence[ManifestFile], storage: Storage, executor: Executor | None
 ) -> Iterator[FileBatch]:
-    """All that the fresh state reaches; a file is needed whatever it is needed as."""
+    """All files that the fresh state reaches, of every kind."""
     metadata = fresh.metadata
     snapshots = metadata.snapshots
     yield FileBatch.of(FileKind.METADATA, [fresh.location, *(entry.metadata_file for entry in metadata.metadata_log)])
@@ -143,15 +145,15 @@ class _Candidates:
 
 
 def _delete(files: Mapping[FileKind, PathSet], folders: Sequence[str], storage: Storage) -> FileDeletions:
-    """Data first and lists last: if it is interrupted, what is left still tells what it was."""
+    """Delete data files first and manifest lists last, so that after an interruption the rest can still be listed."""
     deleted: dict[FileKind, int] = {}
     failed: list[str] = []
     elsewhere: list[str] = []
     for kind in FileKind:
         paths = list(files.get(kind, ()))
-        own = [path for path in paths if any(is_below(path, folder) for folder in folders)]
-        elsewhere += [path for path in paths if path not in set(own)] if len(own) < len(paths) else []
-        outcomes = storage.delete_many(own) if own else []
+        owned = [path for path in paths if any(is_below(path, folder) for folder in folders)]
+        elsewhere += [path for path in paths if path not in set(owned)] if len(owned) < len(paths) else []
+        outcomes = storage.delete_many(owned) if owned else []
         failed += [outcome.location for outcome in outcomes if not outcome.deleted]
         count = sum(outcome.deleted for outcome in outcomes)
         if count:
@@ -160,29 +162,34 @@ def _delete(files: Mapping[FileKind, PathSet], folders: Sequence[str], storage: 
     if failed:
         notes.append(f"{len(failed)} files could not be deleted; nothing needs them, and orphan removal finds them")
     if elsewhere:
-        notes.append(f"{len(elsewhere)} files were kept, for they lie outside the table's folders")
+        notes.append(f"{len(elsewhere)} files were kept, because they are outside the table's folders")
     return FileDeletions(deleted, tuple(failed), tuple(elsewhere), tuple(notes))
+
+
+# Plan and commit ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExpirePlan:
-    """What is to expire, as it was worked out at `now_ms`; printing it tells a person what would happen."""
+    """The snapshots and refs that expire at `now_ms`; its text says what applying it would do."""
 
     table: str
     now_ms: int
     older_than_ms: int
     retain_last: int | None
     snapshot_ids: tuple[int, ...]
-    """The snapshots that were named, whatever their age."""
+    """The snapshots that the caller named, whatever their age."""
 
     expiry: Expiry
     snapshots: tuple[Snapshot, ...] = ()
-    """Those that expire, oldest first."""
+    """The snapshots that expire, oldest first."""
 
     kept: int = 0
+    """The number of snapshots that are kept."""
+
     table_uuid: str | None = None
     clean_metadata: bool = False
-    """Whether schemas and partition specs that nothing uses any more are removed too."""
+    """Whether unused schemas and partition specs are removed too."""
 
     @property
     def is_empty(self) -> bool:
@@ -197,11 +204,11 @@ class ExpirePlan:
         lines += [f"  {name}: the branch or tag itself expires" for name in self.expiry.refs]
         lines += [
             f"  snapshot {snapshot.snapshot_id}, {snapshot.operation or 'unknown operation'}, "
-            f"made at {millis_to_text(snapshot.timestamp_ms)}"
+            f"committed at {millis_to_text(snapshot.timestamp_ms)}"
             for snapshot in self.snapshots
         ]
         if self.clean_metadata:
-            lines.append("  schemas and partition specs that nothing uses any more are removed")
+            lines.append("  unused schemas and partition specs are removed")
         lines.append("  files that no other snapshot needs are deleted after the commit")
         return "\n".join(lines)
 
@@ -210,7 +217,7 @@ class ExpirePlan:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Expired:
-    """What expired, and what became of the files."""
+    """The snapshots and refs that expired, and the files that were deleted."""
 
     state: Committed
     snapshots: tuple[int, ...]
@@ -219,7 +226,7 @@ class Expired:
 
     @property
     def deleted(self) -> Mapping[FileKind, int]:
-        """How many files of each kind were deleted."""
+        """The number of deleted files of each kind."""
         return self.removal.deleted
 
     def __str__(self) -> str:
@@ -239,11 +246,11 @@ def plan_expire(
     snapshot_ids: Collection[int] = (),
     clean_metadata: bool = False,
 ) -> ExpirePlan:
-    """What would expire now; nothing is changed.
+    """Plan what expires now, without changing anything.
 
-    `older_than_ms` (a point in time) and `retain_last` take the place of the table's `history.expire.*` properties.
-    Snapshots in `snapshot_ids` expire whatever their age; one that a branch or tag points at is an error. With
-    `table_uuid` it must be that table, not another of its name.
+    `older_than_ms` (a timestamp) and `retain_last` override the table's `history.expire.*` properties. Snapshots in
+    `snapshot_ids` expire whatever their age; it is an error if a branch or tag points to one. With `table_uuid`,
+    another table of the same name is an error.
     """
     state = pointer.load()
     if state is None:
@@ -270,7 +277,7 @@ def plan_for(
     snapshot_ids: Collection[int] = (),
     clean_metadata: bool = False,
 ) -> ExpirePlan:
-    """As `plan_expire`, for a state that was read already."""
+    """As `plan_expire`, for a state that was loaded already."""
     metadata = state.metadata
     if older_than_ms is None:
         older_than_ms = now_ms - MAX_SNAPSHOT_AGE_MS.read(metadata.properties)
@@ -281,7 +288,7 @@ def plan_for(
     except FloeError as error:
         error.with_context(table=table)
         raise
-    gone = sorted(map(metadata.snapshot, expiry.snapshots), key=lambda snapshot: snapshot.timestamp_ms)
+    expiring = sorted(map(metadata.snapshot, expiry.snapshots), key=lambda snapshot: snapshot.timestamp_ms)
     return ExpirePlan(
         table,
         now_ms,
@@ -289,8 +296,8 @@ def plan_for(
         retain_last,
         tuple(dict.fromkeys(snapshot_ids)),
         expiry,
-        tuple(gone),
-        len(metadata.snapshots) - len(gone),
+        tuple(expiring),
+        len(metadata.snapshots) - len(expiring),
         metadata.table_uuid,
         clean_metadata,
     )
@@ -299,61 +306,61 @@ def plan_for(
 def apply_expire(
     pointer: Pointer, plan: ExpirePlan, *, delete_files: bool = True, executor: Executor | None = None
 ) -> Expired:
-    """Carries a plan out: commits it, then deletes the files that nothing reaches any more.
+    """Commit a plan, then delete the files that nothing reaches any more.
 
-    Less than was planned may expire, if somebody needs it meanwhile, but never more. Files outside the table's own
-    folders are never deleted; nor is any file if something cannot be read.
+    Snapshots that other commits refer to by now do not expire; others than the planned ones never do. Files outside the
+    table's own folders are never deleted, and no file is if something cannot be read.
     """
     change = ExpireSnapshots(plan, executor=executor)
-    done = commit(pointer, [change], table_uuid=plan.table_uuid)
-    gone = {id_: s for id_, s in change.tried.items() if id_ not in done.metadata.snapshots_by_id}
-    refs = tuple(name for name in change.refs if name not in done.metadata.refs)
-    removal = FileDeletions()
-    if delete_files and gone and change.before is not None:
-        removal = remove_unreachable(pointer, change.before, list(gone.values()), executor=executor)
-    return Expired(done, tuple(gone), refs, removal)
+    committed = commit(pointer, [change], table_uuid=plan.table_uuid)
+    expired = {id_: s for id_, s in change.removed.items() if id_ not in committed.metadata.snapshots_by_id}
+    refs = tuple(name for name in change.refs if name not in committed.metadata.refs)
+    deletions = FileDeletions()
+    if delete_files and expired and change.before is not None:
+        deletions = remove_unreachable(pointer, change.before, list(expired.values()), executor=executor)
+    return Expired(committed, tuple(expired), refs, deletions)
 
 
 class ExpireSnapshots:
-    """The commit of a plan; `before` is the table as the last attempt found it, `tried` what all attempts removed."""
+    """The commit of a plan; `before` is the metadata of the last attempt, `removed` the snapshots of all attempts."""
 
     def __init__(self, plan: ExpirePlan, *, executor: Executor | None = None) -> None:
         self.plan = plan
         self.before: TableMetadata | None = None
-        self.tried: dict[int, Snapshot] = {}
+        self.removed: dict[int, Snapshot] = {}
         self.refs: tuple[str, ...] = ()
         self._executor = executor
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """What of the plan still expires in the table as it is now."""
+        """The updates that remove the planned snapshots and refs which still expire in the attempt's metadata."""
         table = attempt.metadata
         expiry = self._still_expires(table)
         self.before = table
         self.refs = expiry.refs
-        self.tried.update((snapshot_id, table.snapshot(snapshot_id)) for snapshot_id in expiry.snapshots)
-        changes = list(expiry.updates())
+        self.removed.update((snapshot_id, table.snapshot(snapshot_id)) for snapshot_id in expiry.snapshots)
+        updates = list(expiry.updates())
         if self.plan.clean_metadata:
-            changes += self._unused_layout(table, expiry, attempt.storage)
-        return changes
+            updates += self._remove_unused_layout(table, expiry, attempt.storage)
+        return updates
 
     def _still_expires(self, table: TableMetadata) -> Expiry:
-        pointed_at = {ref.snapshot_id for name, ref in table.refs.items() if name not in self.plan.expiry.refs}
-        asked = [i for i in self.plan.snapshot_ids if i in table.snapshots_by_id and i not in pointed_at]
-        now = plan_expiry(
+        referenced = {ref.snapshot_id for name, ref in table.refs.items() if name not in self.plan.expiry.refs}
+        requested = [i for i in self.plan.snapshot_ids if i in table.snapshots_by_id and i not in referenced]
+        current = plan_expiry(
             table,
             now_ms=self.plan.now_ms,
             older_than_ms=self.plan.older_than_ms,
             retain_last=self.plan.retain_last,
-            snapshot_ids=asked,
+            snapshot_ids=requested,
         )
-        refs = tuple(name for name in now.refs if name in self.plan.expiry.refs)
+        refs = tuple(name for name in current.refs if name in self.plan.expiry.refs)
         # A ref that expires now but was not planned to is kept, and so is its snapshot.
-        held = {ref.snapshot_id for name, ref in table.refs.items() if name not in refs}
-        planned = set(self.plan.expiry.snapshots) - held
-        return Expiry(refs, tuple(i for i in now.snapshots if i in planned))
+        kept = {ref.snapshot_id for name, ref in table.refs.items() if name not in refs}
+        planned = set(self.plan.expiry.snapshots) - kept
+        return Expiry(refs, tuple(i for i in current.snapshots if i in planned))
 
-    def _unused_layout(self, table: TableMetadata, expiry: Expiry, storage: Storage) -> Sequence[TableUpdate]:
-        """Schemas that no snapshot was written with, and specs that no manifest uses, are removed."""
+    def _remove_unused_layout(self, table: TableMetadata, expiry: Expiry, storage: Storage) -> Sequence[TableUpdate]:
+        """The updates that remove schemas of no remaining snapshot, and specs of no remaining manifest."""
         kept = [snapshot for snapshot in table.snapshots if snapshot.snapshot_id not in expiry.snapshots]
         used_specs = {table.default_spec_id}
         for manifest in listed_manifests(kept, storage, executor=self._executor):
@@ -368,14 +375,16 @@ class ExpireSnapshots:
         ]
 
 
-def _counted(count: int, what: str | FileKind) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str | FileKind) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _schemas_of_partitions(table: TableMetadata, spec_ids: Collection[int]) -> set[int]:
-    """The schemas that tell the types of partition values: a spec lives on after its column was dropped."""
+    """The schemas that the types of partition values are taken from: a source column may have been dropped since."""
     newest_first = (table.schema, *reversed(table.schemas))
     specs = [spec for spec in table.partition_specs if spec.spec_id in spec_ids]
     sources = {source for spec in specs for field in spec.fields for source in field.source_ids}
-    found = (next((schema for schema in newest_first if schema.find(source) is not None), None) for source in sources)
-    return {schema.schema_id for schema in found if schema is not None}
+    with_source = (
+        next((schema for schema in newest_first if schema.find(source) is not None), None) for source in sources
+    )
+    return {schema.schema_id for schema in with_source if schema is not None}

@@ -1,8 +1,8 @@
-"""The base of changes that add and remove files: manifests filtered, new ones written, small ones merged.
+"""The base class of changes that add and remove files: it filters, writes and merges the manifests.
 
-Subclasses say which files, and what the snapshot is called. The rest is housekeeping that each of them has to do: the
-deletion vectors of a removed data file go with it, deletes that are older than all data go too where something else is
-removed, and a file never comes to be there twice.
+Subclasses say which files are added and removed, and name the snapshot's operation. Common to all: the deletion vectors
+of a removed data file are removed with it, deletes that are older than all data files are removed with other files, and
+no file is added that the table has already.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from floe.commit.manifests.manifest_merge import merge_manifests
 from floe.commit.operations.snapshot_change import SnapshotChange, SnapshotDraft, SnapshotOptions
 from floe.commit.operations.snapshot_summary import SummaryBuilder
 from floe.errors import InvalidInput
-from floe.spec.expressions.binding import bind
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.nodes import FALSE, Expression
 from floe.spec.manifests.entries import DataFile, ManifestContent, ManifestFile
 from floe.spec.metadata import snapshots
@@ -34,7 +34,7 @@ from floe.spec.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, eq=False)
 class FileExchange:
-    """The files that come and those that go, the latter by description or by location alone."""
+    """The files that a change adds and removes; `paths` are removed data files of which only the path is known."""
 
     added: AddedFiles
     removed: tuple[DataFile, ...] = ()
@@ -42,33 +42,33 @@ class FileExchange:
 
     @cached_property
     def added_set(self) -> FileSet:
-        """All files that come."""
+        """All added files."""
         return FileSet.of(self.added.files)
 
     @cached_property
     def removed_data(self) -> FileSet:
-        """The data files that go."""
+        """The removed data files."""
         return FileSet.of(file for file in self.removed if file.is_data) | FileSet.of_paths(self.paths)
 
     @cached_property
     def removed_deletes(self) -> FileSet:
-        """The delete files that go."""
+        """The removed delete files."""
         return FileSet.of(file for file in self.removed if not file.is_data)
 
     def check(self, referenced: Iterable[str]) -> None:
-        """Raise if a file comes and goes at once, or deletes come for a data file that goes."""
-        gone = self.removed_data.names | self.removed_deletes.names
-        for path, _ in gone and self.added_set.names & gone:
+        """Raise if a file is both added and removed, or deletes are added for a data file that is removed."""
+        removed = self.removed_data.keys | self.removed_deletes.keys
+        for path, _ in removed and self.added_set.keys & removed:
             raise InvalidInput(
                 "a file is removed and added in one commit",
-                hint="write changed rows to a file of another name",
+                hint="write changed rows to a file with another name",
                 file=path,
             )
-        for path, _ in FileSet.of_paths(referenced).names & self.removed_data.names:
+        for path, _ in FileSet.of_paths(referenced).keys & self.removed_data.keys:
             raise InvalidInput("deletes are added for a data file that the same commit removes", **{"data file": path})
 
     def describe(self) -> list[str]:
-        """The exchange in a few words."""
+        """The counts of added and removed files, in words."""
         counts = {
             "data files added": len(self.added.data),
             "delete files added": len(self.added.deletes),
@@ -79,9 +79,10 @@ class FileExchange:
 
 
 class FileChange(SnapshotChange):
-    """A change that adds and removes files of data and deletes.
+    """A change that adds and removes data files and delete files.
 
-    Files are removed one by one (`removed`, or by their `paths`), or those all of whose rows pass a filter (`where`).
+    `removed` are single files, `paths` data files of which only the path is known; `where` removes the files whose rows
+    all match.
     """
 
     def __init__(
@@ -104,41 +105,41 @@ class FileChange(SnapshotChange):
     """Whether the table has the same rows afterwards."""
 
     positions: Mapping[str, BitMap64] | None = None
-    """By data file, the rows that are deleted newly, if they are at hand."""
+    """The newly deleted positions by data file, if they are known."""
 
     def describe(self) -> str:
-        """The change in a few words."""
+        """The counts of added and removed files."""
         parts = self._declared.describe()
         parts += [] if self._where is None else ["rows removed by a filter"]
         return ", ".join(parts) or "nothing"
 
-    # what a subclass says -------------------------------------------------------------------------------------------
+    # what a subclass implements -------------------------------------------------------------------------------------
 
     @abstractmethod
     def operation(self, added: AddedFiles, removed: Sequence[DataFile]) -> str:
-        """What the snapshot is called, by what was added and really removed."""
+        """The `operation` of the snapshot, given the files that were added and removed."""
 
     def exchange(self, workspace: Workspace) -> FileExchange:
-        """The files that come and go in this attempt."""
+        """The files that are added and removed in this attempt."""
         return self._declared
 
     def removed_partitions(self, metadata: TableMetadata) -> PartitionSet:
-        """Partitions of which every file is removed."""
+        """The partitions whose files are all removed."""
         return NO_PARTITIONS
 
     def row_filter(self, metadata: TableMetadata) -> Expression | None:
-        """The filter by which files are removed, not yet bound."""
+        """The unbound filter by which files are removed."""
         return self._where
 
     def referenced(self) -> frozenset[str]:
-        """The data files that added position deletes point into."""
+        """The data files that the added position deletes refer to."""
         targets = [file.target_path for file in self._declared.added.deletes]
         return frozenset(target for target in targets if target is not None)
 
     # the footprint --------------------------------------------------------------------------------------------------
 
     def writes(self, workspace: Workspace) -> Writes:
-        """What is added and removed, by file, by filter and by partition."""
+        """The files that are added, and those that are removed by file, filter and partition."""
         metadata, declared = workspace.metadata, self._declared
         declared.added.check(metadata, self._written_with, again=workspace.attempt.number > 1)
         partitions = self.removed_partitions(metadata)
@@ -148,16 +149,18 @@ class FileChange(SnapshotChange):
             removed_paths=frozenset(declared.paths),
             referenced=self.referenced(),
             filter=self.row_filter(metadata),
-            partitions=frozenset((spec_id, one) for spec_id, some in partitions.tuples.items() for one in some),
+            partitions=frozenset(
+                (spec_id, values) for spec_id, tuples in partitions.tuples.items() for values in tuples
+            ),
             same_rows=self.same_rows,
-            data_sequence_number=declared.added.highest_number(),
+            data_sequence_number=declared.added.max_sequence_number(),
             positions=self.positions,
         )
 
     # the snapshot ---------------------------------------------------------------------------------------------------
 
     def draft(self, workspace: Workspace, parent: Snapshot | None) -> SnapshotDraft:
-        """Filters, writes and merges."""
+        """Filter the parent's manifests, write those of the added files, and merge small ones."""
         exchange = self.exchange(workspace)
         before = workspace.manifests_of(parent)
         self.check_added(workspace, before, exchange.added)
@@ -166,17 +169,18 @@ class FileChange(SnapshotChange):
         deletes = self._filter(workspace, before, ManifestContent.DELETES, removal)
         new = write_added(workspace, exchange.added)
         manifests: list[Manifest] = []
-        replaced = sum(isinstance(one.manifest, NewManifest) for one in (*data, *deletes))
-        for content, fresh, filtered in zip(ManifestContent, new, (data, deletes), strict=True):
-            staying = [one.manifest for one in filtered if _stays(one.manifest)]
-            merged, count = merge_manifests(workspace, [*fresh, *staying], content)
+        all_filtered = (*data, *deletes)
+        replaced = sum(isinstance(filtered.manifest, NewManifest) for filtered in all_filtered)
+        for content, added, of_content in zip(ManifestContent, new, (data, deletes), strict=True):
+            remaining = [filtered.manifest for filtered in of_content if _remains(filtered.manifest)]
+            merged, count = merge_manifests(workspace, [*added, *remaining], content)
             manifests += merged
             replaced += count
-        removed = [file for one in (*data, *deletes) for file in one.removed]
+        removed = [file for filtered in all_filtered for file in filtered.removed]
         summary = SummaryBuilder(workspace.metadata)
         summary.add(exchange.added.files)
         summary.remove(removed)
-        if duplicates := sum(one.duplicates for one in (*data, *deletes)):
+        if duplicates := sum(filtered.duplicates for filtered in all_filtered):
             summary.set(snapshots.DELETED_DUPLICATE_FILES, duplicates)
         changed = bool(exchange.added.files or removed)
         return SnapshotDraft(self.operation(exchange.added, removed), manifests, summary, changed, replaced)
@@ -184,68 +188,68 @@ class FileChange(SnapshotChange):
     def _filter(
         self, workspace: Workspace, manifests: Iterable[ManifestFile], content: ManifestContent, removal: Removal
     ) -> list[FilteredManifest]:
-        own = [manifest for manifest in manifests if manifest.content == content]
-        return self._filters[content].apply(workspace, own, removal)
+        of_content = [manifest for manifest in manifests if manifest.content == content]
+        return self._filters[content].apply(workspace, of_content, removal)
 
-    def _bound(self, metadata: TableMetadata) -> Expression:
+    def _bound_filter(self, metadata: TableMetadata) -> Expression:
         where = self.row_filter(metadata)
         return FALSE if where is None else bind(where, metadata.schema, case_sensitive=self.reads.case_sensitive)
 
     def _data_removal(self, workspace: Workspace, exchange: FileExchange) -> Removal:
         metadata = workspace.metadata
-        known = [file for file in exchange.removed if file.is_data]
+        data_files = [file for file in exchange.removed if file.is_data]
         return Removal(
             files=exchange.removed_data,
-            files_in=None if exchange.paths else PartitionSet.of_files(known),
-            filter=self._bound(metadata),
+            files_in=None if exchange.paths else PartitionSet.of_files(data_files),
+            filter=self._bound_filter(metadata),
             partitions=self.removed_partitions(metadata),
         )
 
     def _delete_removal(
         self, workspace: Workspace, exchange: FileExchange, data: Sequence[FilteredManifest]
     ) -> Removal:
-        """What goes from the delete manifests: what was asked for, and what applies to nothing any more."""
+        """What is removed from the delete manifests: the declared files, and deletes that apply to no data file now."""
         metadata, vectors = workspace.metadata, exchange.added.vectors
-        gone = [file for one in data for file in one.removed]
-        removes = bool(gone or exchange.removed_deletes)
-        # Earlier versions have no deletes that must go with their file.
-        orphans = gone if metadata.format_version > 2 else []
+        removed_data = [file for filtered in data for file in filtered.removed]
+        removes = bool(removed_data or exchange.removed_deletes)
+        # Earlier versions have no deletion vectors, which must be removed with their data file.
+        orphans = removed_data if metadata.format_version > 2 else []
         return Removal(
             files=exchange.removed_deletes,
             files_in=PartitionSet.of_files(file for file in exchange.removed if not file.is_data),
-            filter=self._bound(metadata),
+            filter=self._bound_filter(metadata),
             partitions=self.removed_partitions(metadata),
             orphans=FileSet.of(orphans),
             orphans_in=PartitionSet.of_files(orphans),
-            older_than=_oldest(workspace, exchange, data) if removes else 0,
+            older_than=_min_sequence_number(workspace, exchange, data) if removes else 0,
             vectors_for=FileSet.of_paths(v.referenced_data_file for v in vectors if v.referenced_data_file),
             vectors_in=PartitionSet.of_files(vectors),
         )
 
     def forget(self, files: Collection[str]) -> None:
-        """These files are being deleted: another attempt writes them anew."""
+        """Forget files that are being deleted; another attempt writes them again."""
         super().forget(files)
-        for one in self._filters.values():
-            one.forget()
+        for manifest_filter in self._filters.values():
+            manifest_filter.forget()
 
 
-def _oldest(workspace: Workspace, exchange: FileExchange, data: Sequence[FilteredManifest]) -> int:
-    """The lowest data sequence number of all data files that the snapshot has."""
-    numbers = [_lowest(one.manifest) for one in data if _has_live(one.manifest)]
-    known = [number for number in (*numbers, exchange.added.lowest_number()) if number is not None]
-    return min([workspace.metadata.last_sequence_number, *known])
+def _min_sequence_number(workspace: Workspace, exchange: FileExchange, data: Sequence[FilteredManifest]) -> int:
+    """The lowest data sequence number of all data files of the new snapshot."""
+    numbers = [_min_of_manifest(filtered.manifest) for filtered in data if _has_live_files(filtered.manifest)]
+    assigned = [number for number in (*numbers, exchange.added.min_sequence_number()) if number is not None]
+    return min([workspace.metadata.last_sequence_number, *assigned])
 
 
-def _lowest(manifest: Manifest) -> int | None:
+def _min_of_manifest(manifest: Manifest) -> int | None:
     return manifest.summary.min_sequence_number if isinstance(manifest, NewManifest) else manifest.min_sequence_number
 
 
-def _has_live(manifest: Manifest) -> bool:
+def _has_live_files(manifest: Manifest) -> bool:
     if isinstance(manifest, NewManifest):
         return manifest.summary.added_files_count + manifest.summary.existing_files_count > 0
     return manifest.may_have_live_files
 
 
-def _stays(manifest: Manifest) -> bool:
-    """A manifest of deleted entries alone is needed only by the snapshot that deleted them."""
+def _remains(manifest: Manifest) -> bool:
+    """Whether the new snapshot lists a manifest; old ones with deleted entries alone are left out."""
     return isinstance(manifest, NewManifest) or manifest.may_have_live_files

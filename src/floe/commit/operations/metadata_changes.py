@@ -1,26 +1,15 @@
-"""Setting and removing a table's properties.
+"""Changes of properties, location, format version and statistics files.
 
-Concurrency: every key by itself, and the last writer wins. Two that set different keys both succeed; of two that set
-the same key the later one counts, as with any setting. Nothing is lost that somebody else set under another key.
+| change | concurrent commits |
+|---|---|
+| `UpdateProperties` | the last writer of a key wins; other keys are not affected |
+| `UpdateLocation` | a `ConflictingChange` if another commit moved the table and the caller says where it was (`expected`); else the last writer wins |
+| `UpgradeTable` | compatible with all; nothing to do if another commit upgraded the table at least as far |
+| `UpdateStatistics` | compatible with all; the last writer wins; statistics of a snapshot that has expired are a `ConflictingChange` |
 
-Changing where a table puts new files.
-
-Concurrency: a change of the location by somebody else since is a `ConflictingChange`, if the caller says which location
-he saw; without that the last writer wins. Every other commit is built upon. Files that are there stay where they are.
-
-Raising a table's format version.
-
-Concurrency: compatible with every other commit, for it is made again on what they left; if somebody else raised the
-version at least as far there is nothing to do. There is no way back.
-
-Registering and forgetting statistics files.
-
-Concurrency: compatible with every other commit. The statistics of a snapshot are facts about it that do not change,
-so of two files for the same snapshot the later one counts. A snapshot that expired meanwhile has no statistics:
-registering them is a `ConflictingChange`, forgetting them is done already.
-
-A file that is replaced or forgotten is deleted when that is published, if nothing else can need it (see `cleanup`).
-"""
+A new location applies to new files; existing ones stay where they are. A table cannot be downgraded. A statistics file
+that is replaced or unregistered is deleted after the commit, if nothing else can refer to it (see `cleanup`).
+"""  # noqa: E501 (a table)
 
 from __future__ import annotations
 
@@ -54,7 +43,7 @@ from floe.storage.locations import same_file
 
 @dataclass(frozen=True, slots=True)
 class UpdateProperties:
-    """Sets some properties and removes others; `format-version` upgrades the table.
+    """Sets and removes properties; the property `format-version` upgrades the table.
 
     >>> UpdateProperties({"comment": "mine"}, remove=["owner"])
     UpdateProperties(set={'comment': 'mine'}, remove=('owner',))
@@ -81,23 +70,23 @@ class UpdateProperties:
                 raise InvalidUpdate(f"{name} is not a property that can be removed: it shows the table's state")
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """What the table does not have yet, and what it has still."""
-        changed: list[TableUpdate] = []
+        """The updates that set the properties, and remove those that the table has."""
+        updates: list[TableUpdate] = []
         if self.set:
-            changed.append(SetProperties(dict(self.set)))
-        gone = tuple(name for name in self.remove if name in attempt.metadata.properties)
-        if attempt.metadata.encryption_keys and (kept := sorted(ENCRYPTION_PROPERTIES.intersection(gone))):
+            updates.append(SetProperties(dict(self.set)))
+        removed = tuple(name for name in self.remove if name in attempt.metadata.properties)
+        if attempt.metadata.encryption_keys and (required := sorted(ENCRYPTION_PROPERTIES.intersection(removed))):
             raise UnsupportedFeature(
-                f"{kept[0]} cannot be removed from an encrypted table: what is written next would be in plain text",
-                property=kept[0],
+                f"{required[0]} cannot be removed from an encrypted table: new files would be in plain text",
+                property=required[0],
             )
-        if gone:
-            changed.append(RemoveProperties(gone))
-        return changed
+        if removed:
+            updates.append(RemoveProperties(removed))
+        return updates
 
 
 def refuse_encryption(properties: Iterable[str]) -> None:
-    """Raise if properties ask for encryption: who sets them must not find the table's files in plain text.
+    """Raise if properties ask for encryption, which is not supported: the files would be in plain text.
 
     >>> refuse_encryption({"encryption.key-id": "k1"})
     Traceback (most recent call last):
@@ -125,7 +114,7 @@ def _check(name: object, value: object) -> None:
         )
 
 
-# Changing where a table puts new files.
+# Location -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,32 +126,32 @@ class UpdateLocation:
     """
 
     location: str
-    seen: str | None = None
-    """The location that the caller saw."""
+    expected: str | None = None
+    """The location that the caller saw; None for any."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "location", without_trailing_slash(self.location))
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The new location, unless the table is there already."""
-        now = attempt.metadata.location
-        if now == self.location:
+        """The update that sets the location; none if the table has it already."""
+        current = attempt.metadata.location
+        if current == self.location:
             return ()
-        if self.seen is not None and not same_file(now, self.seen):
+        if self.expected is not None and not same_file(current, self.expected):
             raise ConflictingChange(
-                f"the table's location cannot be set to {self.location}: it was {self.seen}, and somebody set it to "
-                f"{now} meanwhile",
-                hint="look at the table again",
+                f"the table's location cannot be set to {self.location}: it was {self.expected}, and another commit "
+                f"set it to {current}",
+                hint="load the table again, and repeat the change if it is still needed",
             )
         return (SetLocation(self.location),)
 
 
-# Raising a table's format version.
+# Format version -------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class UpgradeTable:
-    """Raises the format version to a later one.
+    """Upgrades the table to a higher format version.
 
     >>> UpgradeTable(4)
     Traceback (most recent call last):
@@ -176,20 +165,20 @@ class UpgradeTable:
         check_format_version(self.format_version)
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The upgrade, unless the table has that version."""
-        found = attempt.metadata.format_version
-        if found > self.format_version and not self._attempted:
-            raise InvalidUpdate(f"a table cannot go back from format version {found} to {self.format_version}")
-        self._attempted = True  # later, a higher version is somebody else's upgrade, which does for both
-        return (UpgradeFormatVersion(self.format_version),) if found < self.format_version else ()
+        """The update that upgrades the table; none if it has the version already."""
+        current = attempt.metadata.format_version
+        if current > self.format_version and not self._attempted:
+            raise InvalidUpdate(f"a table cannot go back from format version {current} to {self.format_version}")
+        self._attempted = True  # on later attempts a higher version is the upgrade of another commit
+        return (UpgradeFormatVersion(self.format_version),) if current < self.format_version else ()
 
 
-# Registering and forgetting statistics files.
+# Statistics -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateStatistics:
-    """Registers statistics files, and forgets those of other snapshots.
+    """Registers statistics files of snapshots, and unregisters (`forget`) those of others.
 
     >>> UpdateStatistics(forget=[7]).forget
     (7,)
@@ -198,32 +187,33 @@ class UpdateStatistics:
     set: Sequence[StatisticsFile] = ()
     set_partition: Sequence[PartitionStatisticsFile] = ()
     forget: Sequence[int] = ()
-    """Ids of snapshots whose statistics file is to be forgotten."""
+    """The ids of snapshots whose statistics file is unregistered."""
 
     forget_partition: Sequence[int] = ()
+    """The ids of snapshots whose partition statistics file is unregistered."""
 
     def __post_init__(self) -> None:
         for name in ("set", "set_partition", "forget", "forget_partition"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """What is not as it should be yet."""
+        """The updates for files that are not registered yet, and for those that still are."""
         table = attempt.metadata
         paths = [(file.snapshot_id, file.statistics_path) for file in self.set]
         paths += [(file.snapshot_id, file.statistics_path) for file in self.set_partition]
         for snapshot_id, path in paths:
             if snapshot_id not in table.snapshots_by_id:
                 raise ConflictingChange(
-                    f"statistics of snapshot {snapshot_id} cannot be registered: the table has none such, it may have "
-                    "expired meanwhile",
+                    f"statistics of snapshot {snapshot_id} cannot be registered: the table does not have the snapshot, "
+                    "which may have expired",
                     snapshot=snapshot_id,
                     file=path,
                 )
-        known = {file.snapshot_id for file in table.statistics}
-        known_partition = {file.snapshot_id for file in table.partition_statistics}
+        registered = {file.snapshot_id for file in table.statistics}
+        registered_partition = {file.snapshot_id for file in table.partition_statistics}
         return (
             *(SetStatistics(file) for file in self.set if file not in table.statistics),
             *(SetPartitionStatistics(file) for file in self.set_partition if file not in table.partition_statistics),
-            *(RemoveStatistics(snapshot) for snapshot in self.forget if snapshot in known),
-            *(RemovePartitionStatistics(snapshot) for snapshot in self.forget_partition if snapshot in known_partition),
+            *(RemoveStatistics(id_) for id_ in self.forget if id_ in registered),
+            *(RemovePartitionStatistics(id_) for id_ in self.forget_partition if id_ in registered_partition),
         )

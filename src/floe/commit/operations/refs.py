@@ -1,41 +1,48 @@
-"""Branches and tags: created, moved, renamed, removed, kept for longer or shorter, fast-forwarded.
+"""Changes of refs: creating, moving, renaming and removing branches and tags; fast-forward and rollback of branches.
 
-Concurrency: each is made again, and its rules are checked again, on every newer state. A name that somebody else took
-meanwhile is not taken over. Whoever says which snapshot he saw a branch or tag at (`seen`) gets a `ConflictingChange`
-if it was moved since; without that, what it points at now is what is moved or removed. Commits to other branches are
-no matter.
+Concurrency: every change is applied to the newest state, and its conditions are checked again there. A name that
+another commit has used meanwhile is not overwritten. If the caller says at which snapshot a ref was (`expected`), it is
+a `ConflictingChange` if another commit has moved it; without that, the ref is moved or removed wherever it is. Commits
+to other branches do not matter.
+
+A rollback undoes the commits that the caller saw. If the branch has newer ones, these would be lost, so it is a
+`ConflictingChange`, unless `discard_newer` is set. Nothing is deleted: the snapshots stay until they expire. A branch
+is rolled back only to a state that readers have seen: a transaction with several snapshots is undone completely or not
+at all. `SetCurrentSnapshot` can move a branch to any snapshot.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
 
 from floe.commit.change import Attempt
-from floe.errors import AlreadyExists, ConflictingChange, InvalidUpdate, NoSuchRef
-from floe.spec.metadata.ancestry import Around, commit_around, is_ancestor_of, unknown_before
+from floe.errors import AlreadyExists, ConflictingChange, InvalidUpdate, NoSuchRef, NoSuchSnapshot
+from floe.spec.metadata.ancestry import Around, ancestors, commit_around, is_ancestor_of, unknown_before
 from floe.spec.metadata.snapshots import MAIN_BRANCH, SnapshotRef
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.metadata.updates import RemoveSnapshotRef, SetSnapshotRef, TableUpdate
+from floe.spec.values.civil_time import millis_to_text
 
 
 class Unchanged(Enum):
-    """Stands for a setting that is left as it is."""
+    """The type of `UNCHANGED`."""
 
-    UNCHANGED = "as it is"
+    UNCHANGED = "unchanged"
 
 
 UNCHANGED: Final = Unchanged.UNCHANGED
-"""Leave the setting as it is."""
+"""Leaves a retention setting as it is."""
 
 RefType = Literal["branch", "tag"]
 
 
 @dataclass(frozen=True, slots=True)
 class CreateRef:
-    """Creates a branch or tag at a snapshot, or at where `main` is at the time of the commit.
+    """Creates a branch or tag at a snapshot; by default at the head of `main` when it is committed.
 
     >>> CreateRef("audit", "tag", snapshot_id=7, max_ref_age_ms=86_400_000).ref(7)
     SnapshotRef(snapshot_id=7, type='tag', max_ref_age_ms=86400000)
@@ -49,7 +56,7 @@ class CreateRef:
     max_ref_age_ms: int | None = None
 
     def ref(self, snapshot_id: int) -> SnapshotRef:
-        """The branch or tag."""
+        """The branch or tag at a snapshot."""
         return SnapshotRef(
             snapshot_id=snapshot_id,
             type=self.type,
@@ -59,14 +66,14 @@ class CreateRef:
         )
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The new branch or tag; the name must be free."""
+        """The update that creates the ref; raises `AlreadyExists` if the name is in use."""
         table = attempt.metadata
-        _check_free(table, self.name)
+        _check_name_unused(table, self.name)
         snapshot_id = table.current_snapshot_id if self.snapshot_id is None else self.snapshot_id
         if snapshot_id is None:
             raise InvalidUpdate(
                 f"{self.type} {self.name!r} cannot be created: the table has no current snapshot",
-                hint="write something first, or name a snapshot",
+                hint="append rows first, or name a snapshot",
             )
         table.snapshot(snapshot_id)
         return (SetSnapshotRef(self.name, self.ref(snapshot_id)),)
@@ -74,24 +81,26 @@ class CreateRef:
 
 @dataclass(frozen=True, slots=True)
 class MoveRef:
-    """Points a branch or tag at another snapshot, whatever its history; its retention stays.
+    """Moves a branch or tag to any other snapshot; its retention stays.
 
-    >>> MoveRef("audit", 8, seen=7).seen
+    `expected` is the snapshot at which the caller saw the ref.
+
+    >>> MoveRef("audit", 8, expected=7).expected
     7
     """
 
     name: str
     snapshot_id: int
-    seen: int | None = None
+    expected: int | None = None
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The move, unless it points there already."""
+        """The update that moves the ref; none if it is at the snapshot already."""
         table = attempt.metadata
         ref = table.ref(self.name)
         table.snapshot(self.snapshot_id)
         if ref.snapshot_id == self.snapshot_id:
             return ()
-        _check_seen(attempt, self.name, self.seen, f"moved to snapshot {self.snapshot_id}")
+        _check_expected(attempt, self.name, self.expected, f"moved to snapshot {self.snapshot_id}")
         return (SetSnapshotRef(self.name, ref.at(self.snapshot_id)),)
 
 
@@ -106,30 +115,30 @@ class RemoveRef:
 
     name: str
     type: RefType | None = None
-    """What it must be, if that is known."""
+    """The type that the ref must have; None for any."""
 
-    seen: int | None = None
+    expected: int | None = None
     if_exists: bool = False
 
     def __post_init__(self) -> None:
         _check_not_main(self.name, "removed")
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The removal; a name that is not there is an error unless that is fine."""
+        """The update that removes the ref; raises `NoSuchRef` if there is none and `if_exists` is not set."""
         ref = attempt.metadata.refs.get(self.name)
         if ref is None:
             if self.if_exists:
                 return ()
-            attempt.metadata.ref(self.name)  # raises, with the names that there are
+            attempt.metadata.ref(self.name)  # raises, with the names of the existing refs
         elif self.type is not None and ref.type != self.type:
             raise NoSuchRef(f"the table has no {self.type} named {self.name!r}: it is a {ref.type}")
-        _check_seen(attempt, self.name, self.seen, "removed")
+        _check_expected(attempt, self.name, self.expected, "removed")
         return (RemoveSnapshotRef(self.name),)
 
 
 @dataclass(frozen=True, slots=True)
 class RenameRef:
-    """Gives a branch or tag another name; what it points at and its retention stay.
+    """Renames a branch or tag; its snapshot and retention stay.
 
     >>> RenameRef("audit", "main")
     Traceback (most recent call last):
@@ -144,17 +153,17 @@ class RenameRef:
         _check_not_main(self.new_name, "replaced by another branch's name")
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The new name in place of the old; it must be free."""
+        """The updates that rename the ref; raises `AlreadyExists` if the new name is in use."""
         ref = attempt.metadata.ref(self.name)
         if self.name == self.new_name:
             return ()
-        _check_free(attempt.metadata, self.new_name)
+        _check_name_unused(attempt.metadata, self.new_name)
         return RemoveSnapshotRef(self.name), SetSnapshotRef(self.new_name, ref)
 
 
 @dataclass(frozen=True, slots=True)
 class SetRetention:
-    """Sets how long a branch or tag, and the snapshots of a branch, are kept; None leaves it to the table's properties.
+    """Sets how long a branch or tag, and the snapshots of a branch, are kept; None means the table's properties.
 
     >>> SetRetention("audit", max_ref_age_ms=None).min_snapshots_to_keep is UNCHANGED
     True
@@ -166,19 +175,19 @@ class SetRetention:
     max_ref_age_ms: int | Unchanged | None = UNCHANGED
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The branch or tag with its new retention, wherever it points now."""
+        """The update that sets the retention; none if it stays the same."""
         ref = attempt.metadata.ref(self.name)
-        changed = ref.kept(
-            min_snapshots_to_keep=_chosen(self.min_snapshots_to_keep, ref.min_snapshots_to_keep),
-            max_snapshot_age_ms=_chosen(self.max_snapshot_age_ms, ref.max_snapshot_age_ms),
-            max_ref_age_ms=_chosen(self.max_ref_age_ms, ref.max_ref_age_ms),
+        changed = ref.with_retention(
+            min_snapshots_to_keep=_setting_or_current(self.min_snapshots_to_keep, ref.min_snapshots_to_keep),
+            max_snapshot_age_ms=_setting_or_current(self.max_snapshot_age_ms, ref.max_snapshot_age_ms),
+            max_ref_age_ms=_setting_or_current(self.max_ref_age_ms, ref.max_ref_age_ms),
         )
         return () if changed == ref else (SetSnapshotRef(self.name, changed),)
 
 
 @dataclass(frozen=True, slots=True)
 class FastForward:
-    """Moves a branch to where another branch or tag, or a snapshot, is ahead of it; nothing of it may be lost.
+    """Moves a branch to a descendant of its head: a snapshot, or the snapshot of another branch or tag.
 
     A branch that does not exist is created there.
 
@@ -191,58 +200,58 @@ class FastForward:
     """The name of a branch or tag, or the id of a snapshot."""
 
     def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
-        """The move; the target must descend from where the branch is now."""
+        """The update that moves the branch; raises `ConflictingChange` if the target does not descend from its head."""
         table = attempt.metadata
         target = table.ref(self.to).snapshot_id if isinstance(self.to, str) else table.snapshot(self.to).snapshot_id
         ref = table.refs.get(self.branch)
         if ref is None:
             return (SetSnapshotRef(self.branch, SnapshotRef(snapshot_id=target, type="branch")),)
         if ref.is_tag:
-            raise InvalidUpdate(f"{self.branch!r} is a tag, and tags stay where they are", hint="name a branch")
+            raise InvalidUpdate(f"{self.branch!r} is a tag, and tags are not moved", hint="name a branch")
         if ref.snapshot_id == target:
             return ()
         if not is_ancestor_of(table, ref.snapshot_id, target):
             if (oldest := unknown_before(table, target, ref.snapshot_id)) is not None:
                 raise ConflictingChange(
-                    f"branch {self.branch!r} cannot be fast-forwarded to {self.to!r}: it cannot be told whether its "
+                    f"branch {self.branch!r} cannot be fast-forwarded to {self.to!r}: it is not known whether its "
                     f"head, snapshot {ref.snapshot_id}, is in the history of snapshot {target}, which is known only "
                     f"down to snapshot {oldest.snapshot_id}, what came before has expired",
-                    hint="see that no commit of the branch would be lost, and move it if that is meant",
+                    hint="check that no commit of the branch would be lost, and move it with MoveRef",
                 )
             raise ConflictingChange(
                 f"branch {self.branch!r} cannot be fast-forwarded to {self.to!r}: its head, snapshot "
                 f"{ref.snapshot_id}, is not in the history of snapshot {target}",
-                hint="commits of the branch would be lost; cherry-pick instead, or move the branch if that is meant",
+                hint="commits of the branch would be lost; cherry-pick instead, or move the branch if that is intended",
             )
         if isinstance(self.to, int):
-            heads = {one.snapshot_id for one in table.refs.values() if one.is_branch}
+            heads = {branch.snapshot_id for branch in table.refs.values() if branch.is_branch}
             for around in (commit_around(table, target, head) for head in heads):
                 if around is not None:
                     raise within_transaction(f"branch {self.branch!r} cannot be fast-forwarded to", target, around)
         return (SetSnapshotRef(self.branch, ref.at(target)),)
 
 
-def within_transaction(refused: str, snapshot_id: int, around: Around) -> InvalidUpdate:
-    """The error for moving a branch to a snapshot that a transaction made on its way.
+def within_transaction(failed_action: str, snapshot_id: int, around: Around) -> InvalidUpdate:
+    """The error for moving a branch to an intermediate snapshot of a transaction.
 
     >>> print(within_transaction("main cannot be moved to", 2, Around(1, 3)).message)
     main cannot be moved to snapshot 2: it is in the midst of a transaction, which led from snapshot 1 ...
     """
     before = "an empty table" if around.before is None else f"snapshot {around.before}"
-    whole = "" if around.before is None else f"snapshot {around.before} is what was before all of it, and "
+    hint_before = "" if around.before is None else f"snapshot {around.before} is the state before the transaction, "
     return InvalidUpdate(
-        f"{refused} snapshot {snapshot_id}: it is in the midst of a transaction, which led from {before} to snapshot "
-        f"{around.after} at once: nobody ever saw it",
-        hint=f"{whole}snapshot {around.after} what was after it; time travel reads the snapshot as it is",
+        f"{failed_action} snapshot {snapshot_id}: it is in the midst of a transaction, which led from {before} to "
+        f"snapshot {around.after} at once, so that no reader saw it",
+        hint=f"{hint_before}snapshot {around.after} the state after it; time travel can read the snapshot",
         snapshot=snapshot_id,
     )
 
 
-def _chosen(asked: int | Unchanged | None, now: int | None) -> int | None:
-    return now if isinstance(asked, Unchanged) else asked
+def _setting_or_current(setting: int | Unchanged | None, current: int | None) -> int | None:
+    return current if isinstance(setting, Unchanged) else setting
 
 
-def _check_free(table: TableMetadata, name: str) -> None:
+def _check_name_unused(table: TableMetadata, name: str) -> None:
     ref = table.refs.get(name)
     if ref is not None:
         raise AlreadyExists(
@@ -256,12 +265,174 @@ def _check_not_main(name: str, verb: str) -> None:
         raise InvalidUpdate(f"{MAIN_BRANCH} cannot be {verb}: it is what readers see")
 
 
-def _check_seen(attempt: Attempt, name: str, seen: int | None, verb: str) -> None:
-    """Whoever says what he saw must not undo what somebody else did since."""
+def _check_expected(attempt: Attempt, name: str, expected: int | None, verb: str) -> None:
+    """Raise if the caller expects the ref at another snapshot: a commit of somebody else would be undone."""
     ref = None if attempt.start is None else attempt.start.refs.get(name)
-    if seen is not None and ref is not None and ref.snapshot_id != seen:
+    if expected is not None and ref is not None and ref.snapshot_id != expected:
         raise ConflictingChange(
-            f"{ref.type} {name!r} cannot be {verb}: it was at snapshot {seen}, and is at {ref.snapshot_id} now",
-            hint="look at the table again",
+            f"{ref.type} {name!r} cannot be {verb}: it was at snapshot {expected}, and is at {ref.snapshot_id} now",
+            hint="load the table again and repeat the change",
             snapshot=ref.snapshot_id,
         )
+
+
+# Rollback ---------------------------------------------------------------------------------------------------------
+
+
+class ExpectedHead(Enum):
+    """The type of `FIRST_ATTEMPT`."""
+
+    FIRST_ATTEMPT = "the head at the first attempt"
+
+
+FIRST_ATTEMPT: Final = ExpectedHead.FIRST_ATTEMPT
+"""Stands for the head of the branch when the commit is first attempted."""
+
+
+class _BranchMove(ABC):
+    """Moves a branch to a snapshot that every attempt determines; `expected` is the head that the caller saw."""
+
+    def __init__(
+        self,
+        *,
+        branch: str = MAIN_BRANCH,
+        expected: int | ExpectedHead | None = FIRST_ATTEMPT,
+        discard_newer: bool = False,
+    ) -> None:
+        self.target_branch = branch
+        self._expected = expected
+        self._discard_newer = discard_newer
+
+    @abstractmethod
+    def target(self, table: TableMetadata, head: int | None) -> int:
+        """The snapshot to move to; raises an error that says why there is none."""
+
+    def updates(self, attempt: Attempt) -> Sequence[TableUpdate]:
+        """The update that moves the branch; none if it is at the snapshot already."""
+        self._check_nothing_newer(attempt)
+        table = attempt.metadata
+        ref = table.refs.get(self.target_branch)
+        if ref is not None and ref.is_tag:
+            raise InvalidUpdate(f"{self.target_branch!r} is a tag, and tags are not moved", hint="name a branch")
+        if ref is None and self.target_branch != MAIN_BRANCH:
+            table.ref(self.target_branch)  # raises, with the names of the existing refs
+        target = self.target(table, None if ref is None else ref.snapshot_id)
+        if ref is None:
+            return (SetSnapshotRef(self.target_branch, SnapshotRef(snapshot_id=target, type="branch")),)
+        if ref.snapshot_id == target:
+            return ()
+        return (SetSnapshotRef(self.target_branch, ref.at(target)),)
+
+    def _check_nothing_newer(self, attempt: Attempt) -> None:
+        ref = None if attempt.start is None else attempt.start.refs.get(self.target_branch)
+        head = None if ref is None else ref.snapshot_id
+        if isinstance(self._expected, ExpectedHead):
+            self._expected = head
+        if head != self._expected and not self._discard_newer:
+            raise ConflictingChange(
+                f"branch {self.target_branch!r} cannot be moved: it was at snapshot {self._expected}, and another "
+                f"commit moved it to {head}, which would be lost",
+                hint="look at the newer commits; to undo them too, roll back again",
+                snapshot=head,
+            )
+
+
+class RollbackToSnapshot(_BranchMove):
+    """Moves a branch back to a snapshot in its history.
+
+    >>> RollbackToSnapshot(7).snapshot_id
+    7
+    """
+
+    def __init__(
+        self,
+        snapshot_id: int,
+        *,
+        branch: str = MAIN_BRANCH,
+        expected: int | ExpectedHead | None = FIRST_ATTEMPT,
+        discard_newer: bool = False,
+    ) -> None:
+        super().__init__(branch=branch, expected=expected, discard_newer=discard_newer)
+        self.snapshot_id = snapshot_id
+
+    def target(self, table: TableMetadata, head: int | None) -> int:
+        """The snapshot, if it is in the history of the branch and not within a transaction."""
+        table.snapshot(self.snapshot_id)
+        if not is_ancestor_of(table, self.snapshot_id, head):
+            if (oldest := unknown_before(table, head, self.snapshot_id)) is not None:
+                raise InvalidUpdate(
+                    f"branch {self.target_branch!r} cannot be rolled back to snapshot {self.snapshot_id}: it is not "
+                    f"known whether it is in the history of the head, snapshot {head}, which is known only down to "
+                    f"snapshot {oldest.snapshot_id}, what came before has expired",
+                    hint="check the snapshot, and set it as the current one if that is intended",
+                    snapshot=self.snapshot_id,
+                )
+            raise InvalidUpdate(
+                f"branch {self.target_branch!r} cannot be rolled back to snapshot {self.snapshot_id}: it is not in the "
+                f"history of its head, snapshot {head}",
+                hint="to move to a snapshot outside its history, set it as the current one",
+                snapshot=self.snapshot_id,
+            )
+        if (around := commit_around(table, self.snapshot_id, head)) is not None:
+            raise within_transaction(
+                f"branch {self.target_branch!r} cannot be rolled back to", self.snapshot_id, around
+            )
+        return self.snapshot_id
+
+
+class RollbackToTime(_BranchMove):
+    """Moves a branch back to the newest snapshot in its history from before a timestamp.
+
+    >>> RollbackToTime(1_700_000_000_000).timestamp_ms
+    1700000000000
+    """
+
+    def __init__(
+        self,
+        timestamp_ms: int,
+        *,
+        branch: str = MAIN_BRANCH,
+        expected: int | ExpectedHead | None = FIRST_ATTEMPT,
+        discard_newer: bool = False,
+    ) -> None:
+        super().__init__(branch=branch, expected=expected, discard_newer=discard_newer)
+        self.timestamp_ms = timestamp_ms
+
+    def target(self, table: TableMetadata, head: int | None) -> int:
+        """The newest older snapshot that is not within a transaction.
+
+        Timestamps are compared, not the order of commits: the clocks of writers differ.
+        """
+        older = [snapshot for snapshot in ancestors(table, head) if snapshot.timestamp_ms < self.timestamp_ms]
+        older.sort(key=lambda snapshot: snapshot.timestamp_ms, reverse=True)
+        ids = (snapshot.snapshot_id for snapshot in older if commit_around(table, snapshot.snapshot_id, head) is None)
+        target = next(ids, None)
+        if target is None:
+            raise NoSuchSnapshot(
+                f"branch {self.target_branch!r} has no snapshot from before {millis_to_text(self.timestamp_ms)}",
+                hint="older ones may have expired" if head is not None else "the branch is empty",
+            )
+        return target
+
+
+class SetCurrentSnapshot(_BranchMove):
+    """Moves a branch to any snapshot of the table, given by its id or by a branch or tag.
+
+    >>> SetCurrentSnapshot("audit").to
+    'audit'
+    """
+
+    def __init__(
+        self,
+        to: int | str,
+        *,
+        branch: str = MAIN_BRANCH,
+        expected: int | ExpectedHead | None = FIRST_ATTEMPT,
+        discard_newer: bool = False,
+    ) -> None:
+        super().__init__(branch=branch, expected=expected, discard_newer=discard_newer)
+        self.to = to
+
+    def target(self, table: TableMetadata, head: int | None) -> int:
+        """The snapshot, in the history of the branch or not."""
+        return table.ref(self.to).snapshot_id if isinstance(self.to, str) else table.snapshot(self.to).snapshot_id

@@ -1,7 +1,7 @@
-"""The summary of a new snapshot: what was added and removed, counted as Java Iceberg counts it.
+"""The summary of a new snapshot: counts of added and removed files, as in Java Iceberg, and properties of the caller.
 
-Only what is not zero is told, beside the number of changed partitions. The properties that a caller gives stand
-beside the counts and cannot take their place.
+Only counts that are not zero are written, and the number of changed partitions. `commit_properties` adds properties to
+all snapshots that are created in a `with` block. Properties cannot replace counts.
 
 >>> from floe.spec.manifests.entries import FileContent
 >>> counts = FileCounts()
@@ -26,7 +26,7 @@ from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.metadata import snapshots
 from floe.spec.metadata.snapshots import OPERATION
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.spec.partitioning.paths import partition_path
+from floe.spec.partitioning.partition_paths import partition_path
 from floe.spec.properties import SUMMARY_PARTITION_LIMIT
 
 _ADDED: Final = {
@@ -81,10 +81,10 @@ _COMPUTED: Final = frozenset(
 )
 
 
-def check_own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that a caller wants in the summary, if they are text and none of them is computed.
+def check_summary_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that a caller adds to the summary; raises `InvalidInput` if one is not text, or is computed.
 
-    >>> check_own_properties({"added-records": "7"})
+    >>> check_summary_properties({"added-records": "7"})
     Traceback (most recent call last):
     floe.errors.InvalidInput: added-records of a snapshot's summary is counted, and cannot be set
     """
@@ -96,16 +96,16 @@ def check_own_properties(properties: Mapping[str, str]) -> dict[str, str]:
     return dict(properties)
 
 
-_OF_NOW: Final[ContextVar[Mapping[str, str]]] = ContextVar("floe.commit-properties", default=MappingProxyType({}))
-_followers: Final[dict[str, Callable[[Mapping[str, str]], None]]] = {}
+_ACTIVE: Final[ContextVar[Mapping[str, str]]] = ContextVar("floe.commit-properties", default=MappingProxyType({}))
+_listeners: Final[dict[str, Callable[[Mapping[str, str]], None]]] = {}
 
 
 @contextmanager
 def commit_properties(properties: Mapping[str, str]) -> Iterator[None]:
-    """Write properties into the summary of every snapshot that is made inside, by Python or by SQL of the same thread.
+    """Add properties to the summary of every snapshot that the block creates, by Python or by SQL of the same thread.
 
-    What a call gives itself (`summary=`, the write option `snapshot-property.*`) takes the place of what is said here,
-    and an inner block that of an outer one. A stream of Spark that is started inside has them to its end.
+    The properties of a single call (`summary=`, the write option `snapshot-property.*`) take precedence, and those of
+    an inner block over those of an outer one. A Spark stream that is started in the block keeps them until it ends.
 
     >>> import floe
     >>> lake = floe.connect("memory:")
@@ -117,44 +117,45 @@ def commit_properties(properties: Mapping[str, str]) -> Iterator[None]:
     """
     try:
         with engine_properties(properties):
-            _tell()
+            _notify_engines()
             yield
     finally:
-        _tell()
+        _notify_engines()
 
 
 @contextmanager
 def engine_properties(properties: Mapping[str, str]) -> Iterator[None]:
-    """The same for an engine that is asked to commit by others: it knows what blocks say, and is not told it again."""
-    token = _OF_NOW.set({**_OF_NOW.get(), **check_own_properties(properties)})
+    """As `commit_properties`, for an engine that sets the properties itself: engines are not notified."""
+    token = _ACTIVE.set({**_ACTIVE.get(), **check_summary_properties(properties)})
     try:
         yield
     finally:
-        _OF_NOW.reset(token)
+        _ACTIVE.reset(token)
 
 
-def follow_properties(engine: str, follower: Callable[[Mapping[str, str]], None]) -> None:
-    """Have an engine told, in the thread of a block, what `commit_properties` says from then on, and what it says now.
+def follow_properties(engine: str, listener: Callable[[Mapping[str, str]], None]) -> None:
+    """Call a listener with the active properties, now and whenever a `commit_properties` block begins or ends.
 
-    For engines that commit in threads of their own; of each, the last that asked is told.
+    For engines that commit in other threads; the listener is called in the thread of the block. An engine has one
+    listener, the last that was given.
     """
-    _followers[engine] = follower
-    follower(properties_of_now())
+    _listeners[engine] = listener
+    listener(active_properties())
 
 
-def _tell() -> None:
-    for follower in list(_followers.values()):
-        follower(properties_of_now())
+def _notify_engines() -> None:
+    for listener in list(_listeners.values()):
+        listener(active_properties())
 
 
-def properties_of_now() -> Mapping[str, str]:
-    """What blocks of `commit_properties` around the call say.
+def active_properties() -> Mapping[str, str]:
+    """The properties of the `commit_properties` blocks around the call.
 
     >>> with commit_properties({"job": "nightly", "by": "me"}), commit_properties({"by": "you"}):
-    ...     properties_of_now()
+    ...     active_properties()
     {'job': 'nightly', 'by': 'you'}
     """
-    return _OF_NOW.get()
+    return _ACTIVE.get()
 
 
 def _kind(file: DataFile) -> str:
@@ -167,83 +168,85 @@ def _kind(file: DataFile) -> str:
 
 @dataclass(slots=True)
 class FileCounts:
-    """How many files, rows and bytes of each kind were added and removed."""
+    """The numbers of files, rows and bytes of each kind that were added and removed."""
 
     values: dict[str, int] = field(default_factory=dict)
 
     def added(self, file: DataFile) -> None:
-        """A file was added."""
+        """Count an added file."""
         self._count(file, _ADDED, snapshots.ADDED_DELETE_FILES, snapshots.ADDED_FILES_SIZE)
 
     def removed(self, file: DataFile) -> None:
-        """A file was removed."""
+        """Count a removed file."""
         self._count(file, _REMOVED, snapshots.REMOVED_DELETE_FILES, snapshots.REMOVED_FILES_SIZE)
 
     def _count(self, file: DataFile, names: Mapping[str, tuple[str, str]], deletes: str, size: str) -> None:
         kind = _kind(file)
-        of_files, of_rows = names[kind]
+        file_count, row_count = names[kind]
         values = self.values
-        values[of_files] = values.get(of_files, 0) + 1
-        values[of_rows] = values.get(of_rows, 0) + max(file.record_count, 0)
+        values[file_count] = values.get(file_count, 0) + 1
+        values[row_count] = values.get(row_count, 0) + max(file.record_count, 0)
         if kind != "data":
             values[deletes] = values.get(deletes, 0) + 1
-        # A Puffin file holds many deletion vectors; each counts for its own bytes.
-        own = file.content_size_in_bytes if kind == "vector" else None
-        values[size] = values.get(size, 0) + (file.file_size_in_bytes if own is None else own)
+        # A Puffin file has many deletion vectors; each counts only its own bytes.
+        vector_size = file.content_size_in_bytes if kind == "vector" else None
+        values[size] = values.get(size, 0) + (file.file_size_in_bytes if vector_size is None else vector_size)
 
     def to_summary(self) -> dict[str, str]:
-        """What is not zero, as the summary tells it."""
+        """The counts that are not zero, as properties of a summary."""
         return {name: str(self.values[name]) for name in _ORDER if self.values.get(name, 0) > 0}
 
 
 class SummaryBuilder:
-    """Gathers what a commit did into the summary of its snapshot."""
+    """Collects the counts of a commit, and builds the summary of its snapshot."""
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._metadata = metadata
         self._all = FileCounts()
         self._partitions: dict[Hashable, tuple[DataFile, FileCounts]] = {}
-        self._others: dict[str, str] = {}
+        self._properties: dict[str, str] = {}
 
     def add(self, files: Iterable[DataFile]) -> None:
-        """These files were added."""
+        """Count added files."""
         for file in files:
             self._all.added(file)
             self._partition(file).added(file)
 
     def remove(self, files: Iterable[DataFile]) -> None:
-        """These files were removed."""
+        """Count removed files."""
         for file in files:
             self._all.removed(file)
             self._partition(file).removed(file)
 
     def set(self, name: str, value: int | str) -> None:
-        """Another key of the summary."""
-        self._others[name] = str(value)
+        """Set another property of the summary."""
+        self._properties[name] = str(value)
 
     def _partition(self, file: DataFile) -> FileCounts:
+        """The counts of a file's partition."""
         key = partition_key(file.spec_id, file.partition)
-        found = self._partitions.get(key)
-        if found is None:
-            found = self._partitions[key] = file, FileCounts()
-        return found[1]
+        entry = self._partitions.get(key)
+        if entry is None:
+            entry = self._partitions[key] = file, FileCounts()
+        return entry[1]
 
     def _partition_summaries(self) -> dict[str, str]:
-        """The number of changed partitions, and what was changed in each if they are no more than the limit."""
+        """The number of changed partitions, and the counts of each if there are no more than the limit."""
         by_path: dict[str, FileCounts] = {}
         for file, counts in self._partitions.values():
-            together = by_path.setdefault(self._path(file), FileCounts())
+            # partitions of several specs can have the same path
+            total = by_path.setdefault(self._path(file), FileCounts())
             for name, value in counts.values.items():
-                together.values[name] = together.values.get(name, 0) + value
-        found = {snapshots.CHANGED_PARTITION_COUNT: str(len(by_path))}
+                total.values[name] = total.values.get(name, 0) + value
+        summaries = {snapshots.CHANGED_PARTITION_COUNT: str(len(by_path))}
         limit = SUMMARY_PARTITION_LIMIT.read(self._metadata.properties)
         if by_path and len(by_path) <= limit:
-            found[snapshots.PARTITION_SUMMARIES_INCLUDED] = "true"
+            summaries[snapshots.PARTITION_SUMMARIES_INCLUDED] = "true"
             for path, counts in by_path.items():
                 if path:
                     text = ",".join(f"{name}={value}" for name, value in counts.to_summary().items())
-                    found[snapshots.CHANGED_PARTITION_PREFIX + path] = text
-        return found
+                    summaries[snapshots.CHANGED_PARTITION_PREFIX + path] = text
+        return summaries
 
     def _path(self, file: DataFile) -> str:
         metadata = self._metadata
@@ -252,9 +255,13 @@ class SummaryBuilder:
             raise InvalidUpdate(f"the table has no partition spec {file.spec_id}", file=file.file_path)
         return partition_path(spec, metadata.schema, file.partition, reversed(metadata.schemas))
 
-    def build(self, operation: str, own: Mapping[str, str], head: Mapping[str, str] | None) -> dict[str, str]:
-        """The summary of the snapshot; `head` is that of the snapshot it is built upon (None: there is none)."""
-        found = {OPERATION: operation} | dict(own)
-        found |= self._all.to_summary() | self._partition_summaries() | self._others
-        snapshots.check_replace(found)
-        return snapshots.with_totals(found, head)
+    def build(self, operation: str, custom: Mapping[str, str], head: Mapping[str, str] | None) -> dict[str, str]:
+        """The summary of the snapshot.
+
+        `custom` are properties of the caller and the engine. `head` is the summary of the parent, to which the totals
+        are added; None if there is no parent.
+        """
+        summary = {OPERATION: operation} | dict(custom)
+        summary |= self._all.to_summary() | self._partition_summaries() | self._properties
+        snapshots.check_replace(summary)
+        return snapshots.with_totals(summary, head)

@@ -1,16 +1,16 @@
-r"""Avro values gathered into Arrow arrays: each column takes its values from the bytes of one row after another.
+r"""Decoders of Avro columns: each appends the values of its column, row by row, and returns them as an Arrow array.
 
-A gatherer knows how to take one value (`take`, from a place in the bytes to the place behind it), how to take a null,
-and how to make an array of what it has. Lengths and counts are checked where they are read; whether a value goes beyond
-the bytes is found at the end of the block, or by the index that fails.
+A decoder decodes a value (`read`: from the offset of the value to the offset after it), appends a null (`add_null`),
+and returns an array of what it has (`array`). Lengths and counts are checked where they are read; values that extend
+beyond the bytes are detected at the end of the block, or by an `IndexError`.
 
 >>> from floe.avro.schemas import build_layout
 >>> from floe.spec.types import STRING
 >>> stored = FileField("names", "list", None, None, (FileField("element", "string", STRING),))
->>> column = gatherer(build_layout({"type": "array", "items": ["null", "string"]}), stored)
->>> column.take(b"\x04\x02\x04ab\x00\x00", 0)
+>>> decoder = column_decoder(build_layout({"type": "array", "items": ["null", "string"]}), stored)
+>>> decoder.read(b"\x04\x02\x04ab\x00\x00", 0)
 7
->>> column.array().to_pylist()
+>>> decoder.array().to_pylist()
 [['ab', None]]
 """
 
@@ -27,47 +27,47 @@ from numpy.typing import NDArray
 from floe.avro.records import block_head, check_block_end, make_skipper, read_long
 from floe.avro.schemas import Node, NodeField
 from floe.errors import CorruptFile, UnsupportedFeature
-from floe.formats.arrow_arrays import struct_array, validity_buffer
-from floe.formats.arrow_types import arrow_type
-from floe.formats.file_columns import EVERYTHING, Selection
+from floe.formats.columns.arrays import struct_array, validity_buffer
+from floe.formats.columns.arrow_types import arrow_type
+from floe.formats.columns.file_columns import EVERYTHING, Selection
 from floe.spec.schemas.name_mapping import FileField
 from floe.spec.types import BINARY, UUID, DecimalType, Type
 
-_SMALL = [(n >> 1) ^ -(n & 1) for n in range(128)]
+_ONE_BYTE_LONGS = [(n >> 1) ^ -(n & 1) for n in range(128)]
 _MILLIS = ("time-millis", "timestamp-millis", "local-timestamp-millis")
 _MAX_ITEMS = 2**31 - 1
-_Maker = Callable[[Node, FileField, Selection], "Gatherer"]
+_DecoderFactory = Callable[[Node, FileField, Selection], "ColumnDecoder"]
 
 
-class Gatherer(Protocol):
-    """One column, or part of one."""
+class ColumnDecoder(Protocol):
+    """Decodes a column, or a part of one."""
 
-    def take(self, data: bytes, at: int, /) -> int:
-        """Take the value at a place; the place behind it."""
+    def read(self, data: bytes, offset: int, /) -> int:
+        """Decode and append the value at an offset; returns the offset after it."""
 
-    def take_null(self) -> None:
-        """Take a null."""
+    def add_null(self) -> None:
+        """Append a null."""
 
     def array(self) -> pa.Array:
-        """What was taken since the last time."""
+        """The array of the values that were appended since the last call."""
 
 
-def gatherer(node: Node, column: FileField, selection: Selection = EVERYTHING) -> Gatherer:
-    """What gathers the selected parts of a column's values, which have a layout."""
-    return _KINDS[node.kind](node, column, selection)
+def column_decoder(node: Node, column: FileField, selection: Selection = EVERYTHING) -> ColumnDecoder:
+    """The decoder of the selected parts of a column, for the layout of its values."""
+    return _DECODERS[node.kind](node, column, selection)
 
 
-# single values --------------------------------------------------------------------------------------------------------
+# Primitive types ------------------------------------------------------------------------------------------------------
 
 
-class _Values:
-    """Values that are kept as Python's until they become an array."""
+class _ValueDecoder:
+    """Appends Python values to a list, which is converted to an array at the end."""
 
     def __init__(self, finish: Callable[[list[Any]], pa.Array]) -> None:
         self.values: list[Any] = []
         self._finish = finish
 
-    def take_null(self) -> None:
+    def add_null(self) -> None:
         self.values.append(None)
 
     def array(self) -> pa.Array:
@@ -75,76 +75,76 @@ class _Values:
         try:
             return self._finish(values)
         except (pa.ArrowException, OverflowError) as error:
-            raise CorruptFile(f"values that their type does not allow: {str(error)[:200]}") from None
+            raise CorruptFile(f"the file has values that do not fit their type: {str(error)[:200]}") from None
 
 
-class _Longs(_Values):
-    def take(self, data: bytes, at: int) -> int:
-        byte = data[at]
+class _LongDecoder(_ValueDecoder):
+    def read(self, data: bytes, offset: int) -> int:
+        byte = data[offset]
         if byte < 0x80:
-            self.values.append(_SMALL[byte])
-            return at + 1
-        value, at = read_long(data, at)
+            self.values.append(_ONE_BYTE_LONGS[byte])
+            return offset + 1
+        value, offset = read_long(data, offset)
         self.values.append(value)
-        return at
+        return offset
 
 
-class _Booleans(_Values):
-    def take(self, data: bytes, at: int) -> int:
-        byte = data[at]
+class _BooleanDecoder(_ValueDecoder):
+    def read(self, data: bytes, offset: int) -> int:
+        byte = data[offset]
         if byte > 1:
-            raise CorruptFile(f"a boolean must be 0 or 1, found {byte}", position=at)
+            raise CorruptFile(f"a boolean must be 0 or 1, found {byte}", position=offset)
         self.values.append(byte == 1)
-        return at + 1
+        return offset + 1
 
 
-class _Strings(_Values):
-    def take(self, data: bytes, at: int) -> int:
-        byte = data[at]
+class _BytesDecoder(_ValueDecoder):
+    def read(self, data: bytes, offset: int) -> int:
+        byte = data[offset]
         if byte < 0x80 and not byte & 1:
-            end = at + 1 + (byte >> 1)
-            self.values.append(data[at + 1 : end])
+            end = offset + 1 + (byte >> 1)
+            self.values.append(data[offset + 1 : end])
             return end
-        size, at = read_long(data, at)
-        if not 0 <= size <= len(data) - at:
-            raise CorruptFile(f"a string of {size} bytes, and {len(data) - at} are left", position=at)
-        self.values.append(data[at : at + size])
-        return at + size
+        size, offset = read_long(data, offset)
+        if not 0 <= size <= len(data) - offset:
+            raise CorruptFile(f"the file has a string of {size} bytes with {len(data) - offset} left", position=offset)
+        self.values.append(data[offset : offset + size])
+        return offset + size
 
 
-class _Fixed(_Values):
+class _FixedDecoder(_ValueDecoder):
     def __init__(self, size: int, finish: Callable[[list[Any]], pa.Array]) -> None:
         super().__init__(finish)
         self._size = size
 
-    def take(self, data: bytes, at: int) -> int:
-        end = at + self._size
-        self.values.append(data[at:end])
+    def read(self, data: bytes, offset: int) -> int:
+        end = offset + self._size
+        self.values.append(data[offset:end])
         return end
 
 
-class _Enums(_Values):
+class _EnumDecoder(_ValueDecoder):
     def __init__(self, symbols: tuple[str, ...]) -> None:
         super().__init__(lambda values: pa.array(values, pa.string()))
         self._symbols = symbols
 
-    def take(self, data: bytes, at: int) -> int:
-        index, end = read_long(data, at)
+    def read(self, data: bytes, offset: int) -> int:
+        index, end = read_long(data, offset)
         if not 0 <= index < len(self._symbols):
-            raise CorruptFile(f"symbol {index} of an enum of {len(self._symbols)}", position=at)
+            raise CorruptFile(f"the file has symbol {index} of an enum of {len(self._symbols)}", position=offset)
         self.values.append(self._symbols[index])
         return end
 
 
-class _Nulls:
+class _NullDecoder:
     def __init__(self, node: Node, column: FileField, selection: Selection) -> None:
         self._count = 0
 
-    def take(self, data: bytes, at: int) -> int:
+    def read(self, data: bytes, offset: int) -> int:
         self._count += 1
-        return at
+        return offset
 
-    def take_null(self) -> None:
+    def add_null(self) -> None:
         self._count += 1
 
     def array(self) -> pa.Array:
@@ -161,64 +161,64 @@ def _logical(node: Node) -> str | None:
     return node.declared.get("logicalType") if isinstance(node.declared, dict) else None
 
 
-def _longs(node: Node, column: FileField, selection: Selection) -> Gatherer:
-    wanted = arrow_type(_stored(column))
-    if _logical(node) in _MILLIS and not pa.types.is_integer(wanted):
-        return _Longs(lambda values: _scaled(values).view(wanted))
-    number = pa.int32() if wanted.bit_width == 32 else pa.int64()
-    return _Longs(lambda values: pa.array(values, number).view(wanted))
+def _long_decoder(node: Node, column: FileField, selection: Selection) -> ColumnDecoder:
+    target = arrow_type(_stored(column))
+    if _logical(node) in _MILLIS and not pa.types.is_integer(target):
+        return _LongDecoder(lambda values: _to_micros(values).view(target))
+    integers = pa.int32() if target.bit_width == 32 else pa.int64()
+    return _LongDecoder(lambda values: pa.array(values, integers).view(target))
 
 
-def _scaled(milliseconds: list[int | None]) -> pa.Array:
+def _to_micros(milliseconds: list[int | None]) -> pa.Array:
     return pa.array([None if value is None else value * 1000 for value in milliseconds], pa.int64())
 
 
-def _strings(node: Node, column: FileField, selection: Selection) -> Gatherer:
+def _string_decoder(node: Node, column: FileField, selection: Selection) -> ColumnDecoder:
     if column.kind == "uuid":
-        return _Strings(_uuids)
-    return _Strings(lambda values: pa.array(values, pa.binary()).cast(pa.string()))
+        return _BytesDecoder(_uuid_array)
+    return _BytesDecoder(lambda values: pa.array(values, pa.binary()).cast(pa.string()))
 
 
-def _uuids(values: list[bytes | None]) -> pa.Array:
+def _uuid_array(values: list[bytes | None]) -> pa.Array:
     try:
-        found = [None if value is None else uuid.UUID(value.decode()).bytes for value in values]
+        encoded = [None if value is None else uuid.UUID(value.decode()).bytes for value in values]
     except ValueError as error:
-        raise CorruptFile(f"a text that is no uuid: {error}") from None
-    return pa.array(found, arrow_type(UUID))
+        raise CorruptFile(f"the file has a text that is not a UUID: {error}") from None
+    return pa.array(encoded, arrow_type(UUID))
 
 
-def _bytes(node: Node, column: FileField, selection: Selection) -> Gatherer:
+def _bytes_decoder(node: Node, column: FileField, selection: Selection) -> ColumnDecoder:
     type_ = _stored(column)
     if isinstance(type_, DecimalType):
-        return _Strings(lambda values: _decimals(type_, [_widened(value) for value in values]))
-    return _Strings(lambda values: pa.array(values, pa.binary()))
+        return _BytesDecoder(lambda values: _decimal_array(type_, [_to_16_bytes(value) for value in values]))
+    return _BytesDecoder(lambda values: pa.array(values, pa.binary()))
 
 
-def _widened(value: bytes | None) -> bytes | None:
-    """A number of any size as one of sixteen bytes."""
+def _to_16_bytes(value: bytes | None) -> bytes | None:
+    """A big-endian number of any size as one of 16 bytes."""
     if value is None:
         return None
     return int.from_bytes(value, "big", signed=True).to_bytes(16, "big", signed=True)
 
 
-def _fixed(node: Node, column: FileField, selection: Selection) -> Gatherer:
+def _fixed_decoder(node: Node, column: FileField, selection: Selection) -> ColumnDecoder:
     type_ = _stored(column)
     if isinstance(type_, DecimalType):
-        return _Fixed(node.size, lambda values: _decimals(type_, values, node.size))
-    return _Fixed(node.size, lambda values: pa.array(values, pa.binary(node.size)))
+        return _FixedDecoder(node.size, lambda values: _decimal_array(type_, values, node.size))
+    return _FixedDecoder(node.size, lambda values: pa.array(values, pa.binary(node.size)))
 
 
-def _decimals(type_: DecimalType, values: list[bytes | None], width: int = 16) -> pa.Array:
-    """Decimals from numbers with the highest byte first."""
+def _decimal_array(type_: DecimalType, values: list[bytes | None], width: int = 16) -> pa.Array:
+    """Decimals from big-endian unscaled values."""
     if width > 16 or width == 0:
-        return _decimals(type_, [_widened(value) for value in values])
+        return _decimal_array(type_, [_to_16_bytes(value) for value in values])
     stored = pa.array(values, pa.binary(width))
     raw = np.frombuffer(stored.buffers()[1] or b"", np.uint8, len(stored) * width).reshape(len(stored), width)
     return decimals_of(type_, raw, stored.buffers()[0])
 
 
 def decimals_of(type_: DecimalType, raw: NDArray[np.uint8], validity: pa.Buffer | None) -> pa.Array:
-    """Decimals from numbers of up to 16 bytes, the highest first: a row for each, and which of them are there.
+    """Decimals from a matrix of big-endian unscaled values of up to 16 bytes, with a validity bitmap.
 
     >>> decimals_of(DecimalType(9, 2), np.array([[0x30, 0x39]], np.uint8), None).to_pylist()
     [Decimal('123.45')]
@@ -228,104 +228,107 @@ def decimals_of(type_: DecimalType, raw: NDArray[np.uint8], validity: pa.Buffer 
     wide[:, :width] = raw[:, ::-1]
     wide[:, width:] = np.where(raw[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     array = pa.Array.from_buffers(arrow_type(type_), len(raw), [validity, pa.py_buffer(wide)])
-    array.validate(full=True)  # whether the numbers have as many digits as they may
+    array.validate(full=True)  # the precision of the values
     return array
 
 
-def _floats(type_: pa.DataType) -> _Maker:
+def _float_decoder(type_: pa.DataType) -> _DecoderFactory:
     width = type_.bit_width // 8
 
     def finish(values: list[bytes | None]) -> pa.Array:
         stored = pa.array(values, pa.binary(width))
         return pa.Array.from_buffers(type_, len(stored), stored.buffers(), stored.null_count)
 
-    return lambda node, column, selection: _Fixed(width, finish)
+    return lambda node, column, selection: _FixedDecoder(width, finish)
 
 
-# nested values --------------------------------------------------------------------------------------------------------
+# Nested types ---------------------------------------------------------------------------------------------------------
 
 
-class _Optional:
-    """A union of one layout and null."""
+class _OptionalDecoder:
+    """A union of a layout and null."""
 
-    def __init__(self, inner: Gatherer, null: int) -> None:
+    def __init__(self, inner: ColumnDecoder, null: int) -> None:
         self._inner = inner
-        self._take, self.take_null, self.array = inner.take, inner.take_null, inner.array
+        self._read, self.add_null, self.array = inner.read, inner.add_null, inner.array
         self._null, self._other = null << 1, (1 - null) << 1
 
-    def take(self, data: bytes, at: int) -> int:
-        branch = data[at]
+    def read(self, data: bytes, offset: int) -> int:
+        branch = data[offset]
         if branch == self._other:
-            return self._take(data, at + 1)
+            return self._read(data, offset + 1)
         if branch == self._null:
-            self.take_null()
-            return at + 1
-        index, after = read_long(data, at)  # in a longer form than it needs, which Avro allows
+            self.add_null()
+            return offset + 1
+        index, after = read_long(data, offset)  # a longer form than necessary, which Avro allows
         if index not in (0, 1):
-            raise CorruptFile(f"branch {index} of a union of 2", position=at)
+            raise CorruptFile(f"the file has branch {index} of a union of 2", position=offset)
         if index << 1 == self._other:
-            return self._take(data, after)
-        self.take_null()
+            return self._read(data, after)
+        self.add_null()
         return after
 
 
-class _Alone:
-    """A union of one layout."""
+class _SingleUnionDecoder:
+    """A union of a single layout."""
 
-    def __init__(self, inner: Gatherer) -> None:
-        self.take_null, self.array, self._take = inner.take_null, inner.array, inner.take
+    def __init__(self, inner: ColumnDecoder) -> None:
+        self.add_null, self.array, self._read = inner.add_null, inner.array, inner.read
 
-    def take(self, data: bytes, at: int) -> int:
-        index, after = read_long(data, at)
+    def read(self, data: bytes, offset: int) -> int:
+        index, after = read_long(data, offset)
         if index != 0:
-            raise CorruptFile(f"branch {index} of a union of 1", position=at)
-        return self._take(data, after)
+            raise CorruptFile(f"the file has branch {index} of a union of 1", position=offset)
+        return self._read(data, after)
 
 
-def _union(node: Node, column: FileField, selection: Selection) -> Gatherer:
-    nulls = [place for place, branch in enumerate(node.branches) if branch.kind == "null"]
+def _union_decoder(node: Node, column: FileField, selection: Selection) -> ColumnDecoder:
+    nulls = [index for index, branch in enumerate(node.branches) if branch.kind == "null"]
     if len(node.branches) == 1:
-        return _Alone(gatherer(node.branches[0], column, selection))
+        return _SingleUnionDecoder(column_decoder(node.branches[0], column, selection))
     if len(node.branches) != 2 or len(nulls) != 1:
-        raise UnsupportedFeature(f"an Avro union of {len(node.branches)} schemas other than one and null")
-    return _Optional(gatherer(node.branches[1 - nulls[0]], column, selection), nulls[0])
+        raise UnsupportedFeature(
+            f"an Avro union of {len(node.branches)} schemas cannot be read, only one of a schema and null"
+        )
+    return _OptionalDecoder(column_decoder(node.branches[1 - nulls[0]], column, selection), nulls[0])
 
 
-class _Records:
+class _RecordDecoder:
     def __init__(self, node: Node, column: FileField, selection: Selection) -> None:
-        places = selection.places(len(node.fields))
+        indices = selection.indices(len(node.fields))
         columns = column.children if column.kind != "variant" else _variant_parts(node)
         self._children = [
-            gatherer(node.fields[place].node, columns[place], _inside(selection, place)) for place in places
+            column_decoder(node.fields[index].node, columns[index], _child_selection(selection, index))
+            for index in indices
         ]
-        self._names = [node.fields[place].name for place in places]
-        chosen = dict(zip(places, self._children, strict=True))
+        self._names = [node.fields[index].name for index in indices]
+        chosen = dict(zip(indices, self._children, strict=True))
         self._steps = [
-            chosen[place].take if place in chosen else make_skipper(child.node)
-            for place, child in enumerate(node.fields)
+            chosen[index].read if index in chosen else make_skipper(child.node)
+            for index, child in enumerate(node.fields)
         ]
-        self._known: list[bool] = []
+        self._valid: list[bool] = []
 
-    def take(self, data: bytes, at: int) -> int:
+    def read(self, data: bytes, offset: int) -> int:
         for step in self._steps:
-            at = step(data, at)
-        self._known.append(True)
-        return at
+            offset = step(data, offset)
+        self._valid.append(True)
+        return offset
 
-    def take_null(self) -> None:
+    def add_null(self) -> None:
         for child in self._children:
-            child.take_null()
-        self._known.append(False)
+            child.add_null()
+        self._valid.append(False)
 
     def array(self) -> pa.Array:
-        known, self._known = self._known, []
+        valid, self._valid = self._valid, []
         children = [child.array() for child in self._children]
         fields = [pa.field(name, child.type) for name, child in zip(self._names, children, strict=True)]
-        return struct_array(pa.struct(fields), children, len(known), None if all(known) else known)
+        return struct_array(pa.struct(fields), children, len(valid), None if all(valid) else valid)
 
 
-def _inside(selection: Selection, place: int) -> Selection:
-    return EVERYTHING if selection.children is None else selection.children[place]
+def _child_selection(selection: Selection, index: int) -> Selection:
+    return EVERYTHING if selection.children is None else selection.children[index]
 
 
 def _variant_parts(node: Node) -> list[FileField]:
@@ -335,54 +338,54 @@ def _variant_parts(node: Node) -> list[FileField]:
     return [FileField(name, BINARY.kind, BINARY) for name in names]
 
 
-class _Lists:
-    """The items of arrays; those of a map are two gatherers side by side."""
+class _ItemsDecoder:
+    """Decodes lists, by a function that decodes an item; subclasses have the decoder of the items."""
 
-    def __init__(self, item: Callable[[bytes, int], int]) -> None:
-        self._item = item
+    def __init__(self, read_item: Callable[[bytes, int], int]) -> None:
+        self._read_item = read_item
         self._count = 0
         self._ends = [0]
-        self._known: list[bool] = []
+        self._valid: list[bool] = []
 
-    def take(self, data: bytes, at: int) -> int:
+    def read(self, data: bytes, offset: int) -> int:
         while True:
-            count, at, end = block_head(data, at)
+            count, offset, end = block_head(data, offset)
             if count == 0:
                 break
             for _ in range(count):
-                at = self._item(data, at)
+                offset = self._read_item(data, offset)
             self._count += count
-            check_block_end(at, end)
+            check_block_end(offset, end)
         if self._count > _MAX_ITEMS:
             raise CorruptFile("a batch has more than 2**31 - 1 items in its lists or maps")
         self._ends.append(self._count)
-        self._known.append(True)
-        return at
+        self._valid.append(True)
+        return offset
 
-    def take_null(self) -> None:
+    def add_null(self) -> None:
         self._ends.append(self._count)
-        self._known.append(False)
+        self._valid.append(False)
 
-    def made(self, type_: pa.DataType, items: pa.Array) -> pa.Array:
-        known, ends = self._known, self._ends
-        self._count, self._ends, self._known = 0, [0], []
-        buffers = [validity_buffer(None if all(known) else known), pa.py_buffer(np.array(ends, np.int32))]
-        return pa.Array.from_buffers(type_, len(known), buffers, children=[items])
+    def list_array(self, type_: pa.DataType, items: pa.Array) -> pa.Array:
+        valid, ends = self._valid, self._ends
+        self._count, self._ends, self._valid = 0, [0], []
+        buffers = [validity_buffer(None if all(valid) else valid), pa.py_buffer(np.array(ends, np.int32))]
+        return pa.Array.from_buffers(type_, len(valid), buffers, children=[items])
 
 
-class _Arrays(_Lists):
-    def __init__(self, items: Gatherer) -> None:
-        super().__init__(items.take)
+class _ArrayDecoder(_ItemsDecoder):
+    def __init__(self, items: ColumnDecoder) -> None:
+        super().__init__(items.read)
         self._items = items
 
     def array(self) -> pa.Array:
         items = self._items.array()
-        return self.made(pa.list_(items.type), items)
+        return self.list_array(pa.list_(items.type), items)
 
 
-class _Maps(_Lists):
-    def __init__(self, pairs: _Records) -> None:
-        super().__init__(pairs.take)
+class _MapDecoder(_ItemsDecoder):
+    def __init__(self, pairs: _RecordDecoder) -> None:
+        super().__init__(pairs.read)
         self._pairs = pairs
 
     def array(self) -> pa.Array:
@@ -391,35 +394,35 @@ class _Maps(_Lists):
         entries = struct_array(
             pa.struct([pa.field("key", key.type, False), pa.field("value", value.type)]), [key, value], len(pairs)
         )
-        return self.made(pa.map_(key.type, value.type), entries)
+        return self.list_array(pa.map_(key.type, value.type), entries)
 
 
-def _array(node: Node, column: FileField, selection: Selection) -> Gatherer:
+def _array_decoder(node: Node, column: FileField, selection: Selection) -> ColumnDecoder:
     assert node.items is not None
     if column.kind == "map":
-        return _Maps(_Records(node.items, column, selection))
-    return _Arrays(gatherer(node.items, column.children[0], _inside(selection, 0)))
+        return _MapDecoder(_RecordDecoder(node.items, column, selection))
+    return _ArrayDecoder(column_decoder(node.items, column.children[0], _child_selection(selection, 0)))
 
 
-def _map(node: Node, column: FileField, selection: Selection) -> Gatherer:
+def _map_decoder(node: Node, column: FileField, selection: Selection) -> ColumnDecoder:
     assert node.items is not None
     key, value = NodeField("key", None, Node("string", declared="string")), NodeField("value", None, node.items)
-    return _Maps(_Records(Node("record", (key, value)), column, selection))
+    return _MapDecoder(_RecordDecoder(Node("record", (key, value)), column, selection))
 
 
-_KINDS: dict[str, _Maker] = {
-    "null": _Nulls,
-    "boolean": lambda node, column, selection: _Booleans(lambda values: pa.array(values, pa.bool_())),
-    "int": _longs,
-    "long": _longs,
-    "float": _floats(pa.float32()),
-    "double": _floats(pa.float64()),
-    "bytes": _bytes,
-    "string": _strings,
-    "fixed": _fixed,
-    "enum": lambda node, column, selection: _Enums(node.symbols),
-    "record": _Records,
-    "array": _array,
-    "map": _map,
-    "union": _union,
+_DECODERS: dict[str, _DecoderFactory] = {
+    "null": _NullDecoder,
+    "boolean": lambda node, column, selection: _BooleanDecoder(lambda values: pa.array(values, pa.bool_())),
+    "int": _long_decoder,
+    "long": _long_decoder,
+    "float": _float_decoder(pa.float32()),
+    "double": _float_decoder(pa.float64()),
+    "bytes": _bytes_decoder,
+    "string": _string_decoder,
+    "fixed": _fixed_decoder,
+    "enum": lambda node, column, selection: _EnumDecoder(node.symbols),
+    "record": _RecordDecoder,
+    "array": _array_decoder,
+    "map": _map_decoder,
+    "union": _union_decoder,
 }

@@ -1,4 +1,7 @@
-"""Values of `floe.spec.values` as Arrow arrays, and back: whole columns at a time.
+"""Column values as Arrow arrays and back, and Arrow arrays as NumPy arrays.
+
+`to_array` and `to_values` convert whole columns of values in the form that `floe.spec.values` describes.
+`array_buffers` returns NumPy arrays over the buffers of an Arrow array without copying, for vectorized computation.
 
 >>> from floe.spec.types import DATE, Field, INT, StructType
 >>> days = to_array(DATE, [0, None])
@@ -7,8 +10,6 @@
 >>> point = StructType((Field(1, "x", INT), Field(2, "y", INT)))
 >>> to_values(point, to_array(point, [{"x": 1}, None]))
 [{'x': 1, 'y': None}, None]
-
-Arrow columns as NumPy arrays over Arrow's own buffers, for what is computed of whole columns (`Column`).
 """
 
 from __future__ import annotations
@@ -23,37 +24,39 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from floe.errors import CorruptFile, InvalidValue
-from floe.formats.arrow_types import arrow_type
+from floe.formats.columns.arrow_types import arrow_type
 from floe.spec.codecs.single_value import split_variant
 from floe.spec.partitioning.columnar_transforms import Column
 from floe.spec.types import DecimalType, FixedType, ListType, MapType, StructType, Type
 from floe.spec.values.value_checks import map_items
 
-_NUMBERS: dict[str, pa.DataType] = {"date": pa.int32()} | dict.fromkeys(
+_INTEGERS: dict[str, pa.DataType] = {"date": pa.int32()} | dict.fromkeys(
     ("time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), pa.int64()
 )
-"""The numbers that moments are, as which Arrow gives them to Python without loss."""
+"""The integer types as which dates, times and timestamps are converted to Python without loss."""
 
 
-# to Arrow -------------------------------------------------------------------------------------------------------------
+# To Arrow -------------------------------------------------------------------------------------------------------------
 
 
 def to_array(type_: Type, values: Sequence[Any]) -> pa.Array:
-    """The Arrow array of some values, of the type that `arrow_type` gives.
+    """Convert values of a type to an Arrow array; raises `InvalidValue` if a value does not fit the type.
 
     >>> from floe.spec.types import INT
     >>> to_array(ListType(1, INT), [[1, 2], None, []]).to_pylist()
     [[1, 2], None, []]
     """
     if isinstance(type_, StructType):
-        known = [value is not None for value in values]
+        valid = [value is not None for value in values]
         children = [
             to_array(child.type, [None if value is None else value.get(child.name) for value in values])
             for child in type_.fields
         ]
-        return struct_array(arrow_type(type_), children, len(values), None if all(known) else known)
+        return struct_array(arrow_type(type_), children, len(values), None if all(valid) else valid)
     if isinstance(type_, ListType):
-        return _repeated(type_, values, to_array(type_.element, [item for value in values if value for item in value]))
+        return _list_array(
+            type_, values, to_array(type_.element, [item for value in values if value for item in value])
+        )
     if isinstance(type_, MapType):
         pairs = [pair for value in values if value for pair in map_items(value)]
         entries = struct_array(
@@ -61,7 +64,7 @@ def to_array(type_: Type, values: Sequence[Any]) -> pa.Array:
             [to_array(type_.key, [key for key, _ in pairs]), to_array(type_.value, [item for _, item in pairs])],
             len(pairs),
         )
-        return _repeated(type_, values, entries)
+        return _list_array(type_, values, entries)
     if type_.kind == "variant":
         parts = [None if value is None else split_variant(value) for value in values]
         stored: Sequence[Any] = [None if part is None else {"metadata": part[0], "value": part[1]} for part in parts]
@@ -76,7 +79,7 @@ def to_array(type_: Type, values: Sequence[Any]) -> pa.Array:
 
 
 def constant_array(type_: Type, value: Any, count: int) -> pa.Array:
-    """An array that has the same value many times.
+    """An array with `count` times the same value.
 
     >>> from floe.spec.types import STRING
     >>> constant_array(STRING, "a", 3).to_pylist()
@@ -84,69 +87,69 @@ def constant_array(type_: Type, value: Any, count: int) -> pa.Array:
     """
     if value is None:
         return pa.nulls(count, arrow_type(type_))
-    one = to_array(type_, [value])
+    single = to_array(type_, [value])
     if type_.is_nested or type_.kind == "variant":
-        return one.take(pa.array(np.zeros(count, np.int64)))
-    return pa.repeat(one[0], count)
+        return single.take(pa.array(np.zeros(count, np.int64)))
+    return pa.repeat(single[0], count)
 
 
-def struct_array(type_: pa.DataType, children: Sequence[pa.Array], count: int, known: Any = None) -> pa.Array:
-    """A struct array of a type, null where it is not `known`; the children have to be of the type's.
+def struct_array(type_: pa.DataType, children: Sequence[pa.Array], count: int, valid: Any = None) -> pa.Array:
+    """A struct array of a type, null where `valid` is false; the children must have the types of its fields.
 
     >>> struct_array(pa.struct([]), [], 2, [True, False]).to_pylist()
     [{}, None]
     """
-    return pa.Array.from_buffers(type_, count, [validity_buffer(known)], children=list(children))
+    return pa.Array.from_buffers(type_, count, [validity_buffer(valid)], children=list(children))
 
 
-def validity_buffer(known: Any) -> pa.Buffer | None:
-    """The bitmap of what is not null; None where all are known.
+def validity_buffer(valid: Any) -> pa.Buffer | None:
+    """The validity bitmap of a mask of values that are not null; None for None, when no value is null.
 
     >>> validity_buffer([True, False, True])[0]
     5
     """
-    if known is None:
+    if valid is None:
         return None
-    return pa.py_buffer(np.packbits(np.asarray(known, np.bool_), bitorder="little"))
+    return pa.py_buffer(np.packbits(np.asarray(valid, np.bool_), bitorder="little"))
 
 
-def _repeated(type_: Type, values: Sequence[Any], items: pa.Array) -> pa.Array:
+def _list_array(type_: Type, values: Sequence[Any], items: pa.Array) -> pa.Array:
     lengths = [len(value) if value else 0 for value in values]
     offsets = np.fromiter(accumulate(lengths, initial=0), np.int64, len(values) + 1)
     if offsets[-1] > np.iinfo(np.int32).max:
-        raise InvalidValue(f"one batch holds at most 2**31 - 1 items of a list or map; found {offsets[-1]}")
-    known = [value is not None for value in values]
-    buffers = [validity_buffer(None if all(known) else known), pa.py_buffer(offsets.astype(np.int32))]
+        raise InvalidValue(f"a batch has at most 2**31 - 1 items in a list or map column; found {offsets[-1]}")
+    valid = [value is not None for value in values]
+    buffers = [validity_buffer(None if all(valid) else valid), pa.py_buffer(offsets.astype(np.int32))]
     return pa.Array.from_buffers(arrow_type(type_), len(values), buffers, children=[items])
 
 
-# from Arrow -----------------------------------------------------------------------------------------------------------
+# From Arrow -----------------------------------------------------------------------------------------------------------
 
 
 def to_values(type_: Type, array: pa.Array) -> list[Any]:
-    """The values of an array that has the type that `arrow_type` gives.
+    """Convert an Arrow array, which must have the Arrow type of a type, to values.
 
     >>> from floe.spec.types import TIMESTAMP
     >>> to_values(TIMESTAMP, pa.array([1, None], pa.timestamp("us")))
     [1, None]
     """
     if isinstance(type_, StructType):
-        return _with_nulls(array, _structs(type_, array))
+        return _set_nulls(array, _struct_values(type_, array))
     if isinstance(type_, ListType):
-        items = to_values(type_.element, _items(array, array.values))
-        return _cut(array, items)
+        items = to_values(type_.element, _list_items(array, array.values))
+        return _split(array, items)
     if isinstance(type_, MapType):
-        keys = to_values(type_.key, _items(array, array.keys))
-        found = to_values(type_.value, _items(array, array.items))
-        pairs = _cut(array, list(zip(keys, found, strict=True)))
-        return pairs if type_.key.is_nested else [None if one is None else dict(one) for one in pairs]
-    number = _NUMBERS.get(type_.kind)
-    if number is not None:
-        return list(array.view(number).to_pylist())
+        keys = to_values(type_.key, _list_items(array, array.keys))
+        values = to_values(type_.value, _list_items(array, array.items))
+        pairs = _split(array, list(zip(keys, values, strict=True)))
+        return pairs if type_.key.is_nested else [None if entries is None else dict(entries) for entries in pairs]
+    integers = _INTEGERS.get(type_.kind)
+    if integers is not None:
+        return list(array.view(integers).to_pylist())
     try:
         stored = array.to_pylist()
     except UnicodeDecodeError as error:
-        raise CorruptFile(f"text that is not UTF-8: {error}") from None
+        raise CorruptFile(f"a string is not UTF-8: {error}") from None
     convert = _FROM_ARROW.get(type_.kind)
     return stored if convert is None else [None if value is None else convert(value) for value in stored]
 
@@ -157,42 +160,42 @@ _FROM_ARROW: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _structs(type_: StructType, array: pa.Array) -> list[dict[str, Any]]:
+def _struct_values(type_: StructType, array: pa.Array) -> list[dict[str, Any]]:
     if not type_.fields:
         return [{} for _ in range(len(array))]
     names = [child.name for child in type_.fields]
-    columns = [to_values(child.type, array.field(place)) for place, child in enumerate(type_.fields)]
+    columns = [to_values(child.type, array.field(index)) for index, child in enumerate(type_.fields)]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _with_nulls(array: pa.Array, values: list[Any]) -> list[Any]:
+def _set_nulls(array: pa.Array, values: list[Any]) -> list[Any]:
     if not array.null_count:
         return values
-    known = array.is_valid().to_pylist()
-    return [value if there else None for value, there in zip(values, known, strict=True)]
+    valid = array.is_valid().to_pylist()
+    return [value if is_valid else None for value, is_valid in zip(values, valid, strict=True)]
 
 
-def _items(array: pa.Array, children: pa.Array) -> pa.Array:
-    """The items that belong to the array, which may be a slice of a longer one."""
+def _list_items(array: pa.Array, children: pa.Array) -> pa.Array:
+    """The items of a list or map array, which may be a slice of a longer one."""
     if not len(array):
         return children.slice(0, 0)
-    offsets = _offsets(array)
+    offsets = _list_offsets(array)
     return children.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
 
 
-def _cut(array: pa.Array, items: list[Any]) -> list[Any]:
+def _split(array: pa.Array, items: list[Any]) -> list[Any]:
     if not len(array):
         return []
-    offsets = _offsets(array)
+    offsets = _list_offsets(array)
     ends = (offsets - offsets[0]).tolist()
-    return _with_nulls(array, [items[start:end] for start, end in pairwise(ends)])
+    return _set_nulls(array, [items[start:end] for start, end in pairwise(ends)])
 
 
-def _offsets(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int32]]:
+def _list_offsets(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int32]]:
     return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, 4 * array.offset)
 
 
-# Arrow columns as NumPy arrays over Arrow's own buffers, for what is computed of whole columns (`Column`).
+# To NumPy -------------------------------------------------------------------------------------------------------------
 
 CANONICAL_TYPES: Final[dict[str, pa.DataType]] = {
     "boolean": pa.bool_(),
@@ -210,35 +213,35 @@ CANONICAL_TYPES: Final[dict[str, pa.DataType]] = {
     "string": pa.large_string(),
     "binary": pa.large_binary(),
 }
-"""The Arrow type in which the values of a type are looked at."""
+"""The Arrow types whose buffers `array_buffers` reads, by kind of type."""
 
-_BUFFER_NUMBERS = {"int": np.int32, "date": np.int32, "float": np.float32, "double": np.float64} | dict.fromkeys(
+_BUFFER_TYPES = {"int": np.int32, "date": np.int32, "float": np.float32, "double": np.float64} | dict.fromkeys(
     ("long", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), np.int64
 )
 
 
 def canonical_array(source: Type, array: pa.Array) -> pa.Array:
-    """The array as the one Arrow type whose buffers are read here."""
+    """Cast an array to the Arrow type that `array_buffers` reads; raises `InvalidValue` if values do not fit."""
     if isinstance(source, DecimalType):
         return cast_array(array, pa.decimal128(source.precision, source.scale), source)
     if isinstance(source, FixedType):
         return cast_array(array, pa.binary(source.length), source)
-    wanted = CANONICAL_TYPES[source.kind]
-    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(array.type):
-        wanted = pa.timestamp(wanted.unit, array.type.tz)  # a zone is a matter of display
-    if wanted == pa.large_string() and array.type == pa.string():
+    target = CANONICAL_TYPES[source.kind]
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(array.type):
+        target = pa.timestamp(target.unit, array.type.tz)  # the time zone only affects display
+    if target == pa.large_string() and array.type == pa.string():
         return array
-    if wanted == pa.large_binary() and array.type == pa.binary():
+    if target == pa.large_binary() and array.type == pa.binary():
         return array
-    return cast_array(array, wanted, source)
+    return cast_array(array, target, source)
 
 
-def cast_array(array: pa.Array, wanted: pa.DataType, source: Type) -> pa.Array:
-    """The array as another Arrow type, which has all of its values; or `InvalidValue`."""
-    if array.type == wanted:
+def cast_array(array: pa.Array, target: pa.DataType, source: Type) -> pa.Array:
+    """Cast an array to another Arrow type; raises `InvalidValue` if it cannot represent all values."""
+    if array.type == target:
         return array
     try:
-        return array.cast(wanted)
+        return array.cast(target)
     except pa.ArrowException as error:
         raise InvalidValue(
             f"an Arrow array of type {array.type} does not hold values of type {source}: {error}"
@@ -246,7 +249,10 @@ def cast_array(array: pa.Array, wanted: pa.DataType, source: Type) -> pa.Array:
 
 
 def array_buffers(source: Type, array: pa.Array) -> Column:
-    """The array's buffers as a column of `transforms_columnar`; slices and nulls included, nothing copied."""
+    """The buffers of a canonical array as NumPy arrays, not copied, in the form that `columnar_transforms` takes.
+
+    The array may be a slice. Null rows have arbitrary values.
+    """
     match source.kind:
         case "string" | "binary":
             large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
@@ -258,13 +264,15 @@ def array_buffers(source: Type, array: pa.Array) -> Column:
         case "decimal":
             return _matrix(array, np.dtype("<i8"), 2)
         case "boolean":
-            return _buffer(array.cast(pa.uint8()), 1, np.dtype(np.uint8), len(array))  # which copies: it has bits
+            return _buffer(
+                array.cast(pa.uint8()), 1, np.dtype(np.uint8), len(array)
+            )  # a copy, because Arrow stores bits
         case kind:
-            return _buffer(array, 1, np.dtype(_BUFFER_NUMBERS[kind]), len(array))
+            return _buffer(array, 1, np.dtype(_BUFFER_TYPES[kind]), len(array))
 
 
-def _buffer(array: pa.Array, number: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    buffer = array.buffers()[number]
+def _buffer(array: pa.Array, index: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    buffer = array.buffers()[index]
     if buffer is None or not len(array):
         return np.zeros(count, dtype)
     return np.frombuffer(buffer, dtype, count, array.offset * dtype.itemsize)

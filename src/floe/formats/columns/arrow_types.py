@@ -1,4 +1,4 @@
-"""Types and schemas as Arrow's, both ways, with field ids in the metadata of Arrow's fields.
+"""Types and schemas as Arrow's, and back, with field ids in the metadata of Arrow fields.
 
 | type | Arrow | from Arrow also |
 |---|---|---|
@@ -17,16 +17,15 @@
 | unknown | null | |
 | struct, list, map | struct, list, map | large, fixed-size and view lists |
 
-Dictionaries and run-end encoding are ways to store values, so the type of the values counts. A uuid is plain bytes:
-every library reads and compares those, and few know Arrow's extension type. Where Arrow's type alone does not tell
-which one is meant (uuid, geometry, geography, variant), the field's metadata does, so that a schema comes back as it
-was:
+Dictionary and run-end encoded arrays have the type of their values. A uuid is plain bytes, which every library reads
+and compares; few know Arrow's extension type. Where several types have the same Arrow type (uuid, geometry, geography,
+variant), the metadata of the field names the type, so that a schema survives the way to Arrow and back:
 
 >>> from floe.spec.types import Field, UUID
->>> there = arrow_schema(Schema((Field(1, "id", UUID, required=True),)))
->>> there.field("id").type, there.field("id").nullable, there.field("id").metadata[TYPE]
+>>> converted = arrow_schema(Schema((Field(1, "id", UUID, required=True),)))
+>>> converted.field("id").type, converted.field("id").nullable, converted.field("id").metadata[TYPE]
 (FixedSizeBinaryType(fixed_size_binary[16]), False, b'uuid')
->>> schema_from_arrow(there).fields
+>>> schema_from_arrow(converted).fields
 (Field(id=1, name='id', type=UUID, required=True, ...),)
 """
 
@@ -71,18 +70,18 @@ from floe.spec.types import (
 )
 
 FIELD_ID = b"PARQUET:field_id"
-"""The key of a field's metadata that holds its id: the one that Arrow's Parquet reader and writer use."""
+"""The key of the field id in the metadata of a field; Arrow's Parquet reader and writer use the same."""
 
 _ORC_FIELD_ID = b"iceberg.id"
 
 DOC = b"doc"
-"""The key of a field's metadata that holds its documentation."""
+"""The key of the documentation in the metadata of a field."""
 
 TYPE = b"ICEBERG:type"
-"""The key of a field's metadata that holds the text of its type, where Arrow's type could mean several."""
+"""The key of the type's text in the metadata of a field whose Arrow type stands for several types."""
 
-_MARKED = ("uuid", "geometry", "geography", "variant")
-_VARIANT_PARTS = (pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False))
+_NAMED_IN_METADATA = ("uuid", "geometry", "geography", "variant")
+_VARIANT_CHILDREN = (pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False))
 
 _ARROW: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -101,16 +100,16 @@ _ARROW: dict[str, pa.DataType] = {
     "binary": pa.binary(),
     "geometry": pa.binary(),
     "geography": pa.binary(),
-    "variant": pa.struct(_VARIANT_PARTS),
+    "variant": pa.struct(_VARIANT_CHILDREN),
     "unknown": pa.null(),
 }
 
 
-# to Arrow -----------------------------------------------------------------------------------------------------------
+# To Arrow -------------------------------------------------------------------------------------------------------------
 
 
 def arrow_type(type_: Type) -> pa.DataType:
-    """The Arrow type that holds the values of a type.
+    """The Arrow type of a type.
 
     >>> arrow_type(ListType(7, DecimalType(9, 2), element_required=True))
     ListType(list<element: decimal128(9, 2) not null>)
@@ -129,7 +128,7 @@ def arrow_type(type_: Type) -> pa.DataType:
 
 
 def arrow_field(field: Field) -> pa.Field:
-    """The Arrow field of a field, with its id and documentation as metadata.
+    """The Arrow field of a field, with its field id and documentation as metadata.
 
     >>> arrow_field(Field(3, "n", LONG, required=True)).metadata
     {b'PARQUET:field_id': b'3'}
@@ -137,9 +136,9 @@ def arrow_field(field: Field) -> pa.Field:
     metadata = {FIELD_ID: str(field.id).encode()}
     if field.doc is not None:
         metadata[DOC] = field.doc.encode()
-    if field.type.kind in _MARKED:
+    if field.type.kind in _NAMED_IN_METADATA:
         metadata[TYPE] = str(field.type).encode()
-    # a column of type unknown holds only nulls, whatever may be said about it
+    # a column of type unknown has only nulls, even if it is required
     return pa.field(field.name, arrow_type(field.type), field.optional or field.type.kind == "unknown", metadata)
 
 
@@ -154,11 +153,13 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([arrow_field(field) for field in schema.fields])
 
 
-# from Arrow ---------------------------------------------------------------------------------------------------------
+# From Arrow -----------------------------------------------------------------------------------------------------------
 
 
 def schema_from_arrow(schema: pa.Schema) -> Schema:
-    """The schema of an Arrow schema. Fields without an id get one above those that are there, level by level.
+    """The schema of an Arrow schema; fields without an id get one above all existing ids, level by level.
+
+    Raises `InvalidType` or `InvalidSchema` for what tables do not support.
 
     >>> print(schema_from_arrow(pa.schema([("a", pa.int8()), ("b", pa.list_(pa.large_string()))])))
     table {
@@ -166,7 +167,7 @@ def schema_from_arrow(schema: pa.Schema) -> Schema:
       2: b: optional list<string>
     }
     """
-    return Schema(_Reader(schema).fields(schema, ()))
+    return Schema(_SchemaReader(schema).fields(schema, ()))
 
 
 def type_from_arrow(type_: pa.DataType) -> Type:
@@ -178,11 +179,11 @@ def type_from_arrow(type_: pa.DataType) -> Type:
     Traceback (most recent call last):
     floe.errors.InvalidType: there is no type for Arrow's uint64; cast it to int64 or decimal128(20, 0)
     """
-    return _Reader([pa.field("", type_)]).type(type_, None, ())
+    return _SchemaReader([pa.field("", type_)]).type(type_, None, ())
 
 
 def field_id_of(field: pa.Field) -> int | None:
-    """The id that the metadata of an Arrow field has for it: as Parquet's reader tells it, or as ORC's does.
+    """The field id in the metadata of an Arrow field, under the key of Arrow's Parquet or ORC reader; None without one.
 
     >>> (
     ...     field_id_of(pa.field("a", pa.int32(), metadata={"PARQUET:field_id": "7"})),
@@ -201,7 +202,7 @@ def field_id_of(field: pa.Field) -> int | None:
 
 
 def _children(type_: pa.DataType) -> list[pa.Field]:
-    """The fields that get ids of their own."""
+    """The child fields, which have field ids too."""
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
         return _children(type_.value_type)
     if isinstance(type_, pa.BaseExtensionType):
@@ -224,7 +225,7 @@ _LIST_VIEWS = [
 
 
 def _walk(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
-    """All fields at any depth, without recursion."""
+    """All fields at any depth, in no particular order."""
     level = [(field, 1) for field in fields]
     while level:
         field, depth = level.pop()
@@ -234,12 +235,12 @@ def _walk(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
         level.extend((child, depth + 1) for child in _children(field.type))
 
 
-class _Reader:
-    """Turns the fields of one Arrow schema into ours."""
+class _SchemaReader:
+    """Converts the fields of an Arrow schema, and assigns ids to those without."""
 
     def __init__(self, fields: Iterable[pa.Field]) -> None:
         stored = map(field_id_of, _walk(fields))
-        self.next_id = max((one for one in stored if one is not None), default=0) + 1
+        self.next_id = max((field_id for field_id in stored if field_id is not None), default=0) + 1
 
     def fields(self, fields: Iterable[pa.Field], path: tuple[str, ...]) -> tuple[Field, ...]:
         listed = list(fields)
@@ -263,11 +264,11 @@ class _Reader:
         if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
             return self.type(type_.value_type, metadata, path)
         if isinstance(type_, pa.BaseExtensionType):
-            known = _EXTENSIONS.get(type_.extension_name)
-            return known(type_) if known else self.type(type_.storage_type, metadata, path)
-        marked = _marked_type(type_, metadata)
-        if marked is not None:
-            return marked
+            convert = _EXTENSIONS.get(type_.extension_name)
+            return convert(type_) if convert else self.type(type_.storage_type, metadata, path)
+        named = _type_in_metadata(type_, metadata)
+        if named is not None:
+            return named
         if pa.types.is_struct(type_):
             return StructType(self.fields(_children(type_), path))
         if pa.types.is_map(type_):
@@ -282,8 +283,8 @@ class _Reader:
             raise error.with_context(column=".".join(path) or None) from None
 
 
-def _marked_type(type_: pa.DataType, metadata: dict[bytes, bytes] | None) -> Type | None:
-    """The type that a field's metadata names, if Arrow's type is the one that we give it."""
+def _type_in_metadata(type_: pa.DataType, metadata: dict[bytes, bytes] | None) -> Type | None:
+    """The type that the metadata of a field names, if the field has the Arrow type of it."""
     text = (metadata or {}).get(TYPE)
     if text is None:
         return None
@@ -291,8 +292,8 @@ def _marked_type(type_: pa.DataType, metadata: dict[bytes, bytes] | None) -> Typ
         named = parse_type(text.decode(errors="replace"))
     except FloeError:
         return None
-    stored = type_.equals(arrow_type(named)) or (named.kind in ("geometry", "geography") and _is_binary(type_))
-    return named if named.kind in _MARKED and stored else None
+    matches = type_.equals(arrow_type(named)) or (named.kind in ("geometry", "geography") and _is_binary(type_))
+    return named if named.kind in _NAMED_IN_METADATA and matches else None
 
 
 def _is_binary(type_: pa.DataType) -> bool:
@@ -300,17 +301,17 @@ def _is_binary(type_: pa.DataType) -> bool:
 
 
 def _geo_type(type_: Any) -> Type:
-    """A `geoarrow.wkb` column: its metadata is JSON with the reference system, and `edges` if it is a geography."""
+    """The type of a `geoarrow.wkb` column, whose metadata is JSON with the `crs`, and the `edges` of a geography."""
     try:
-        found = json.loads(type_.__arrow_ext_serialize__() or b"{}")
-        crs, edges = found.get("crs"), found.get("edges")
+        metadata = json.loads(type_.__arrow_ext_serialize__() or b"{}")
+        crs, edges = metadata.get("crs"), metadata.get("edges")
     except (ValueError, AttributeError):
         crs = edges = None
-    if isinstance(crs, dict):  # PROJJSON has its name in `id`
-        own = crs.get("id")
+    if isinstance(crs, dict):  # PROJJSON, which has its name in `id`
+        crs_id = crs.get("id")
         crs = (
-            f"{own['authority']}:{own['code']}"
-            if isinstance(own, dict) and {"authority", "code"} <= own.keys()
+            f"{crs_id['authority']}:{crs_id['code']}"
+            if isinstance(crs_id, dict) and {"authority", "code"} <= crs_id.keys()
             else None
         )
     crs = crs if isinstance(crs, str) and crs.upper() != DEFAULT_CRS else None
@@ -344,9 +345,9 @@ _HINTS = {
 
 
 def _primitive(type_: pa.DataType) -> Type:
-    found = _PRIMITIVES.get(type_)
-    if found is not None:
-        return found
+    primitive = _PRIMITIVES.get(type_)
+    if primitive is not None:
+        return primitive
     if pa.types.is_timestamp(type_):
         if type_.unit == "ns":
             return TIMESTAMP_NS if type_.tz is None else TIMESTAMPTZ_NS

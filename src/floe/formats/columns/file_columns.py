@@ -1,12 +1,12 @@
-"""The columns of a data file: told by its Arrow schema, found for the wanted fields, and cut down to what is read.
+"""The columns of a data file: described by its Arrow schema, matched with the table's, and selected for the read.
 
-A reader of any format goes three steps. It tells its columns (`file_fields`), has them matched with what is wanted
-(`find_columns`: by id, by name mapping, with defaults), and asks which of them to read at all (`select_columns`), so
-that of a struct with a hundred fields the one that is wanted is read alone.
+A reader of any format takes three steps. It describes its columns (`file_fields`), matches them with the requested ones
+(`resolve_file_columns`: by id, by name mapping, with defaults), and determines what has to be read (`select_columns`),
+so that of a struct with a hundred fields only the requested ones are read.
 
 >>> from floe.spec.types import Field, LONG
 >>> stored = file_fields(pa.schema([pa.field("x", pa.int32(), metadata={"PARQUET:field_id": "7"}), ("y", pa.int8())]))
->>> sources, selection = select_columns(find_columns(Schema((Field(7, "renamed", LONG),)), stored))
+>>> sources, selection = select_columns(resolve_file_columns(Schema((Field(7, "renamed", LONG),)), stored))
 >>> print(*sources)
 renamed: column 0 of the file (x), promoted from int
 >>> selection.children
@@ -23,23 +23,23 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from floe.errors import CorruptFile, InvalidType
-from floe.formats.arrow_types import field_id_of, type_from_arrow
+from floe.formats.columns.arrow_types import field_id_of, type_from_arrow
 from floe.spec.schemas.column_projection import ColumnSource, FromFile, FromReader, resolve_columns
 from floe.spec.schemas.name_mapping import FileField, NameMapping, apply_mapping, has_ids
 from floe.spec.schemas.schema import MAX_TYPE_DEPTH, Schema
 from floe.spec.types import VARIANT, PrimitiveType
 
-_NOTHING: Mapping[int, Any] = MappingProxyType({})
-_VARIANT_PARTS = frozenset({"metadata", "value", "typed_value"})
+_EMPTY: Mapping[int, Any] = MappingProxyType({})
+_VARIANT_CHILDREN = frozenset({"metadata", "value", "typed_value"})
 
 
-# what a file has ------------------------------------------------------------------------------------------------------
+# Columns of a file ----------------------------------------------------------------------------------------------------
 
 
 def file_fields(schema: Iterable[pa.Field], *, depth: int = 0) -> tuple[FileField, ...]:
-    """The columns that an Arrow schema tells, with the field ids in its metadata.
+    """The columns of an Arrow schema, with the field ids in its metadata.
 
-    A type that tables have not (Arrow's duration, say) is named as it is: such a column may be there, but not be read.
+    A column whose type tables do not support, such as Arrow's duration, has the name of that type; it cannot be read.
 
     >>> file_fields([pa.field("d", pa.duration("s"))])
     (FileField(name='d', kind='duration[s]', stored=DURATION[S], id=None, children=()),)
@@ -51,7 +51,7 @@ def file_fields(schema: Iterable[pa.Field], *, depth: int = 0) -> tuple[FileFiel
 
 def _file_field(field: pa.Field, depth: int) -> FileField:
     type_ = value_type(field.type)
-    children = stored_children(type_)
+    children = child_fields(type_)
     field_id = field_id_of(field)
     if children is not None:
         kind = "struct" if pa.types.is_struct(type_) else "map" if pa.types.is_map(type_) else "list"
@@ -64,7 +64,7 @@ def _file_field(field: pa.Field, depth: int) -> FileField:
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:
-    """The type of the values themselves, without dictionaries, run ends and extensions.
+    """The type of the values of dictionary, run-end encoded and extension types.
 
     >>> value_type(pa.dictionary(pa.int32(), pa.string()))
     DataType(string)
@@ -78,10 +78,10 @@ def value_type(type_: pa.DataType) -> pa.DataType:
             return type_
 
 
-def stored_children(type_: pa.DataType) -> list[pa.Field] | None:
-    """The fields of a struct, the element of a list, the key and value of a map; None of anything else.
+def child_fields(type_: pa.DataType) -> list[pa.Field] | None:
+    """The fields of a struct, the element of a list, or the key and value of a map; None for other types.
 
-    >>> stored_children(pa.list_(pa.int32()))
+    >>> child_fields(pa.list_(pa.int32()))
     [pyarrow.Field<item: int32>]
     """
     if pa.types.is_struct(type_):
@@ -91,59 +91,60 @@ def stored_children(type_: pa.DataType) -> list[pa.Field] | None:
     return [type_.value_field] if hasattr(type_, "value_field") else None
 
 
-# what is wanted of it -------------------------------------------------------------------------------------------------
+# Matching with the table ----------------------------------------------------------------------------------------------
 
 
-def find_columns(
+def resolve_file_columns(
     schema: Schema,
     columns: Sequence[FileField],
     *,
     name_mapping: NameMapping | None = None,
-    constants: Mapping[int, Any] = _NOTHING,
+    constants: Mapping[int, Any] = _EMPTY,
 ) -> tuple[ColumnSource, ...]:
-    """Where the values of each wanted field come from: `resolve_columns`, which also knows variants.
+    """The source of the values of each field of a schema: `resolve_columns`, with support for variants.
 
-    A file stores a variant as a struct of its parts, with any shredded columns beside them; which structs are variants
-    is the table's to say.
+    A file stores a variant as a struct of metadata, value and shredded columns; only the table's schema says which
+    structs are variants. Raises `CorruptFile` if such a struct has other children.
     """
     variants = {entry.field.id for entry in schema.by_id.values() if entry.field.type == VARIANT}
     if variants:
         mapped = columns
         if name_mapping is not None and not has_ids(columns):
             mapped = apply_mapping(tuple(columns), name_mapping)
-        columns = tuple(_with_variants(columns, mapped, variants))
+        columns = tuple(_mark_variants(columns, mapped, variants))
     return resolve_columns(schema, columns, name_mapping=name_mapping, partition_values=constants)
 
 
-def _with_variants(
+def _mark_variants(
     columns: Iterable[FileField], mapped: Iterable[FileField], variants: set[int]
 ) -> Iterator[FileField]:
+    """The columns, with structs that are variants marked as such; `mapped` has their ids."""
     for column, with_id in zip(columns, mapped, strict=True):
         if with_id.id in variants and column.kind == "struct":
             names = {child.name for child in column.children}
-            if not names <= _VARIANT_PARTS or "metadata" not in names or len(names) < 2:
+            if not names <= _VARIANT_CHILDREN or "metadata" not in names or len(names) < 2:
                 raise CorruptFile(
                     f"a variant is stored as metadata and value, found {', '.join(sorted(names)[:12]) or 'nothing'}",
                     column=column.name,
                 )
             yield FileField(column.name, VARIANT.kind, VARIANT, column.id)
         elif column.children:
-            yield replace(column, children=tuple(_with_variants(column.children, with_id.children, variants)))
+            yield replace(column, children=tuple(_mark_variants(column.children, with_id.children, variants)))
         else:
             yield column
 
 
-# what is read of it ---------------------------------------------------------------------------------------------------
+# Selection ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is read of a column, or of a file: all of it, or the children at some places among their siblings."""
+    """What is read of a column, or of a file: all of it, or the children at some indices."""
 
     children: Mapping[int, Selection] | None = None
 
-    def places(self, count: int) -> list[int]:
-        """The places that are read, of so many."""
+    def indices(self, count: int) -> list[int]:
+        """The indices of the children to read, of `count` children."""
         return list(range(count)) if self.children is None else sorted(self.children)
 
 
@@ -155,69 +156,76 @@ Source = TypeVar("Source", bound=ColumnSource)
 def select_columns(
     sources: Sequence[ColumnSource], *, nested: bool = True
 ) -> tuple[tuple[ColumnSource, ...], Selection]:
-    """The sources with the places that columns have among those that are read, and which those are.
+    """Determine which columns of a file have to be read for some sources.
 
-    With `nested` false, columns at the top are read whole or not at all.
+    Returns the sources with positions among the selected columns instead of among all columns, and the selection. With
+    `nested=False`, top-level columns are read in full or not at all.
 
     >>> select_columns(())[1]
     Selection(children={})
     """
-    selection = _merged((_stored(source) for source in sources), nested)
-    return tuple(_renumbered(source, selection) for source in sources), selection
+    selection = _merge((_file_source(source) for source in sources), nested)
+    return tuple(_renumber(source, selection) for source in sources), selection
 
 
-def _stored(source: ColumnSource) -> FromFile | None:
+def _file_source(source: ColumnSource) -> FromFile | None:
+    """The column of the file that a source reads, if any."""
     if isinstance(source, FromReader):
         return source.stored
     return source if isinstance(source, FromFile) else None
 
 
-def _merged(sources: Iterable[FromFile | None], nested: bool) -> Selection:
-    """What several sources at the same level need."""
-    by_place: dict[int, list[FromFile]] = {}
+def _merge(sources: Iterable[FromFile | None], nested: bool) -> Selection:
+    """What the sources of one level need."""
+    by_index: dict[int, list[FromFile]] = {}
     for source in sources:
         if source is not None:
-            by_place.setdefault(source.position, []).append(source)
-    return Selection({place: _needed(by_place[place]) if nested else EVERYTHING for place in sorted(by_place)})
+            by_index.setdefault(source.position, []).append(source)
+    return Selection({index: _needed(by_index[index]) if nested else EVERYTHING for index in sorted(by_index)})
 
 
 def _needed(sources: list[FromFile]) -> Selection:
-    """What sources of one column need of it."""
+    """What the sources of one column need of it."""
     column = sources[0].column
     if not column.children:
         return EVERYTHING
-    inside = _merged((_stored(child) for source in sources for child in source.children), nested=True)
-    chosen = dict(inside.children or {})
+    selection = _merge((_file_source(child) for source in sources for child in source.children), nested=True)
+    chosen = dict(selection.children or {})
     if column.kind == "struct":
-        # which rows have the struct, and how many items a list has, is told by any of what lies inside
-        return inside if chosen else Selection({_cheapest(column): _any_part(column.children[_cheapest(column)])})
-    for place, child in enumerate(column.children):
-        chosen.setdefault(place, _any_part(child))
+        # any child shows in which rows the struct is not null, and how many items a list has
+        return (
+            selection
+            if chosen
+            else Selection({_cheapest_child(column): _smallest_part(column.children[_cheapest_child(column)])})
+        )
+    for index, child in enumerate(column.children):
+        chosen.setdefault(index, _smallest_part(child))
     return Selection(dict(sorted(chosen.items())))
 
 
-def _cheapest(column: FileField) -> int:
-    """The place of a child without children, if there is one."""
-    return next((place for place, child in enumerate(column.children) if not child.children), 0)
+def _cheapest_child(column: FileField) -> int:
+    """The index of the first child that is not nested, or 0 without one."""
+    return next((index for index, child in enumerate(column.children) if not child.children), 0)
 
 
-def _any_part(column: FileField) -> Selection:
-    """As little of a column as can be read."""
+def _smallest_part(column: FileField) -> Selection:
+    """The smallest part of a column that can be read."""
     if not column.children:
         return EVERYTHING
-    places = [_cheapest(column)] if column.kind == "struct" else range(len(column.children))
-    return Selection({place: _any_part(column.children[place]) for place in places})
+    indices = [_cheapest_child(column)] if column.kind == "struct" else range(len(column.children))
+    return Selection({index: _smallest_part(column.children[index]) for index in indices})
 
 
-def _renumbered(source: Source, selection: Selection) -> Source:
+def _renumber(source: Source, selection: Selection) -> Source:
+    """The source with positions among the selected columns."""
     if isinstance(source, FromReader):
         stored = source.stored
-        return source if stored is None else replace(source, stored=_renumbered(stored, selection))
+        return source if stored is None else replace(source, stored=_renumber(stored, selection))
     if not isinstance(source, FromFile) or selection.children is None:
         return source
-    inside = selection.children[source.position]
+    child_selection = selection.children[source.position]
     return replace(
         source,
         position=list(selection.children).index(source.position),
-        children=tuple(_renumbered(child, inside) for child in source.children),
+        children=tuple(_renumber(child, child_selection) for child in source.children),
     )

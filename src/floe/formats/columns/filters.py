@@ -1,10 +1,10 @@
-"""Filters on Arrow data: a mask of the rows that pass, the rows themselves, or an Arrow expression to hand on.
+"""Filters on Arrow data: as a mask of rows, as the matching rows, or as an Arrow expression.
 
-The meaning is that of `floe.spec.expressions`, which differs from Arrow's own in three points: NaN equals itself and is
-greater than every other number, `-0.0` and `0.0` are one value in `IN` as well, and a field of a null struct is null.
+The semantics are those of `floe.spec.expressions`, which differ from Arrow's in three points: NaN equals itself and is
+greater than every other number, `-0.0` and `0.0` are equal in `IN` too, and a field of a null struct is null.
 
 >>> import pyarrow as pa
->>> from floe.spec.expressions.binding import bind
+>>> from floe.spec.expressions.binder import bind
 >>> from floe.spec.expressions.dsl import col
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import DOUBLE, Field
@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floe.errors import InvalidValue, NoSuchColumn, UnsupportedFeature
-from floe.formats import arrow_transforms
+from floe.formats.columns import transforms
 from floe.spec.expressions.nodes import BoundPredicate, BoundReference, BoundTerm, Expression, Op, fold
 from floe.spec.expressions.row_evaluation import value_test
 from floe.spec.types import DOUBLE, DecimalType, FixedType, Type
 
-_CANONICAL: dict[str, tuple[pa.DataType, ...]] = {
+_CANONICAL_TYPES: dict[str, tuple[pa.DataType, ...]] = {
     "boolean": (pa.bool_(),),
     "int": (pa.int32(),),
     "long": (pa.int64(),),
@@ -45,7 +45,7 @@ _CANONICAL: dict[str, tuple[pa.DataType, ...]] = {
     "string": (pa.string(), pa.large_string()),
     "binary": (pa.binary(), pa.large_binary()),
 }
-"""The Arrow types that values of a kind are compared in; the first is the usual one."""
+"""The Arrow types in which values are compared, by kind of type; arrays of other types are cast to the last."""
 
 _COMPARISONS = {
     Op.LT: pc.less,
@@ -57,14 +57,15 @@ _COMPARISONS = {
 }
 
 
-# masks -------------------------------------------------------------------------------------------------------
+# Masks ----------------------------------------------------------------------------------------------------------------
 
 
 def filter_mask(expression: Expression, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray | pa.ChunkedArray:
-    """For each row, whether it passes a bound filter; never null. A table gives a chunked mask.
+    """For each row, whether it matches a bound filter; never null. A table returns a chunked mask.
 
-    Columns are found by name, fields of structs within them. They may be of any Arrow type that holds the column's
-    values exactly: large and view layouts, dictionaries, narrower numbers, `arrow.uuid`.
+    Columns and fields of structs are found by name. They may have any Arrow type that represents the column's values
+    exactly: large and view layouts, dictionaries, narrower numbers, `arrow.uuid`. Raises `NoSuchColumn` if one is
+    missing.
 
     >>> from floe.spec.expressions.nodes import TRUE
     >>> filter_mask(TRUE, pa.record_batch({"x": [1, 2]})).to_pylist()
@@ -76,7 +77,7 @@ def filter_mask(expression: Expression, data: pa.RecordBatch | pa.Table) -> pa.B
 
 
 def filter_batch(expression: Expression, data: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
-    """The rows of a batch or table that pass a bound filter.
+    """The rows of a batch or table that match a bound filter.
 
     >>> from floe.spec.expressions.nodes import FALSE
     >>> filter_batch(FALSE, pa.record_batch({"x": [1, 2]})).num_rows
@@ -89,7 +90,7 @@ def _mask(expression: Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
     return fold(
         expression,
         constant=lambda value: pa.repeat(value, batch.num_rows),
-        predicate=lambda predicate: _test(_term_array(predicate.term, batch), predicate),
+        predicate=lambda predicate: _predicate_mask(_term_array(predicate.term, batch), predicate),
         all_of=lambda parts: reduce(pc.and_, parts),
         any_of=lambda parts: reduce(pc.or_, parts),
     )
@@ -97,68 +98,68 @@ def _mask(expression: Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 def _term_array(term: BoundTerm, batch: pa.RecordBatch) -> pa.Array:
     if not isinstance(term, BoundReference):
-        return arrow_transforms.transform_array(term.transform, term.ref.type, _term_array(term.ref, batch))
-    first, *rest = term.entry.path
-    place = batch.schema.get_field_index(first)
-    if place < 0:
+        return transforms.transform_array(term.transform, term.ref.type, _term_array(term.ref, batch))
+    first, *nested = term.entry.path
+    index = batch.schema.get_field_index(first)
+    if index < 0:
         raise NoSuchColumn(
             f"the batch has no single column named {first!r}",
             hint=f"its columns are {', '.join(batch.schema.names[:12])}",
             column=term.entry.name,
         )
-    array = batch.column(place)
-    for name in rest:
+    array = batch.column(index)
+    for name in nested:
         if not pa.types.is_struct(array.type) or array.type.get_field_index(name) < 0:
             raise NoSuchColumn(f"the batch has no field {name!r} in {array.type}", column=term.entry.name)
         array = pc.struct_field(array, name)  # null where the struct is null
     return array
 
 
-def _test(array: pa.Array, predicate: BoundPredicate) -> pa.BooleanArray:
-    """The rows that pass one test; a test that is null is not passed."""
+def _predicate_mask(array: pa.Array, predicate: BoundPredicate) -> pa.BooleanArray:
+    """The rows that match a predicate; null counts as false."""
     op, type_ = predicate.op, predicate.term.type
     if isinstance(array, pa.DictionaryArray):
-        of_values = _test(array.dictionary, predicate)
-        return of_values.take(array.indices).fill_null(op is Op.IS_NULL)
+        dictionary_mask = _predicate_mask(array.dictionary, predicate)
+        return dictionary_mask.take(array.indices).fill_null(op is Op.IS_NULL)
     if pa.types.is_run_end_encoded(array.type):
-        return _test(pc.run_end_decode(array), predicate)
+        return _predicate_mask(pc.run_end_decode(array), predicate)
     if op is Op.IS_NULL:
         return array.is_null()
     if op is Op.NOT_NULL:
         return array.is_valid()
     array = _canonical(type_, array)
     if type_.kind in ("float", "double"):
-        passes = _float_test(array, op, predicate.literals)
+        mask = _float_mask(array, op, predicate.literals)
     elif op.is_set:
-        passes = pc.is_in(array, value_set=_literals(type_, predicate.literals, array.type))
-        passes = passes if op is Op.IN else pc.and_(pc.invert(passes), array.is_valid())
+        mask = pc.is_in(array, value_set=_literals(type_, predicate.literals, array.type))
+        mask = mask if op is Op.IN else pc.and_(pc.invert(mask), array.is_valid())
     elif op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH):
-        passes = pc.starts_with(array, predicate.literal)
-        passes = passes if op is Op.STARTS_WITH else pc.invert(passes)
+        mask = pc.starts_with(array, predicate.literal)
+        mask = mask if op is Op.STARTS_WITH else pc.invert(mask)
     elif op in (Op.IS_NAN, Op.NOT_NAN):
-        passes = array.is_valid() if op is Op.NOT_NAN else pa.repeat(False, len(array))
+        mask = array.is_valid() if op is Op.NOT_NAN else pa.repeat(False, len(array))
     else:
-        passes = _COMPARISONS[op](array, _literals(type_, predicate.literals, array.type)[0])
-    return passes.fill_null(False)
+        mask = _COMPARISONS[op](array, _literals(type_, predicate.literals, array.type)[0])
+    return mask.fill_null(False)
 
 
-def _float_test(array: pa.Array, op: Op, literals: tuple[float, ...]) -> pa.BooleanArray:
-    """As Arrow for numbers, which sees to `-0.0 = 0.0` in comparisons; then what NaN answers, where there is one."""
+def _float_mask(array: pa.Array, op: Op, literals: tuple[float, ...]) -> pa.BooleanArray:
+    """As Arrow for numbers, which compares `-0.0` and `0.0` as equal; then the result for NaN where there is one."""
     numbers = [x for x in literals if not math.isnan(x)]
-    nan_passes = value_test(DOUBLE, op, literals)(math.nan)
+    nan_matches = value_test(DOUBLE, op, literals)(math.nan)
     if op.is_set:
         both_zeros = [0.0, -0.0] if 0.0 in numbers else []
-        passes = pc.is_in(array, value_set=pa.array([*numbers, *both_zeros], array.type))
-        passes = passes if op is Op.IN else pc.invert(passes)
+        mask = pc.is_in(array, value_set=pa.array([*numbers, *both_zeros], array.type))
+        mask = mask if op is Op.IN else pc.invert(mask)
     elif numbers:
-        passes = _COMPARISONS[op](array, pa.scalar(numbers[0], array.type))
-    else:  # no literal, or NaN: all numbers answer alike
-        passes = pa.repeat(value_test(DOUBLE, op, literals)(0.0), len(array))
-    passes = pc.if_else(pc.is_nan(array), nan_passes, passes)
-    return pc.and_(passes, array.is_valid())
+        mask = _COMPARISONS[op](array, pa.scalar(numbers[0], array.type))
+    else:  # no literal, or NaN: the result is the same for all numbers
+        mask = pa.repeat(value_test(DOUBLE, op, literals)(0.0), len(array))
+    mask = pc.if_else(pc.is_nan(array), nan_matches, mask)
+    return pc.and_(mask, array.is_valid())
 
 
-# Arrow types and values --------------------------------------------------------------------------------------
+# Arrow types and values -----------------------------------------------------------------------------------------------
 
 
 def _canonical_types(type_: Type) -> tuple[pa.DataType, ...]:
@@ -166,19 +167,19 @@ def _canonical_types(type_: Type) -> tuple[pa.DataType, ...]:
         return (pa.decimal128(type_.precision, type_.scale),)
     if isinstance(type_, FixedType):
         return (pa.binary(type_.length),)
-    return _CANONICAL[type_.kind]
+    return _CANONICAL_TYPES[type_.kind]
 
 
 def _canonical(type_: Type, array: pa.Array) -> pa.Array:
-    """The array in a type that Arrow compares, whatever layout its values came in."""
+    """Cast an array of any layout to a type that Arrow compares."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    wanted = _canonical_types(type_)
-    if array.type in wanted:
+    accepted = _canonical_types(type_)
+    if array.type in accepted:
         return array
-    target = wanted[-1]
+    target = accepted[-1]
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(array.type):
-        target = pa.timestamp(target.unit, array.type.tz)  # a zone is a matter of display
+        target = pa.timestamp(target.unit, array.type.tz)  # the time zone only affects display
         if array.type == target:
             return array
     try:
@@ -194,15 +195,15 @@ def _literals(type_: Type, literals: tuple[Any, ...], arrow_type: pa.DataType) -
     return pa.array(values, arrow_type)
 
 
-# expressions -------------------------------------------------------------------------------------------------
+# Expressions ----------------------------------------------------------------------------------------------------------
 
 
 def to_arrow_expression(expression: Expression) -> pc.Expression:
-    """The filter as an Arrow expression, to hand to Arrow's datasets and Parquet reader.
+    """Convert a bound filter to an Arrow expression, which is true for matching rows, for Arrow's datasets and readers.
 
-    Rows for which it is true are those that pass. Transformed terms have no such form; `filter_mask` evaluates them.
+    Raises `UnsupportedFeature` for transforms, which only `filter_mask` evaluates.
 
-    >>> from floe.spec.expressions.binding import bind
+    >>> from floe.spec.expressions.binder import bind
     >>> from floe.spec.expressions.dsl import col
     >>> from floe.spec.schemas.schema import Schema
     >>> from floe.spec.types import Field, LONG
@@ -237,13 +238,13 @@ def _predicate_expression(predicate: BoundPredicate) -> pc.Expression:
         return field.is_valid() if op is Op.NOT_NAN else pc.scalar(False)
     arrow_type = _canonical_types(type_)[0]
     if type_.kind == "uuid":
-        field = field.cast(arrow_type)  # may be of the extension type, which Arrow does not compare
+        field = field.cast(arrow_type)  # it may have the extension type, which Arrow does not compare
     if op.is_set:
-        found = field.isin(_literals(type_, literals, arrow_type))
-        return found if op is Op.IN else ~found & field.is_valid()
+        matches = field.isin(_literals(type_, literals, arrow_type))
+        return matches if op is Op.IN else ~matches & field.is_valid()
     if op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH):
-        found = pc.starts_with(field, pattern=predicate.literal)
-        return found if op is Op.STARTS_WITH else ~found
+        matches = pc.starts_with(field, pattern=predicate.literal)
+        return matches if op is Op.STARTS_WITH else ~matches
     return _COMPARISONS[op](field, _literals(type_, literals, arrow_type)[0])
 
 
@@ -253,11 +254,11 @@ def _float_expression(field: pc.Expression, predicate: BoundPredicate) -> pc.Exp
     test = value_test(DOUBLE, op, literals)
     if op.is_set:
         both_zeros = [0.0, -0.0] if 0.0 in numbers else []
-        found = field.isin(pa.array([*numbers, *both_zeros], pa.float64()))
-        passes = found if op is Op.IN else ~found & field.is_valid()
+        in_set = field.isin(pa.array([*numbers, *both_zeros], pa.float64()))
+        matches = in_set if op is Op.IN else ~in_set & field.is_valid()
     elif numbers:
-        passes = _COMPARISONS[op](field, pa.scalar(numbers[0], pa.float64()))
+        matches = _COMPARISONS[op](field, pa.scalar(numbers[0], pa.float64()))
     else:
-        passes = field.is_valid() if test(0.0) else pc.scalar(False)
-    # of NaN, Arrow finds only "differs" true
-    return passes | field.is_nan() if test(math.nan) else passes & ~field.is_nan()
+        matches = field.is_valid() if test(0.0) else pc.scalar(False)
+    # in Arrow, only != is true for NaN
+    return matches | field.is_nan() if test(math.nan) else matches & ~field.is_nan()

@@ -1,7 +1,7 @@
-r"""Transforms of Arrow columns (spec: Partition Transforms).
+r"""Partition transforms and hashes of Arrow columns (spec: Partition Transforms).
 
-Columns of every type that a transform takes are computed in whole: numbers and hashes by NumPy on Arrow's own buffers,
-text by Arrow. Dictionary-encoded columns are transformed by their dictionary, each distinct value once.
+Whole columns are computed at once: numbers and hashes by NumPy on Arrow's buffers, text by Arrow. Dictionary-encoded
+columns are transformed by their dictionary, each distinct value once.
 
 >>> import pyarrow as pa
 >>> from floe.spec.partitioning.transforms import Bucket, Truncate
@@ -11,13 +11,12 @@ text by Arrow. Dictionary-encoded columns are transformed by their dictionary, e
 >>> transform_array(Truncate(3), STRING, pa.array(["iceberg", "né"])).to_pylist()
 ['ice', 'né']
 
-Hashes of Arrow columns for theta sketches: of the bytes that single values have (spec: Appendix D, binary).
+The hashes are for theta sketches; they are those of the single-value encoding (spec: Appendix D, binary).
 
->>> import pyarrow as pa
 >>> from floe.spec.codecs.theta_sketches import value_hashes_of
 >>> from floe.spec.types import INT
->>> found = hash_column(INT, pa.array([1, None], pa.int32()))
->>> found.tolist() == value_hashes_of([b"\x01\x00\x00\x00"]).tolist()
+>>> hashes = hash_column(INT, pa.array([1, None], pa.int32()))
+>>> hashes.tolist() == value_hashes_of([b"\x01\x00\x00\x00"]).tolist()
 True
 """
 
@@ -30,10 +29,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from floe.formats.arrow_arrays import CANONICAL_TYPES, array_buffers, canonical_array, cast_array
+from floe.formats.columns.arrays import CANONICAL_TYPES, array_buffers, canonical_array, cast_array
 from floe.spec.codecs.theta_sketches import SEED, Hashes, hash_fixed_bytes, hash_var_bytes, value_hashes
 from floe.spec.partitioning import columnar_transforms
-from floe.spec.partitioning.columnar_transforms import fewest_bytes
+from floe.spec.partitioning.columnar_transforms import decimal_byte_lengths
 from floe.spec.partitioning.transforms import Identity, Transform, Truncate, Void
 from floe.spec.types import DecimalType, Type
 
@@ -41,11 +40,11 @@ from floe.spec.types import DecimalType, Type
 def transform_array(
     transform: Transform, source: Type, array: pa.Array | pa.ChunkedArray
 ) -> pa.Array | pa.ChunkedArray:
-    """The results of a transform for a column whose values are of the type `source`; chunks give chunks.
+    """Apply a transform to a column with values of the type `source`; a chunked array returns a chunked array.
 
-    The array may be of any Arrow type that holds such values exactly: narrower integers, other time units, large or
-    view layouts, dictionaries, `arrow.uuid`. Identity and void keep the Arrow type. Other results are `int32`, for day
-    `date32`, and for truncate of the type of the column.
+    The array may have any Arrow type that represents such values exactly: narrower integers, other time units, large or
+    view layouts, dictionaries, `arrow.uuid`. Identity and void keep the Arrow type. Truncate returns the type of the
+    column, day `date32`, the others `int32`.
 
     >>> from floe.spec.partitioning.transforms import DAY
     >>> from floe.spec.types import TIMESTAMP
@@ -75,9 +74,9 @@ def _apply(transform: Transform, source: Type, array: pa.Array) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if not transform.is_known:
-        transform.bind(source)  # says why it cannot be computed
+        transform.bind(source)  # raises an error with the reason
     if isinstance(transform, Truncate) and source.kind in ("string", "binary"):
-        return _cut(source, array, transform.width)
+        return _truncate(source, array, transform.width)
     array = canonical_array(source, array)
     valid = np.asarray(array.is_valid()) if array.null_count else None
     values, _ = columnar_transforms.apply(transform, source, array_buffers(source, array), valid)
@@ -85,29 +84,29 @@ def _apply(transform: Transform, source: Type, array: pa.Array) -> pa.Array:
     return _to_arrow(transform.result_type(source), values, array)
 
 
-def _cut(source: Type, array: pa.Array, width: int) -> pa.Array:
-    """Text and binary, cut by Arrow; layouts that its function does not take are first made plain."""
-    wanted = (pa.string(), pa.large_string()) if source.kind == "string" else (pa.binary(), pa.large_binary())
-    if array.type not in wanted:
-        array = cast_array(array, wanted[1], source)
-    cut = pc.utf8_slice_codeunits if source.kind == "string" else pc.binary_slice
-    return cut(array, 0, width)
+def _truncate(source: Type, array: pa.Array, width: int) -> pa.Array:
+    """Truncate text or binary by Arrow, cast from layouts that its function does not support."""
+    supported = (pa.string(), pa.large_string()) if source.kind == "string" else (pa.binary(), pa.large_binary())
+    if array.type not in supported:
+        array = cast_array(array, supported[1], source)
+    slice_array = pc.utf8_slice_codeunits if source.kind == "string" else pc.binary_slice
+    return slice_array(array, 0, width)
 
 
 def _to_arrow(type_: Type, values: NDArray[Any], like: pa.Array) -> pa.Array:
-    """The results as an Arrow array, null where the source is."""
-    wanted = like.type if isinstance(type_, DecimalType) else CANONICAL_TYPES[type_.kind]
+    """The results as an Arrow array, null where the source is null."""
+    arrow_type = like.type if isinstance(type_, DecimalType) else CANONICAL_TYPES[type_.kind]
     validity = pc.is_valid(like).buffers()[1] if like.null_count else None
-    return pa.Array.from_buffers(wanted, len(like), [validity, pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(arrow_type, len(like), [validity, pa.py_buffer(np.ascontiguousarray(values))])
 
 
-# Hashes of Arrow columns for theta sketches: of the bytes that single values have (spec: Appendix D, binary).
+# Hashes ---------------------------------------------------------------------------------------------------------------
 
 _HASHED: Final = frozenset(CANONICAL_TYPES) | {"decimal", "fixed"}
 
 
 def can_hash(type_: Type) -> bool:
-    """Whether values of a type have bytes of their own that can be compared.
+    """Whether values of a type can be hashed: all primitive types but geometries and variants.
 
     >>> from floe.spec.types import STRING, VARIANT
     >>> can_hash(STRING), can_hash(VARIANT)
@@ -117,9 +116,9 @@ def can_hash(type_: Type) -> bool:
 
 
 def hash_column(type_: Type, array: pa.Array) -> Hashes:
-    """The hashes of a column's values; nulls have none, nor have empty texts, which sketches take for nothing.
+    """The hashes of a column's values, for a theta sketch; equal values may share one.
 
-    Equal values may have one hash together.
+    Nulls have no hash, nor have empty strings, which sketches ignore.
     """
     if isinstance(array, pa.DictionaryArray):
         array = array.unique().dictionary_decode()
@@ -139,9 +138,9 @@ def hash_column(type_: Type, array: pa.Array) -> Hashes:
 
 
 def _decimal_hashes(words: NDArray[Any]) -> Hashes:
-    """The hashes of the fewest big-endian bytes of each unscaled number, those of one length together."""
+    """The hashes of the shortest big-endian bytes of each unscaled value, computed for each length at once."""
     words = np.ascontiguousarray(words, "<i8")
-    lengths = fewest_bytes(words)
+    lengths = decimal_byte_lengths(words)
     rows = words.view(np.uint8).reshape(-1, 16)[:, ::-1]
-    found = [hash_fixed_bytes(rows[lengths == length, 16 - length :], SEED) for length in np.unique(lengths)]
-    return np.concatenate([np.zeros(0, np.uint64), *found])
+    hashes = [hash_fixed_bytes(rows[lengths == length, 16 - length :], SEED) for length in np.unique(lengths)]
+    return np.concatenate([np.zeros(0, np.uint64), *hashes])

@@ -1,14 +1,13 @@
-"""What the footer of a Parquet file says of its row groups and columns, read here and not asked of pyarrow.
+"""The footer of a Parquet file: its row groups and statistics, and Thrift's compact protocol.
 
-pyarrow ends the whole process where a footer contradicts itself: a histogram of the wrong length, statistics that are
-too short, a column that is encrypted or one too many. Its reader of rows takes the same footer and raises an error. So
-pyarrow reads rows, and what has to be known before is read here (Parquet: FileMetaData, ColumnMetaData, Statistics).
+The footer is parsed here because pyarrow aborts the process when the metadata of a column is inconsistent: a histogram
+of the wrong length, statistics that are too short, a column that is encrypted or one too many. pyarrow's reader of rows
+raises an error for the same footer. So pyarrow reads the rows, and what must be known before is read here (Parquet:
+FileMetaData, ColumnMetaData, Statistics).
 
-Thrift's compact protocol, read into plain values and written back byte for byte: what a Parquet footer is made of.
-
-Only what footers need: structs, lists, and numbers and strings. Nothing is known of what the fields mean, so whatever
-another version of the format adds is kept. `skim` reads one struct of many without what is inside of its fields, which
-is several times as fast.
+`read_struct` and `write_struct` convert a struct of the protocol to plain values and back, byte for byte. They know
+nothing about the meaning of fields, so fields of later versions of the format are preserved. `skim` reads the numbers
+of a struct and skips over its nested values, which is several times as fast.
 
 >>> footer = bytes.fromhex("15021c18036162630000")
 >>> tree = read_struct(footer)
@@ -29,29 +28,29 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from floe.errors import CorruptFile, UnsupportedFeature
 
-# Thrift's compact protocol, read into plain values and written back byte for byte: what a Parquet footer is made of.
+# Thrift's compact protocol --------------------------------------------------------------------------------------------
 
 _TRUE, _FALSE, BYTE, _I16, I32, _I64, _DOUBLE, BINARY, _LIST, _SET, _MAP, STRUCT = range(1, 13)
 _MAX_DEPTH = 64
 
 
 class Value(NamedTuple):
-    """A field's value: its kind in the protocol, and a number, bytes, the fields of a struct, or (item kind, items)."""
+    """The value of a field: its kind in the protocol, and a number, bytes, struct fields, or (item kind, items)."""
 
     kind: int
     content: Any
 
 
-class _Reader:
+class _StructReader:
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.at = 0
+        self.offset = 0
 
     def byte(self) -> int:
-        if self.at >= len(self.data):
+        if self.offset >= len(self.data):
             raise CorruptFile("the footer of a Parquet file ends in the middle of a value")
-        self.at += 1
-        return self.data[self.at - 1]
+        self.offset += 1
+        return self.data[self.offset - 1]
 
     def varint(self) -> int:
         result = shift = 0
@@ -65,10 +64,10 @@ class _Reader:
                 raise CorruptFile("the footer of a Parquet file has a number of more than 64 bits")
 
     def take(self, count: int) -> bytes:
-        if count > len(self.data) - self.at:
+        if count > len(self.data) - self.offset:
             raise CorruptFile("the footer of a Parquet file ends in the middle of a value")
-        self.at += count
-        return self.data[self.at - count : self.at]
+        self.offset += count
+        return self.data[self.offset - count : self.offset]
 
     def struct(self, depth: int) -> dict[int, Value]:
         fields: dict[int, Value] = {}
@@ -84,7 +83,7 @@ class _Reader:
             raise CorruptFile("the footer of a Parquet file nests too deep")
         match kind:
             case 1 | 2:
-                return None  # a field's kind is its value
+                return None  # the kind of the field is its value
             case 3:
                 return self.byte()
             case 4 | 5 | 6:
@@ -104,7 +103,7 @@ class _Reader:
         kind, count = head & 0x0F, head >> 4
         if count == 0x0F:
             count = self.varint()
-        if count > len(self.data) - self.at:  # each item takes a byte at least
+        if count > len(self.data) - self.offset:  # each item takes at least a byte
             raise CorruptFile(f"the footer of a Parquet file claims a list of {count} items")
         if kind in (_TRUE, _FALSE):
             return kind, [self.byte() for _ in range(count)]
@@ -112,12 +111,12 @@ class _Reader:
 
 
 def read_struct(data: bytes) -> dict[int, Value]:
-    """The fields of a struct, by their ids."""
-    return _Reader(data).struct(0)
+    """Parse a struct; returns its fields by id."""
+    return _StructReader(data).struct(0)
 
 
 def write_struct(fields: dict[int, Value]) -> bytes:
-    """The bytes of a struct."""
+    """Serialize the fields of a struct."""
     out = bytearray()
     _write_struct(out, fields)
     return bytes(out)
@@ -184,137 +183,143 @@ def _unzigzag(number: int) -> int:
     return (number >> 1) ^ -(number & 1)
 
 
-# one struct of many ---------------------------------------------------------------------------------------------------
+# Skimming -------------------------------------------------------------------------------------------------------------
 
 
-def skim(data: bytes, at: int, *, until: int = 0, after: int = 0) -> tuple[dict[int, int], int]:
-    """The numbers of the struct at a place, by field id, and of its other fields the places; and where the struct ends.
+def skim(data: bytes, offset: int, *, until: int = 0, after: int = 0) -> tuple[dict[int, int], int]:
+    """Read the struct at an offset: numbers by field id, and the offsets of the values of other fields.
 
-    With `until`, it ends before the value of that field, if there is one; `after` is the field to go on behind.
+    Returns these, and the offset after the struct. With `until`, reading stops before the value of that field, whose
+    offset is returned; with `after`, it continues after the value of that field.
     """
     fields: dict[int, int] = {}
     number = after
     try:
-        while head := data[at]:
-            at += 1
+        while head := data[offset]:
+            offset += 1
             kind = head & 0x0F
             if head > 0x0F:
                 number += head >> 4
             else:
-                number, at = _varint_at(data, at)
+                number, offset = _varint_at(data, offset)
                 number = _unzigzag(number)
             if 4 <= kind <= 6:
-                value = data[at]
+                value = data[offset]
                 if value < 0x80:
-                    at += 1
+                    offset += 1
                 else:
-                    value, at = _varint_at(data, at)
+                    value, offset = _varint_at(data, offset)
                 fields[number] = (value >> 1) ^ -(value & 1)
             elif kind <= _FALSE:
                 fields[number] = int(kind == _TRUE)
             else:
-                fields[number] = at
+                fields[number] = offset
                 if number == until:
-                    return fields, at
-                at = _after(data, kind, at, 0)
+                    return fields, offset
+                offset = _end_of_value(data, kind, offset, 0)
     except IndexError:
         raise CorruptFile("the footer of a Parquet file ends in the middle of a value") from None
-    return fields, at + 1
+    return fields, offset + 1
 
 
-def items_at(data: bytes, at: int) -> tuple[int, int, int]:
-    """What kind of items the list at a place has, how many, and where the first of them begins."""
+def items_at(data: bytes, offset: int) -> tuple[int, int, int]:
+    """The kind and number of the items of the list at an offset, and the offset of the first."""
     try:
-        head = data[at]
+        head = data[offset]
         if head < 0xF0:
-            return head & 0x0F, head >> 4, at + 1
-        count, at = _varint_at(data, at + 1)
+            return head & 0x0F, head >> 4, offset + 1
+        count, offset = _varint_at(data, offset + 1)
     except IndexError:
         raise CorruptFile("the footer of a Parquet file ends in the middle of a value") from None
-    if count > len(data) - at:  # each item takes a byte at least
+    if count > len(data) - offset:  # each item takes at least a byte
         raise CorruptFile(f"the footer of a Parquet file claims a list of {count} items")
-    return head & 0x0F, count, at
+    return head & 0x0F, count, offset
 
 
-def binary_at(data: bytes, at: int) -> bytes:
-    """The bytes at a place, behind their length."""
+def binary_at(data: bytes, offset: int) -> bytes:
+    """The length-prefixed bytes at an offset."""
     try:
-        length, at = _varint_at(data, at)
+        length, offset = _varint_at(data, offset)
     except IndexError:
         raise CorruptFile("the footer of a Parquet file ends in the middle of a value") from None
-    if length > len(data) - at:
+    if length > len(data) - offset:
         raise CorruptFile("the footer of a Parquet file ends in the middle of a value")
-    return data[at : at + length]
+    return data[offset : offset + length]
 
 
-def _varint_at(data: bytes, at: int) -> tuple[int, int]:
+def _varint_at(data: bytes, offset: int) -> tuple[int, int]:
     result = shift = 0
-    while (byte := data[at]) > 0x7F:
+    while (byte := data[offset]) > 0x7F:
         result |= (byte & 0x7F) << shift
         shift += 7
-        at += 1
+        offset += 1
         if shift > 63:
             raise CorruptFile("the footer of a Parquet file has a number of more than 64 bits")
-    return result | byte << shift, at + 1
+    return result | byte << shift, offset + 1
 
 
-def _after(data: bytes, kind: int, at: int, depth: int) -> int:
-    """Where the value at a place ends; this and the next are written out, for they run for every value of a footer."""
+def _end_of_value(data: bytes, kind: int, offset: int, depth: int) -> int:
+    """The offset after the value at an offset.
+
+    This function and the next are unrolled, because they run for every value of a footer.
+    """
     if kind == BINARY:
-        length = data[at]
+        length = data[offset]
         if length < 0x80:
-            return at + 1 + length
-        length, at = _varint_at(data, at)
-        return at + length
+            return offset + 1 + length
+        length, offset = _varint_at(data, offset)
+        return offset + length
     if kind == STRUCT:
-        return _after_struct(data, at, depth + 1)
+        return _end_of_struct(data, offset, depth + 1)
     if kind in (_LIST, _SET):
-        kind, count, at = items_at(data, at)
+        kind, count, offset = items_at(data, offset)
         if kind <= BYTE:
-            return at + count
+            return offset + count
         if kind <= _I64:
             for _ in range(count):
-                while data[at] > 0x7F:
-                    at += 1
-                at += 1
+                while data[offset] > 0x7F:
+                    offset += 1
+                offset += 1
         elif kind == STRUCT:
             for _ in range(count):
-                at = _after_struct(data, at, depth + 1)
+                offset = _end_of_struct(data, offset, depth + 1)
         else:
             for _ in range(count):
-                at = _after(data, kind, at, depth + 1)
-        return at
+                offset = _end_of_value(data, kind, offset, depth + 1)
+        return offset
     if kind == _DOUBLE:
-        return at + 8
+        return offset + 8
     if kind == BYTE:
-        return at + 1
+        return offset + 1
     raise CorruptFile(f"the footer of a Parquet file has a value of kind {kind}")
 
 
-def _after_struct(data: bytes, at: int, depth: int) -> int:
+def _end_of_struct(data: bytes, offset: int, depth: int) -> int:
     if depth > _MAX_DEPTH:
         raise CorruptFile("the footer of a Parquet file nests too deep")
-    while head := data[at]:
-        at += 1
+    while head := data[offset]:
+        offset += 1
         if head <= 0x0F:
-            at = _varint_at(data, at)[1]
+            offset = _varint_at(data, offset)[1]
         kind = head & 0x0F
         if BYTE < kind <= _I64:
-            while data[at] > 0x7F:
-                at += 1
-            at += 1
-        elif kind == BINARY and (length := data[at]) < 0x80:
-            at += 1 + length
+            while data[offset] > 0x7F:
+                offset += 1
+            offset += 1
+        elif kind == BINARY and (length := data[offset]) < 0x80:
+            offset += 1 + length
         elif kind > _FALSE:
-            at = _after(data, kind, at, depth)
-    return at + 1
+            offset = _end_of_value(data, kind, offset, depth)
+    return offset + 1
 
+
+# Row groups -----------------------------------------------------------------------------------------------------------
 
 _MAGIC: Final = b"PAR1"
 _ENCRYPTED: Final = b"PARE"
 _LENGTH_AND_MAGIC: Final = 8
-_USUAL_TAIL: Final = 64 * 1024
-"""Read from the end at once; more only where a footer is longer."""
+_FIRST_READ_BYTES: Final = 64 * 1024
+"""How much of the end is read first; a longer footer takes a second read."""
 
 _ROW_GROUPS, _COLUMN_ORDERS = 4, 7
 _COLUMNS, _ROWS = 1, 3
@@ -326,27 +331,27 @@ _BY_TYPE = 1
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The end of a file."""
+    """The end of a file, with its footer."""
 
     file_size: int
     data: bytes
-    """The footer, its length and the magic bytes: what is read as the end of any file of this footer."""
+    """The footer, its length and the magic bytes."""
 
     @property
     def footer(self) -> bytes:
-        """The footer alone."""
+        """The footer without its length and the magic bytes."""
         return self.data[:-_LENGTH_AND_MAGIC]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnChunk:
-    """A column of values in a row group."""
+    """A leaf column of a row group."""
 
     size: int
     values: int
     nulls: int | None
     bounds: tuple[bytes, bytes] | None
-    """The lowest and the highest value, or less and more than these, as they are stored plainly."""
+    """Lower and upper bounds of the values, in the plain encoding."""
 
     by_type: bool
     """Whether the bounds follow the order of the column's type; old writers compared all as signed numbers or bytes."""
@@ -354,17 +359,17 @@ class ColumnChunk:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A row group: where it begins, how many bytes its columns have, and the columns that were asked for."""
+    """A row group: its rows, offset and size in bytes, and the requested columns."""
 
     rows: int
     start: int
     size: int
     columns: dict[int, ColumnChunk]
-    """By place among the file's columns of values."""
+    """The requested columns, by index among the leaf columns of the file."""
 
 
 def read_tail(stream: BinaryIO) -> Tail:
-    """The end of a file, with all of its footer.
+    """Read the end of a file, with the whole footer; raises `CorruptFile` if it is not a Parquet file.
 
     >>> read_tail(io.BytesIO(b"PAR1"))
     Traceback (most recent call last):
@@ -373,106 +378,108 @@ def read_tail(stream: BinaryIO) -> Tail:
     size = stream.seek(0, io.SEEK_END)
     if size < _LENGTH_AND_MAGIC + len(_MAGIC):
         raise CorruptFile(f"a Parquet file of {size} bytes is too short")
-    data = _last(stream, size, _USUAL_TAIL)
+    data = _read_end(stream, size, _FIRST_READ_BYTES)
     if data[-4:] == _ENCRYPTED:
-        raise UnsupportedFeature("the Parquet file is encrypted by Parquet itself, which is not read")
+        raise UnsupportedFeature(
+            "the Parquet file is encrypted by Parquet's modular encryption, which is not supported"
+        )
     if data[-4:] != _MAGIC:
-        raise CorruptFile(f"the file does not end as a Parquet file does: found {data[-4:]!r} in place of {_MAGIC!r}")
+        raise CorruptFile(f"the file does not end as a Parquet file does: found {data[-4:]!r} instead of {_MAGIC!r}")
     needed = int.from_bytes(data[-_LENGTH_AND_MAGIC:-4], "little") + _LENGTH_AND_MAGIC
     if needed > size - len(_MAGIC):
-        raise CorruptFile(f"the Parquet file has {size} bytes, and says that its footer has {needed}")
+        raise CorruptFile(f"the Parquet file has {size} bytes, but a footer of {needed} bytes")
     if needed > len(data):
-        data = _last(stream, size, needed)
+        data = _read_end(stream, size, needed)
     return Tail(size, bytes(memoryview(data)[len(data) - needed :]))
 
 
-def _last(stream: BinaryIO, size: int, count: int) -> bytes:
+def _read_end(stream: BinaryIO, size: int, count: int) -> bytes:
     count = min(count, size)
     stream.seek(size - count)
-    found = bytearray()
-    while len(found) < count and (more := stream.read(count - len(found))):
-        found += more
-    if len(found) < count:
-        raise CorruptFile(f"the Parquet file should have {size} bytes, and ends {count - len(found)} before")
-    return bytes(found)
+    data = bytearray()
+    while len(data) < count and (more := stream.read(count - len(data))):
+        data += more
+    if len(data) < count:
+        raise CorruptFile(f"the Parquet file should have {size} bytes, and ends {count - len(data)} before")
+    return bytes(data)
 
 
 def first_page(data_page: int, dictionary_page: int | None) -> int:
-    """Where the pages of a column begin: at its dictionary, if it has one."""
+    """The offset of the first page of a column: that of its dictionary, if it has one."""
     if dictionary_page is not None and 0 < dictionary_page < data_page:
         return dictionary_page
     return data_page
 
 
 def read_row_groups(footer: bytes, leaves: Collection[int] = ()) -> list[RowGroup]:
-    """The row groups of a footer, each with the columns of values at some places."""
-    top, at = skim(footer, 0, until=_ROW_GROUPS)
+    """The row groups of a footer, each with the leaf columns at some indices."""
+    top, offset = skim(footer, 0, until=_ROW_GROUPS)
     if _ROW_GROUPS not in top:
         raise CorruptFile("the footer of the Parquet file has no row groups")
-    count, at = _structs(footer, at)
+    count, offset = _struct_list(footer, offset)
     groups, chosen = [], []
     for _ in range(count):
-        fields, at = skim(footer, at, until=_COLUMNS)
+        fields, offset = skim(footer, offset, until=_COLUMNS)
         if _COLUMNS not in fields:
             raise CorruptFile("the footer of the Parquet file has a row group without columns")
-        columns, at = _structs(footer, at)
-        start, size, own = len(_MAGIC), 0, {}
+        columns, offset = _struct_list(footer, offset)
+        start, size, requested = len(_MAGIC), 0, {}
         for leaf in range(columns):
-            chunk, at = _column(footer, at)
+            chunk, offset = _column(footer, offset)
             if chunk[_SIZE] < 0:
-                raise CorruptFile(f"the footer of the Parquet file says that a column has {chunk[_SIZE]} bytes")
+                raise CorruptFile(f"the footer of the Parquet file has a column of {chunk[_SIZE]} bytes")
             size += chunk[_SIZE]
             if not leaf:
                 start = first_page(chunk[_DATA_PAGE], chunk.get(_DICTIONARY_PAGE))
             if leaf in leaves:
-                own[leaf] = chunk
-        fields, at = skim(footer, at, after=_COLUMNS)
+                requested[leaf] = chunk
+        fields, offset = skim(footer, offset, after=_COLUMNS)
         groups.append((fields.get(_ROWS, 0), start, size))
-        chosen.append(own)
-    by_type = _ordered_by_type(footer, at) if leaves else frozenset()
+        chosen.append(requested)
+    by_type = _ordered_by_type(footer, offset) if leaves else frozenset()
     return [
-        RowGroup(*group, {leaf: _chunk(footer, chunk, leaf in by_type) for leaf, chunk in own.items()})
-        for group, own in zip(groups, chosen, strict=True)
+        RowGroup(*group, {leaf: _column_chunk(footer, chunk, leaf in by_type) for leaf, chunk in requested.items()})
+        for group, requested in zip(groups, chosen, strict=True)
     ]
 
 
-def _structs(footer: bytes, at: int) -> tuple[int, int]:
-    """How many structs a list has, and where the first of them is."""
-    kind, count, at = items_at(footer, at)
+def _struct_list(footer: bytes, offset: int) -> tuple[int, int]:
+    """The number of structs in the list at an offset, and the offset of the first."""
+    kind, count, offset = items_at(footer, offset)
     if count and kind != STRUCT:
         raise CorruptFile(f"the footer of the Parquet file has values of kind {kind} where structs should be")
-    return count, at
+    return count, offset
 
 
-def _column(footer: bytes, at: int) -> tuple[dict[int, int], int]:
-    """The fields of a column's metadata, and where the column ends."""
-    fields, at = skim(footer, at, until=_METADATA)
+def _column(footer: bytes, offset: int) -> tuple[dict[int, int], int]:
+    """The fields of a column's metadata, and the offset after the column."""
+    fields, offset = skim(footer, offset, until=_METADATA)
     if _METADATA not in fields:
-        raise CorruptFile("the footer of the Parquet file tells nothing of a column")
-    found, at = skim(footer, at)
-    if _VALUES not in found or _SIZE not in found or _DATA_PAGE not in found:
-        raise CorruptFile("the footer of the Parquet file does not say where a column is, and how large")
-    return found, skim(footer, at, after=_METADATA)[1]
+        raise CorruptFile("the footer of the Parquet file has a column without metadata")
+    metadata, offset = skim(footer, offset)
+    if _VALUES not in metadata or _SIZE not in metadata or _DATA_PAGE not in metadata:
+        raise CorruptFile("the footer of the Parquet file has a column without value count, size or offset")
+    return metadata, skim(footer, offset, after=_METADATA)[1]
 
 
-def _ordered_by_type(footer: bytes, at: int) -> frozenset[int]:
-    """The columns whose bounds follow the order of their type, by what comes behind the row groups."""
-    fields, _ = skim(footer, at, after=_ROW_GROUPS)
+def _ordered_by_type(footer: bytes, offset: int) -> frozenset[int]:
+    """The columns whose bounds follow the order of their type, from the fields after the row groups."""
+    fields, _ = skim(footer, offset, after=_ROW_GROUPS)
     if _COLUMN_ORDERS not in fields:
         return frozenset()
-    count, at = _structs(footer, fields[_COLUMN_ORDERS])
-    found = []
+    count, offset = _struct_list(footer, fields[_COLUMN_ORDERS])
+    columns = []
     for leaf in range(count):
-        order, at = skim(footer, at)
+        order, offset = skim(footer, offset)
         if _BY_TYPE in order:
-            found.append(leaf)
-    return frozenset(found)
+            columns.append(leaf)
+    return frozenset(columns)
 
 
-def _chunk(footer: bytes, chunk: dict[int, int], by_type: bool) -> ColumnChunk:
-    statistics = skim(footer, chunk[_STATISTICS])[0] if _STATISTICS in chunk else {}
+def _column_chunk(footer: bytes, metadata: dict[int, int], by_type: bool) -> ColumnChunk:
+    statistics = skim(footer, metadata[_STATISTICS])[0] if _STATISTICS in metadata else {}
     lower, upper = (_MIN, _MAX) if by_type else (_OLD_MIN, _OLD_MAX)
     bounds = None
     if lower in statistics and upper in statistics:
         bounds = binary_at(footer, statistics[lower]), binary_at(footer, statistics[upper])
-    return ColumnChunk(chunk[_SIZE], chunk[_VALUES], statistics.get(_NULLS), bounds, by_type)
+    return ColumnChunk(metadata[_SIZE], metadata[_VALUES], statistics.get(_NULLS), bounds, by_type)

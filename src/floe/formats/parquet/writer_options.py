@@ -1,17 +1,17 @@
-"""Table properties `write.parquet.*` as options of the Parquet writer; delete files may have their own.
+"""Table properties `write.parquet.*` as options of the Parquet writer.
 
 | property | effect |
 |---|---|
 | `compression-codec`, `compression-level` | zstd by default; also gzip, snappy, brotli, lz4, uncompressed |
-| `row-group-size-bytes` | about how many bytes a row group has in the file |
-| `row-group-limit` | how many rows a row group has at most |
+| `row-group-size-bytes` | the approximate size of a row group in the file |
+| `row-group-limit` | the maximum rows of a row group |
 | `page-size-bytes`, `page-row-limit`, `page-version` | the pages of a column |
-| `dict-size-bytes`, `dict-encoding-enabled.column.*` | dictionaries of values |
-| `stats-enabled.column.*` | statistics in the file itself, not in the table's metadata |
+| `dict-size-bytes`, `dict-encoding-enabled.column.*` | dictionary encoding |
+| `stats-enabled.column.*` | statistics in the file, not in the table's metadata |
 | `bloom-filter-enabled.column.*`, `…-fpp.column.*`, `…-ndv.column.*`, `bloom-filter-max-bytes` | Bloom filters |
 
-Delete files take `write.delete.parquet.*` first, for those of the first five lines. Options that the pyarrow at hand
-does not have yet are left out: all of them only change how well a file is laid out, never what it holds.
+For delete files, `write.delete.parquet.*` takes precedence for the properties in the first five lines. Options that the
+installed version of pyarrow does not have are ignored: they change the layout of a file, never its content.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _CODECS = {
     "none": "none",
 }
 _LEVELS = {"zstd": (1, 22), "gzip": (0, 9), "brotli": (0, 11)}
-_USUAL_LEVELS = {"zstd": 3}
-"""What other writers take; pyarrow's own level 1 makes text a fifth longer, and is hardly faster."""
+_DEFAULT_LEVELS = {"zstd": 3}
+"""The default of other writers; pyarrow's default level 1 makes text a fifth larger, and is hardly faster."""
 
 _PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0", "parquet_1_0": "1.0", "parquet_2_0": "2.0"}
 
@@ -63,18 +63,18 @@ _BLOOM_WORDS = 8
 
 @dataclass(frozen=True, slots=True)
 class ParquetOptions:
-    """How row groups are cut, and what else the writer is told."""
+    """The size of row groups, and the options of pyarrow's writer."""
 
     row_group_bytes: int
     row_group_rows: int
     writer: dict[str, Any]
 
 
-def known_options(function: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options that a function of pyarrow takes in the version at hand.
+def supported_options(function: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a function of pyarrow has a parameter for in the installed version.
 
     >>> import pyarrow.parquet as pq
-    >>> known_options(pq.ParquetFile.__init__, {"pre_buffer": True, "not_invented_yet": 1})
+    >>> supported_options(pq.ParquetFile.__init__, {"pre_buffer": True, "not_invented_yet": 1})
     {'pre_buffer': True}
     """
     parameters = inspect.signature(function).parameters
@@ -82,7 +82,9 @@ def known_options(function: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parquet_options(properties: Mapping[str, str], leaves: Mapping[str, str], *, deletes: bool) -> ParquetOptions:
-    """The options for a file; `leaves` has the Parquet path of each column that holds values, by its dotted name.
+    """The options for a file; `leaves` has the Parquet path of each leaf column by its dotted name.
+
+    Raises `InvalidUpdate` for an invalid property.
 
     >>> options = parquet_options({"write.parquet.compression-codec": "gzip"}, {}, deletes=False)
     >>> options.writer["compression"], options.row_group_bytes
@@ -110,11 +112,11 @@ def parquet_options(properties: Mapping[str, str], leaves: Mapping[str, str], *,
 def _level(properties: Mapping[str, str], codec: str, *, deletes: bool) -> int | None:
     level = PARQUET_LEVEL.read(properties, deletes=deletes)
     if level is None or codec not in _LEVELS:
-        return _USUAL_LEVELS.get(codec)  # None for pyarrow's own, and for codecs without levels
+        return _DEFAULT_LEVELS.get(codec)  # None for pyarrow's default, and for codecs without levels
     lowest, highest = _LEVELS[codec]
     if not lowest <= level <= highest:
         raise InvalidUpdate(
-            f"the level of {codec} is from {lowest} to {highest}, found {level}",
+            f"the level of {codec} must be from {lowest} to {highest}, found {level}",
             property=PARQUET_LEVEL.chosen(properties, deletes=deletes).name,
         )
     return level
@@ -123,7 +125,7 @@ def _level(properties: Mapping[str, str], codec: str, *, deletes: bool) -> int |
 def _enabled_columns(
     family: SettingFamily[bool | None], properties: Mapping[str, str], leaves: Mapping[str, str]
 ) -> bool | list[str]:
-    """True if all columns have something enabled, else the Parquet paths of those that have."""
+    """True if a feature is enabled for all columns, else the Parquet paths of those that have it."""
     disabled = {
         leaves[column]
         for column in family.suffixes(properties)
@@ -139,8 +141,8 @@ def _bloom_filters(properties: Mapping[str, str], leaves: Mapping[str, str]) -> 
         if column not in leaves or not PARQUET_BLOOM_FILTER.member(column).read(properties):
             continue
         rate = PARQUET_BLOOM_FPP.member(column).read(properties) or _BLOOM_FPP
-        # as many distinct values as a filter of that size, made of blocks of 8 words, can tell apart at that rate
-        fitting = max(1, int(max_bytes * -math.log(1 - rate ** (1 / _BLOOM_WORDS))))
-        count = PARQUET_BLOOM_NDV.member(column).read(properties) or fitting
-        filters[leaves[column]] = {"fpp": rate, "ndv": min(count, fitting)}
+        # the distinct values that a filter of that size, in blocks of 8 words, stores at that false positive rate
+        capacity = max(1, int(max_bytes * -math.log(1 - rate ** (1 / _BLOOM_WORDS))))
+        count = PARQUET_BLOOM_NDV.member(column).read(properties) or capacity
+        filters[leaves[column]] = {"fpp": rate, "ndv": min(count, capacity)}
     return filters or None

@@ -1,4 +1,13 @@
-"""Files of a table, written by any engine: Arrow batches in, data files and delete files out, to be committed."""
+"""Writers of the files of a table, for all engines: Arrow batches in, data files and delete files to commit out.
+
+In reading order:
+
+- `write_target`: the table and storage to write to, with the locations of new files.
+- `partitioned`: rows of all partitions written to files of their partitions.
+- `partition_split`: batches split by partition, and sorted.
+- `rolling`: the files of one partition, split by size.
+- `delete_files`: position deletes, equality deletes and deletion vectors.
+"""
 
 from __future__ import annotations
 

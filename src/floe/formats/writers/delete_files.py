@@ -1,18 +1,17 @@
-"""Deletion vectors written to Puffin files, for tables of format version 3 (spec: Deletion Vectors).
+"""Delete files: position deletes, equality deletes and deletion vectors.
 
-Many vectors share a file, up to `write.delete.target-file-size-bytes`. A data file has one vector at most, which has
-all of its deleted rows; so what was deleted before has to be in the new one. Either the caller has merged it already,
-or says where the vectors so far are.
+*Position deletes* (format version 2) have the path of a data file and a row position in each entry, and are sorted by
+both (spec: Position Delete Files). With `write.delete.granularity` set to `file`, every data file has its own delete
+files; with `partition`, the data files of a partition share them.
 
-Equality deletes written to files: rows are deleted by the values of some columns (spec: Equality Delete Files).
+*Equality deletes* delete rows by the values of some columns (spec: Equality Delete Files). A delete file applies to the
+existing rows of its partition. So the compared columns must include the source columns of the partition spec, or the
+deletes are written without a partition and apply to all rows.
 
-A delete file applies to the rows of its own partition that were there before. So the keys have to hold the columns
-that the table is partitioned by, or the deletes are written without a partition, and apply to all rows.
-
-Position deletes written to files, for tables of format version 2 (spec: Position Delete Files).
-
-Each entry names a data file and a row in it; a delete file is sorted by both. With the granularity `file` every data
-file gets deletes of its own, with `partition` those of a partition share files (`write.delete.granularity`).
+*Deletion vectors* (format version 3) are stored in Puffin files, many in each file, up to
+`write.delete.target-file-size-bytes` (spec: Deletion Vectors). A data file has at most one vector, with all of its
+deleted rows. So a new vector must include the rows deleted before: either the caller has merged them, or passes the
+existing vectors.
 """
 
 from __future__ import annotations
@@ -24,11 +23,10 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from floe.errors import InvalidInput, UnsupportedFeature
-from floe.formats.arrow_types import arrow_schema
-from floe.formats.position_deletes import read_deletion_vector
-from floe.formats.puffin import PuffinWriter
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.formats.puffin import PuffinWriter, read_deletion_vector
 from floe.formats.writers.partitioned import FanoutWriter
-from floe.formats.writers.rolling import RollingWriter, discard, leave_nothing
+from floe.formats.writers.rolling import RollingWriter, discard, note_undeleted_files
 from floe.formats.writers.write_target import WriteTarget
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.manifests.manifest_checks import check_equality_columns
@@ -37,8 +35,10 @@ from floe.spec.schemas.metadata_columns import position_delete_schema
 from floe.spec.schemas.schema import Schema
 from floe.spec.sort_order import UNSORTED
 
+# Deletion vectors -----------------------------------------------------------------------------------------------------
+
 _DELETION_VECTORS_SINCE = 3
-_VECTORS_OF_A_FILE = 100_000
+_MAX_VECTORS_PER_FILE = 100_000
 
 
 def write_deletion_vectors(
@@ -47,23 +47,28 @@ def write_deletion_vectors(
     *,
     existing: Mapping[str, DataFile] | None = None,
 ) -> list[DataFile]:
-    """The vectors for deleted rows of data files, each given with its spec; if anything fails, no file is left.
+    """Write deletion vectors for the deleted positions of data files, each with its partition spec.
 
-    `existing` are the vectors that data files have, by the path of the data file: their rows are added. Without it
-    the positions must be complete.
+    `existing` has the current vectors by path of the data file, whose positions are added. Without it the positions
+    must be complete. Raises `UnsupportedFeature` below format version 3; after an error the new files are deleted.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
     >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
     >>> from floe.spec.schemas.schema import Schema
     >>> from floe.spec.types import Field, LONG
     >>> from floe.storage.memory import MemoryStorage
-    >>> made = {"location": "memory:wh/t", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1", "format_version": 3}
-    >>> table = new_table_metadata(Schema((Field(1, "id", LONG),)), now_ms=0, **made)
+    >>> table = new_table_metadata(
+    ...     Schema((Field(1, "id", LONG),)),
+    ...     location="memory:wh/t",
+    ...     uuid="9c12d441-03fe-4693-9a96-a0705ddf69c1",
+    ...     now_ms=0,
+    ...     format_version=3,
+    ... )
     >>> target = WriteTarget.of(table, MemoryStorage())
     >>> data = DataFile(FileContent.DATA, "memory:wh/t/data/a.parquet", "parquet", (), 10, 100)
     >>> (first,) = write_deletion_vectors(target, [(data, UNPARTITIONED, BitMap64([3, 5]))])
-    >>> again = [(data, UNPARTITIONED, BitMap64([7]))]
-    >>> (second,) = write_deletion_vectors(target, again, existing={data.file_path: first})
+    >>> more = [(data, UNPARTITIONED, BitMap64([7]))]
+    >>> (second,) = write_deletion_vectors(target, more, existing={data.file_path: first})
     >>> list(read_deletion_vector(target.storage, second))
     [3, 5, 7]
     """
@@ -74,15 +79,15 @@ def write_deletion_vectors(
         )
     locations: list[str] = []
     written: list[DataFile] = []
-    seen: set[str] = set()
+    data_paths: set[str] = set()
     file: PuffinWriter | None = None
     size = count = 0
     try:
-        for data, spec, given in deleted:
-            if data.file_path in seen:
-                raise InvalidInput("a data file has one deletion vector at most", **{"data file": data.file_path})
-            seen.add(data.file_path)
-            positions = _complete(target, data, given, (existing or {}).get(data.file_path))
+        for data, spec, deleted_positions in deleted:
+            if data.file_path in data_paths:
+                raise InvalidInput("a data file can have only one deletion vector", **{"data file": data.file_path})
+            data_paths.add(data.file_path)
+            positions = _add_existing(target, data, deleted_positions, (existing or {}).get(data.file_path))
             if not positions:
                 continue
             if file is None:
@@ -90,19 +95,19 @@ def write_deletion_vectors(
                 file, size, count = target.registry.write_puffin(target.storage, locations[-1]), 0, 0
             file.add_vector(data, positions, spec=spec)
             size, count = size + len(positions.serialize()), count + 1
-            if size >= target.delete_file_bytes or count >= _VECTORS_OF_A_FILE:
+            if size >= target.delete_file_bytes or count >= _MAX_VECTORS_PER_FILE:
                 written += file.close().vectors()
                 file = None
         if file is not None:
             written += file.close().vectors()
     except BaseException as error:
-        leave_nothing(error, discard(target.storage, locations))
+        note_undeleted_files(error, discard(target.storage, locations))
         raise
     return written
 
 
-def _complete(target: WriteTarget, data: DataFile, given: BitMap64, before: DataFile | None) -> BitMap64:
-    positions = given if before is None else given | read_deletion_vector(target.storage, before)
+def _add_existing(target: WriteTarget, data: DataFile, deleted: BitMap64, existing: DataFile | None) -> BitMap64:
+    positions = deleted if existing is None else deleted | read_deletion_vector(target.storage, existing)
     if positions and positions.max() >= data.record_count:
         raise InvalidInput(
             f"row {positions.max()} cannot be deleted: the file has {data.record_count} rows",
@@ -111,7 +116,7 @@ def _complete(target: WriteTarget, data: DataFile, given: BitMap64, before: Data
     return positions
 
 
-# Equality deletes written to files: rows are deleted by the values of some columns (spec: Equality Delete Files).
+# Equality deletes -----------------------------------------------------------------------------------------------------
 
 _EQUALITY_DELETES_SINCE = 2
 
@@ -123,10 +128,11 @@ def write_equality_deletes(
     *,
     everywhere: bool = False,
 ) -> list[DataFile]:
-    """The delete files of rows that have the same values in some columns; if anything fails, no file is left.
+    """Write equality deletes: they delete the rows with the same values in some columns as a row of the batches.
 
-    The batches hold these columns and may hold others, which are left out. With `everywhere` the deletes apply to rows
-    of all partitions; that needs a spec without fields, which the table must have had.
+    The batches must have these columns; other columns are ignored. With `everywhere` the deletes apply to all
+    partitions, which requires that the table has a partition spec without fields. After an error the new files are
+    deleted.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
     >>> from floe.spec.types import Field, LONG, STRING
@@ -140,9 +146,9 @@ def write_equality_deletes(
     (2, (1,))
     """
     if target.metadata.format_version < _EQUALITY_DELETES_SINCE:
-        raise UnsupportedFeature("a table of format version 1 has no deletes by row", hint="upgrade it to version 2")
+        raise UnsupportedFeature("a table of format version 1 has no row-level deletes", hint="upgrade it to version 2")
     if not columns:
-        raise InvalidInput("rows are deleted by the values of one column at least")
+        raise InvalidInput("equality deletes need at least one column to compare")
     schema = target.schema
     compared = [schema.resolve(name) for name in columns]
     ids = tuple(entry.field.id for entry in compared)
@@ -152,7 +158,7 @@ def write_equality_deletes(
     writer = FanoutWriter(
         target,
         schema=keys,
-        spec=_spec(target, keys, everywhere),
+        spec=_delete_spec(target, keys, everywhere),
         order=UNSORTED,
         content=FileContent.EQUALITY_DELETES,
         equality_ids=ids,
@@ -164,36 +170,38 @@ def write_equality_deletes(
         return writer.close()
 
 
-def _spec(target: WriteTarget, keys: Schema, everywhere: bool) -> PartitionSpec:
+def _delete_spec(target: WriteTarget, keys: Schema, everywhere: bool) -> PartitionSpec:
     spec = target.spec
     if everywhere and spec.fields:
-        without = next((one for one in target.metadata.partition_specs if not one.fields), None)
-        if without is None:
+        unpartitioned = next((candidate for candidate in target.metadata.partition_specs if not candidate.fields), None)
+        if unpartitioned is None:
             raise InvalidInput(
-                "deletes by value apply to one partition, unless the table has a partition spec without fields",
-                hint="delete by columns that the table is partitioned by, too",
+                "equality deletes apply to one partition, unless the table has a partition spec without fields",
+                hint="compare the columns that the table is partitioned by too",
             )
-        return without
-    lacking = [field.name for field in spec.fields if field.source_id not in keys.by_id]
-    if lacking and not spec.is_unpartitioned:
+        return unpartitioned
+    missing = [field.name for field in spec.fields if field.source_id not in keys.by_id]
+    if missing and not spec.is_unpartitioned:
         raise InvalidInput(
-            f"the columns do not tell the partition of the rows to delete: {', '.join(lacking)}",
-            hint="compare the columns that the table is partitioned by, too, or delete everywhere",
+            f"the columns do not determine the partition of the rows to delete: {', '.join(missing)}",
+            hint="compare the columns that the table is partitioned by too, or pass everywhere=True",
         )
     return spec
 
 
-# Position deletes written to files, for tables of format version 2 (spec: Position Delete Files).
+# Position deletes -----------------------------------------------------------------------------------------------------
 
-_ROWS_AT_ONCE = 1_000_000
+_BATCH_ROWS = 1_000_000
 _POSITION_DELETES_SINCE = 2
-_UNTIL = 3
+_POSITION_DELETES_UNTIL = 3
 
 
 def write_position_deletes(
     target: WriteTarget, deleted: Iterable[tuple[DataFile, PartitionSpec, BitMap64]]
 ) -> list[DataFile]:
-    """The delete files for rows of data files, each given with its spec; if anything fails, no file is left.
+    """Write position deletes for the deleted positions of data files, each with its partition spec.
+
+    Raises `UnsupportedFeature` for other format versions than 2; after an error the new files are deleted.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
     >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
@@ -210,19 +218,19 @@ def write_position_deletes(
     (2, 'memory:wh/t/data/a.parquet')
     """
     version = target.metadata.format_version
-    if not _POSITION_DELETES_SINCE <= version < _UNTIL:
+    if not _POSITION_DELETES_SINCE <= version < _POSITION_DELETES_UNTIL:
         raise UnsupportedFeature(
-            f"a table of format version {version} gets no position deletes",
+            f"a table of format version {version} cannot have new position deletes",
             hint="upgrade it to version 2 or 3" if version < _POSITION_DELETES_SINCE else "write deletion vectors",
         )
     groups: dict[object, list[tuple[DataFile, PartitionSpec, BitMap64]]] = {}
     per_file = target.deletes_per_file
-    for one in deleted:
-        file, spec, positions = one
+    for entry in deleted:
+        file, spec, positions = entry
         if positions:
-            # by their texts, for NaN is not equal to itself
+            # partitions by their repr, because NaN is not equal to itself
             key = file.file_path if per_file else (spec.spec_id, repr(file.partition))
-            groups.setdefault(key, []).append(one)
+            groups.setdefault(key, []).append(entry)
     writers: list[RollingWriter] = []
     try:
         for group in groups.values():
@@ -235,23 +243,23 @@ def write_position_deletes(
                 content=FileContent.POSITION_DELETES,
             )
             writers.append(writer)
-            for batch in _batches(group):
+            for batch in _delete_batches(group):
                 writer.write(batch)
             writer.end_file()
     except BaseException as error:
-        leave_nothing(error, [left for writer in writers for left in writer.abort()])
+        note_undeleted_files(error, [undeleted for writer in writers for undeleted in writer.abort()])
         raise
     return [file for writer in writers for file in writer.close()]
 
 
-def _batches(group: Iterable[tuple[DataFile, PartitionSpec, BitMap64]]) -> Iterator[pa.RecordBatch]:
-    """Paths and positions, sorted by both: paths as the bytes of their text."""
+def _delete_batches(group: Iterable[tuple[DataFile, PartitionSpec, BitMap64]]) -> Iterator[pa.RecordBatch]:
+    """Batches of paths and positions, sorted by both; paths by their UTF-8 bytes."""
     schema = arrow_schema(position_delete_schema())
     merged: dict[str, BitMap64] = {}
     for file, _, positions in group:
         merged[file.file_path] = merged[file.file_path] | positions if file.file_path in merged else positions
     for path in sorted(merged, key=str.encode):
         rows = np.frombuffer(merged[path].to_array(), np.uint64).astype(np.int64)
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            part = rows[start : start + _ROWS_AT_ONCE]
+        for start in range(0, len(rows), _BATCH_ROWS):
+            part = rows[start : start + _BATCH_ROWS]
             yield pa.record_batch([pa.repeat(pa.scalar(path), len(part)), pa.array(part)], schema=schema)

@@ -1,8 +1,8 @@
-"""A file after the other: each is closed when it has about the size that the table asks for, and the next is begun.
+"""A writer that starts a new file when one has about the target size of the table.
 
-How large a file will be is only known once its rows are encoded. Of rows that a format gathers first (a row group of
-Parquet) the size is assumed to be what they take in memory, which errs on the safe side; when that would fill the file,
-they are encoded, and what they really took says how many more there is room for, and serves as guess for the next file.
+The size of a file is known only once its rows are encoded. Rows that a format buffers first, such as a row group of
+Parquet, are assumed to be as large as in memory, which overestimates them. When that would fill the file, they are
+encoded; their actual size determines how many more rows fit, and is the estimate for the next file.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
 
 _FULL = 0.9
-"""What part of the wanted size is enough, so that no tiny row group is added for the rest."""
+"""The part of the target size at which a file is full, so that no tiny row group is added to fill it."""
 
-_ROWS_AT_LEAST = 1000
-"""After how many rows the size is looked at, at the soonest."""
+_MIN_STEP_ROWS = 1000
+"""How many rows are written at least before the size is checked again."""
 
 
 @runtime_checkable
-class Gathering(Protocol):
-    """A file whose rows are gathered in memory before they are encoded, many at once."""
+class BufferedAppender(Protocol):
+    """A file appender that buffers rows in memory before it encodes them."""
 
     size_ratio: float | None
-    """How many bytes of the file one byte of Arrow data has made, once it is known; may be set before, as a guess."""
+    """The ratio of bytes in the file to bytes of Arrow data, once it is known; may be set before, as an estimate."""
 
     @property
-    def gathered_bytes(self) -> int:
-        """How many bytes of Arrow data wait."""
+    def buffered_bytes(self) -> int:
+        """The size of the buffered Arrow data."""
 
     def flush(self) -> None:
-        """Encode and write them now."""
+        """Encode and write the buffered rows."""
 
 
 class RollingWriter:
-    """Files of one partition, one after the other; nothing is opened before there is a row.
+    """Writes rows of a partition to files of the target size; a file is opened with its first row.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
     >>> from floe.spec.types import Field, LONG
@@ -83,66 +83,66 @@ class RollingWriter:
         is_data = content == FileContent.DATA
         self._format = target.file_format if is_data else target.delete_format
         self._model = target.registry.model(self._format, "arrow")
-        self._bytes = target.file_bytes if is_data else target.delete_file_bytes
+        self._target_bytes = target.file_bytes if is_data else target.delete_file_bytes
         self._file: FileAppender[Any] | None = None
-        self._gathering: Gathering | None = None  # the same file, if it gathers rows
+        self._buffered: BufferedAppender | None = None  # the same file, if it buffers rows
         self._ratio: float | None = None
         self._done: list[DataFile] = []
         self.locations: list[str] = []
-        """Every file that was begun."""
+        """The locations of all files that were opened."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a file is being written."""
+        """Whether a file is open."""
         return self._file is not None
 
     @property
-    def gathered_bytes(self) -> int:
-        """How many bytes of Arrow data wait in memory to be encoded."""
-        return 0 if self._gathering is None else self._gathering.gathered_bytes
+    def buffered_bytes(self) -> int:
+        """The size of the Arrow data that waits in memory to be encoded."""
+        return 0 if self._buffered is None else self._buffered.buffered_bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows, in as many files as they take."""
+        """Add rows, to as many files as they need."""
         if not batch.num_rows:
             return
         per_row = batch.nbytes / batch.num_rows
         start = 0
         while start < batch.num_rows:
             file = self._open() if self._file is None else self._file
-            room = (self._bytes - self._size(file)) / max(per_row * self._guess(), 1e-3)
-            part = batch.slice(start, max(int(room) + 1, _ROWS_AT_LEAST))
+            room = (self._target_bytes - self._size(file)) / max(per_row * self._expected_ratio(), 1e-3)
+            part = batch.slice(start, max(int(room) + 1, _MIN_STEP_ROWS))
             file.write(part)
             start += part.num_rows
             if self._is_full(file):
                 self.end_file()
 
     def flush(self) -> None:
-        """Write what is gathered in memory."""
-        if self._gathering is not None:
-            self._gathering.flush()
+        """Encode and write the buffered rows."""
+        if self._buffered is not None:
+            self._buffered.flush()
 
     def end_file(self) -> None:
-        """Close the file that is open; more rows go to another one."""
+        """Close the open file, if any; further rows go to a new one."""
         file, self._file = self._file, None
-        gathering, self._gathering = self._gathering, None
+        buffered, self._buffered = self._buffered, None
         if file is not None:
             self._done.append(file.close())
-        if gathering is not None:
-            self._ratio = gathering.size_ratio
+        if buffered is not None:
+            self._ratio = buffered.size_ratio
 
     def close(self) -> list[DataFile]:
-        """Close the last file; all of them."""
+        """Close the last file, and return all files."""
         self.end_file()
         return self._done
 
     def abort(self) -> list[str]:
-        """Throw away everything; gives the files that could not be deleted."""
-        file, self._file, self._gathering = self._file, None, None
+        """Delete all files; returns the locations of those that could not be deleted."""
+        file, self._file, self._buffered = self._file, None, None
         if file is not None:
             file.abort()
-        left = discard(self._target.storage, self.locations)
+        undeleted = discard(self._target.storage, self.locations)
         self._done, self.locations = [], []
-        return left
+        return undeleted
 
     def _open(self) -> FileAppender[Any]:
         target = self._target
@@ -163,30 +163,30 @@ class RollingWriter:
                 encryption=target.encryption,
             )
         )
-        self._gathering = file if isinstance(file, Gathering) else None
-        if self._gathering is not None:
-            self._gathering.size_ratio = self._ratio
+        self._buffered = file if isinstance(file, BufferedAppender) else None
+        if self._buffered is not None:
+            self._buffered.size_ratio = self._ratio
         self._file = file
         return file
 
-    def _guess(self) -> float:
-        ratio = None if self._gathering is None else self._gathering.size_ratio
+    def _expected_ratio(self) -> float:
+        ratio = None if self._buffered is None else self._buffered.size_ratio
         return 1.0 if ratio is None else ratio
 
     def _size(self, file: FileAppender[Any]) -> float:
-        if self._gathering is not None and self._gathering.size_ratio is None:
-            return max(file.length, self._gathering.gathered_bytes)
+        if self._buffered is not None and self._buffered.size_ratio is None:
+            return max(file.length, self._buffered.buffered_bytes)
         return file.length
 
     def _is_full(self, file: FileAppender[Any]) -> bool:
-        if self._size(file) < self._bytes * _FULL:
+        if self._size(file) < self._target_bytes * _FULL:
             return False
-        self.flush()  # now its size is known
-        return file.length >= self._bytes * _FULL
+        self.flush()  # now the size is known
+        return file.length >= self._target_bytes * _FULL
 
 
 def discard(storage: Storage, locations: Iterable[str]) -> list[str]:
-    """Delete files that nobody knows of; gives those that could not be deleted, and never raises for them.
+    """Delete files that no metadata refers to; returns those that could not be deleted, without an error.
 
     >>> from floe.storage.memory import MemoryStorage
     >>> discard(MemoryStorage(), ["memory:a"])
@@ -201,11 +201,11 @@ def discard(storage: Storage, locations: Iterable[str]) -> list[str]:
         return files
 
 
-def leave_nothing(error: BaseException, left: Sequence[str]) -> None:
-    """Tell with an error which files of a failed write could not be deleted."""
-    if left:
-        more = "" if len(left) == 1 else f" and {len(left) - 1} more"
+def note_undeleted_files(error: BaseException, undeleted: Sequence[str]) -> None:
+    """Add a note to the error of a failed write, with the files that could not be deleted."""
+    if undeleted:
+        more = "" if len(undeleted) == 1 else f" and {len(undeleted) - 1} more"
         error.add_note(
-            f"The write was given up, and its files deleted, but not {left[0]}{more}: no table has them, and orphan "
-            "removal finds them."
+            f"The write failed and its files were deleted, except {undeleted[0]}{more}: no table refers to them, and "
+            "orphan removal deletes them."
         )

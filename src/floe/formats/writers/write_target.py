@@ -1,10 +1,9 @@
-"""What the writers of a table's files have to know: the table's metadata, where its files are, and one write's name.
+"""The target of a write: a table's metadata, its storage, and the locations of new files.
 
-A target is made of a table's metadata and needs no catalog, so that any process can write files that another one
-commits.
+A target needs no catalog, so that any process can write files that another one commits.
 
 >>> from floe.spec.metadata.creation import new_table_metadata
->>> from floe.spec.types import Field, LONG
+>>> from floe.spec.types import Field, LONG, STRING
 >>> from floe.storage.environment import deterministic_environment
 >>> from floe.storage.memory import MemoryStorage
 >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
@@ -15,20 +14,18 @@ commits.
 >>> target.file_format, target.file_bytes
 ('parquet', 536870912)
 
-Where the new files of a table go, and what they are called, as Java Iceberg has it.
+New files have the same names and folders as those of Java Iceberg:
 
 | property | effect |
 |---|---|
 | `write.data.path` | the folder of data files and delete files; by default `data` below the table |
-| `write.folder-storage.path`, `write.object-storage.path` | older names of it, the second for the layout below alone |
-| `write.object-storage.enabled` | folders that are made of a hash come first, to spread files over an object store |
-| `write.object-storage.partitioned-paths` | whether, with these, folders of the partition follow; by default they do |
+| `write.folder-storage.path`, `write.object-storage.path` | older names of it, the second for object storage |
+| `write.object-storage.enabled` | the object store layout: folders of a hash come first, to spread files over a store |
+| `write.object-storage.partitioned-paths` | whether folders of the partition follow the hash; true by default |
 
-A class that Java would load for this (`write.location-provider.impl`) means nothing here: whoever reads a table takes
-the paths from its manifests, wherever they lead.
+`write.location-provider.impl`, a class that Java would load, is ignored: readers take the paths from manifests.
 
->>> from floe.spec.types import Field, STRING
->>> from floe.spec.partitioning.terms import build_spec
+>>> from floe.spec.partitioning.transform_terms import build_spec
 >>> schema = Schema((Field(1, "who", STRING),))
 >>> spec = build_spec(schema, ["who"])
 >>> file_location(Locations("s3://b/db/t"), spec, schema, ("a",), "f.parquet")
@@ -53,8 +50,8 @@ from floe.formats.registry import Registry, default_registry
 from floe.spec.manifests.entries import FILE_FORMATS, FileContent
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.murmur3 import hash_bytes
+from floe.spec.partitioning.partition_paths import partition_path
 from floe.spec.partitioning.partition_spec import PartitionSpec
-from floe.spec.partitioning.paths import partition_path
 from floe.spec.properties import (
     DATA_PATH,
     DELETE_FILE_FORMAT,
@@ -74,28 +71,28 @@ from floe.storage.environment import Environment
 from floe.storage.locations import parse
 from floe.storage.protocol import Storage
 
-# Where the new files of a table go, and what they are called, as Java Iceberg has it.
+# Locations and names --------------------------------------------------------------------------------------------------
 
 _HASH_BITS = 20
 _HASH_FOLDERS = ((0, 4), (4, 8), (8, 12), (12, _HASH_BITS))
-"""The bits of the hash that each folder is named after: three of few, so that a listing can be shared out."""
+"""The bits of the hash in the name of each folder: three short ones, so that a listing can be parallelized."""
 
 
 @dataclass(frozen=True, slots=True)
 class Locations:
-    """The layout of a table's new files: its location, and the properties that speak of it."""
+    """The layout of a table's new files, from its location and properties."""
 
     table: str
     properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def hashed(self) -> bool:
-        """Whether folders of a hash come first, as object stores like it."""
+        """Whether folders of a hash come first (`write.object-storage.enabled`)."""
         return OBJECT_STORAGE.read(self.properties)
 
     @property
     def partitioned(self) -> bool:
-        """Whether there are folders of the partition."""
+        """Whether locations have folders of the partition."""
         return not self.hashed or PARTITIONED_PATHS.read(self.properties)
 
     @property
@@ -115,13 +112,13 @@ class Locations:
         if not folder.strip():
             raise InvalidUpdate(
                 f"property {setting} is empty",
-                hint="give the location of a folder, or remove it",
+                hint="set it to the location of a folder, or remove it",
                 property=setting.name,
             )
         return _stripped(folder)
 
     def file(self, name: str, folders: str = "") -> str:
-        """The location of a file, with the folders of its partition where the layout has them.
+        """The location of a file, with the folders of its partition if the layout has them.
 
         >>> hashed = {"write.object-storage.enabled": "true", "write.object-storage.partitioned-paths": "false"}
         >>> Locations("s3://b/t", hashed).file("a.orc")
@@ -131,7 +128,7 @@ class Locations:
         if not self.hashed:
             return f"{self.data}/{path}"
         data, entropy = self.data, _entropy(path)
-        if not data.startswith(self.table):  # a folder of several tables: theirs are told apart by their names
+        if not data.startswith(self.table):  # several tables may share the folder, so their names are part of the path
             return f"{data}/{entropy}/{_context(self.table)}/{path}"
         return f"{data}/{entropy}/{path}" if self.partitioned else f"{data}/{entropy}-{path}"
 
@@ -144,7 +141,7 @@ def file_location(
     name: str,
     earlier: Iterable[Schema] = (),
 ) -> str:
-    """The location of a file of a partition; for types of dropped columns, `earlier` schemas are looked through."""
+    """The location of a file of a partition; `earlier` schemas have the types of dropped source columns."""
     return locations.file(name, partition_path(spec, schema, partition, earlier))
 
 
@@ -153,7 +150,7 @@ def _stripped(location: str) -> str:
 
 
 def _entropy(path: str) -> str:
-    """The folders that are made of a path's hash.
+    """The folders of a path's hash.
 
     >>> _entropy("a")
     '0101/0110/1001/10110010'
@@ -163,7 +160,7 @@ def _entropy(path: str) -> str:
 
 
 def _context(table: str) -> str:
-    """The last two folders of a table's location, by which people know it: namespace and table.
+    """The last two folders of a table's location, usually its namespace and name.
 
     >>> _context("s3://b/wh/db/t/"), _context("s3://b/t")
     ('db/t', 't')
@@ -174,8 +171,7 @@ def _context(table: str) -> str:
 class FileNames:
     """The names of the files of one write: `00000-7-<uuid>-00001.parquet`, counted from 1.
 
-    The first two numbers tell the parts of a write apart that several processes work on (in Spark: partition and task).
-    May be used by several threads.
+    The first two numbers distinguish the processes of a write (in Spark: partition and task). Thread-safe.
 
     >>> names = FileNames("9c12d441", task=7)
     >>> names.next("parquet"), names.next("orc", suffix="deletes")
@@ -191,7 +187,7 @@ class FileNames:
         return _names, (self.write_id, self.part, self.task, self._count)
 
     def next(self, file_format: str, *, suffix: str = "") -> str:
-        """A name that no other file of the write has."""
+        """A new name, which no other file of the write has."""
         with self._lock:
             self._count += 1
             number = self._count
@@ -200,20 +196,22 @@ class FileNames:
 
 
 def _names(write_id: str, part: int, task: int, count: int) -> FileNames:
-    """Names that go on where others, in another process, were."""
+    """Unpickle names, which continue the count."""
     names = FileNames(write_id, part=part, task=task)
     names._count = count
     return names
 
+
+# Target ---------------------------------------------------------------------------------------------------------------
 
 _REGISTRY = default_registry()
 
 
 @dataclass(frozen=True, eq=False)
 class WriteTarget:
-    """A table to write files of; nothing of what is written counts before somebody commits it.
+    """A table to write files of; they belong to it only once they are committed.
 
-    `overrides` are properties that take the place of the table's, for this write alone.
+    `overrides` are properties that replace the table's for this write.
     """
 
     metadata: TableMetadata
@@ -238,43 +236,41 @@ class WriteTarget:
         registry: Registry | None = None,
         encryption: Encryption | None = None,
     ) -> WriteTarget:
-        """A target for one write.
+        """A target of a new write; raises `UnsupportedFeature` for an encrypted table without `encryption`.
 
-        Several processes share the `write_id` of a write, each with a part or task of its own; by default it is new.
+        Several processes of a write share its `write_id`, and differ in `part` or `task`; by default the id is new.
         """
         if (ENCRYPTION_KEY in metadata.properties or metadata.encryption_keys) and encryption is None:
             raise UnsupportedFeature(
-                "the table is encrypted, and nobody was given who encrypts its files",
-                hint=f"property {ENCRYPTION_KEY} or the keys in its metadata say so; nothing was written",
+                "the table is encrypted, and files cannot be encrypted without `encryption`",
+                hint=f"it has property {ENCRYPTION_KEY} or encryption keys in its metadata; nothing was written",
             )
         environment = environment or Environment()
         names = FileNames(write_id or str(environment.ids.uuid()), part=part, task=task)
         return cls(metadata, storage, environment, names, dict(overrides or {}), registry or _REGISTRY, encryption)
 
     def with_metadata(self, metadata: TableMetadata) -> WriteTarget:
-        """The same write to the table as other metadata has it, with a changed schema, say."""
+        """The same write with other metadata of the table, such as a changed schema."""
         return replace(self, metadata=metadata)
-
-    # what the table says -----------------------------------------------------------------------------------------
 
     @property
     def schema(self) -> Schema:
-        """The columns of new rows."""
+        """The schema of new data files."""
         return self.metadata.schema
 
     @property
     def spec(self) -> PartitionSpec:
-        """How new rows are grouped into files."""
+        """The partition spec of new data files."""
         return self.metadata.spec
 
     @property
     def sort_order(self) -> SortOrder:
-        """How rows are ordered within a file."""
+        """The sort order of new data files."""
         return self.metadata.sort_order
 
     @cached_property
     def properties(self) -> Mapping[str, str]:
-        """The table's properties, with what overrides them."""
+        """The table's properties, with the overrides."""
         return {**self.metadata.properties, **self.overrides}
 
     @property
@@ -284,33 +280,31 @@ class WriteTarget:
 
     @property
     def delete_format(self) -> str:
-        """The format of delete files (`write.delete.format.default`): if it is not set, that of data files."""
+        """The format of delete files (`write.delete.format.default`); by default that of data files."""
         return self._format(DELETE_FILE_FORMAT.name, self.file_format)
 
     @property
     def file_bytes(self) -> int:
-        """How large data files get, roughly (`write.target-file-size-bytes`)."""
+        """The target size of data files (`write.target-file-size-bytes`)."""
         return TARGET_FILE_SIZE.read(self.properties)
 
     @property
     def delete_file_bytes(self) -> int:
-        """How large delete files get, roughly (`write.delete.target-file-size-bytes`)."""
+        """The target size of delete files (`write.delete.target-file-size-bytes`)."""
         return DELETE_TARGET_FILE_SIZE.read(self.properties)
 
     @property
     def deletes_per_file(self) -> bool:
-        """Whether each data file gets position deletes of its own (`write.delete.granularity`: file or partition).
+        """Whether each data file has its own position delete files (`write.delete.granularity`: file or partition).
 
-        It is the default, as in Spark: readers then open only what they need, and two changes that delete rows of
-        different files do not meet.
+        This is the default, as in Spark: readers open only what they need, and two changes that delete rows of
+        different files do not overlap.
         """
         return DELETE_GRANULARITY.read(self.properties) == "file"
 
     def metrics(self, schema: Schema) -> MetricsConfig:
-        """Which metrics of data files are kept."""
+        """The metrics to collect for data files."""
         return MetricsConfig.from_properties(self.properties, schema, self.sort_order)
-
-    # where files go ----------------------------------------------------------------------------------------------
 
     @cached_property
     def locations(self) -> Locations:
@@ -325,7 +319,7 @@ class WriteTarget:
         *,
         content: FileContent = FileContent.DATA,
     ) -> str:
-        """The location of a new file, in the folder of its partition; without a spec, of no partition."""
+        """A new location of a file, in the folder of its partition; without a spec, outside of partition folders."""
         name = self.names.next(file_format, suffix="" if content == FileContent.DATA else "deletes")
         if spec is None:
             return self.locations.file(name)

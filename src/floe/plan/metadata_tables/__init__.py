@@ -1,6 +1,12 @@
-"""Metadata tables: snapshots, manifests, files, partitions, deletes, … of a table as rows of Arrow.
+"""Metadata tables: snapshots, manifests, files, partitions, deletes, … of a table as Arrow tables.
 
-`tables` has the table of all of them; each of the others makes a group of them.
+| module | what it has |
+|---|---|
+| `tables` | the list of all metadata tables, and those that need only table metadata |
+| `schemas` | their columns; `MetadataSource`, from which rows are read |
+| `filters` | filters on rows and on manifests |
+| `entries`, `flat_maps` | `files`, `entries` and others that show manifest entries; metrics maps as columns |
+| `manifests`, `partitions`, `position_deletes` | the tables of these names |
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Some entries of a manifest as rows of Arrow: any part of what the tables of files and entries show, and no more.
+"""The tables of files and of manifest entries, of one snapshot or of all: a batch for each group of manifests.
 
-What a column needs is decoded when it is asked for: who asks for paths and sizes pays for no metrics.
-
-The tables of files and of manifest entries, of one snapshot or of all: a batch for each group of manifests.
-
-Bounds as values: what `readable_metrics` shows of the bytes that manifests store, for all files at once.
-
-A bound that is no value of the column's type (of a wrong length, or no UTF-8) is shown as null: who looks at these
-tables wants to see the others, and the bytes themselves are in `lower_bounds` and `upper_bounds`.
+`EntryRows` converts entries to Arrow rows. Only what the requested columns need is decoded, so a read of paths and
+sizes does not decode metrics. `decode_bounds` decodes the bounds in `readable_metrics`, for all files at once. A bound
+that is not a value of the column's type (a wrong length, or not UTF-8) is shown as null, so that the others can be
+read; the bytes are in `lower_bounds` and `upper_bounds`.
 """
 
 from __future__ import annotations
@@ -24,8 +20,8 @@ import pyarrow as pa
 from floe.avro.manifest_columns import FORMATS, ManifestColumns
 from floe.avro.vector_decoder import Offsets
 from floe.errors import CorruptFile
-from floe.formats.arrow_types import arrow_schema, arrow_type
-from floe.plan.metadata_tables.arrays import (
+from floe.formats.columns.arrow_types import arrow_schema, arrow_type
+from floe.plan.arrow_columns import (
     column_to_array,
     list_array,
     map_array,
@@ -36,8 +32,7 @@ from floe.plan.metadata_tables.arrays import (
 )
 from floe.plan.metadata_tables.filters import ManifestFilter, columns_of_filter, matching_rows
 from floe.plan.metadata_tables.flat_maps import FlatMaps, flat_lists, flat_maps
-from floe.plan.metadata_tables.schemas import METRICS, READABLE_METRICS
-from floe.plan.metadata_tables.sources import MetadataSource
+from floe.plan.metadata_tables.schemas import METRICS, READABLE_METRICS, MetadataSource
 from floe.spec.codecs.single_value import decode, decode_geo_bound
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import ManifestContent, ManifestFile
@@ -48,7 +43,7 @@ from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import DecimalType, Field, ListType, MapType, StructType, Type
 
-# Bounds as values: what `readable_metrics` shows of the bytes that manifests store, for all files at once.
+# Bounds -----------------------------------------------------------------------------------------------------------
 
 
 def decode_bounds(type_: Type, bounds: VarBytes) -> pa.Array:
@@ -58,7 +53,7 @@ def decode_bounds(type_: Type, bounds: VarBytes) -> pa.Array:
     >>> decode_bounds(LONG, VarBytes.of([b"\x05\0\0\0", None, b"wrong"])).to_pylist()
     [5, None, None]
     """
-    if not bounds.known.any() or type_.kind == "unknown":
+    if not bounds.is_valid.any() or type_.kind == "unknown":
         return pa.nulls(len(bounds), arrow_type(type_))
     if type_.kind in ("geometry", "geography"):
         return pa.array([None if bound is None else _point(bound) for bound in bounds.to_list()], pa.binary())
@@ -73,9 +68,11 @@ def _decoded(type_: Type, bounds: VarBytes) -> pa.Array:
         return column_to_array(type_, Column(bounds))
     keys = keys_from_bounds(type_, bounds)
     if isinstance(keys, ByteKeys):
-        return strings_to_array(type_, VarBytes(bounds.data, bounds.starts, np.where(keys.known, bounds.lengths, -1)))
+        return strings_to_array(
+            type_, VarBytes(bounds.data, bounds.starts, np.where(keys.is_valid, bounds.lengths, -1))
+        )
     assert isinstance(keys, IntKeys | FloatKeys)
-    return column_to_array(type_, Column(np.where(keys.known, keys.values, 0), keys.known))
+    return column_to_array(type_, Column(np.where(keys.is_valid, keys.values, 0), keys.is_valid))
 
 
 def _decode(type_: Type, data: bytes | None) -> Any:
@@ -112,17 +109,17 @@ _SOURCES = {part: source for part, source, _, _ in METRICS}
 
 @dataclass(frozen=True, eq=False)
 class EntryRows:
-    """Some entries of a manifest, in their order; `measured` are the table's columns by their names in the metrics."""
+    """Selected entries of a manifest, in order; `metrics_columns` are the columns with readable metrics, by name."""
 
     columns: ManifestColumns
     rows: Offsets
-    measured: dict[str, Field]
+    metrics_columns: dict[str, Field]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def where(self, passing: Mask) -> EntryRows:
-        """Those of the rows that pass; if they are few, the bytes of the others are left behind."""
+        """The entries that match; if they are few, the bytes of the others are released."""
         if passing.all():
             return self
         rows = self.rows[passing]
@@ -131,7 +128,7 @@ class EntryRows:
         return replace(self, columns=self.columns.take(rows), rows=np.arange(len(rows)))
 
     def batch(self, schema: Schema) -> pa.RecordBatch:
-        """The rows in the columns of a schema, which is a part of the table's."""
+        """The entries in the columns of a schema, which is a part of the table's."""
         return record_batch(schema, [self.array(field) for field in schema.fields], len(self))
 
     def array(self, field: Field) -> pa.Array:
@@ -155,16 +152,16 @@ class EntryRows:
     # partitions ---------------------------------------------------------------------------------------------------
 
     def _partition(self, field: Field) -> pa.Array:
-        """A field of the unified partition; null where the manifest's spec does not have it."""
+        """A field of the unified partition; null if the manifest's spec does not have it."""
         if all(partition_field.id != field.id for partition_field in self.columns.partition_type):
             return null_array(field.type, len(self))
-        return column_to_array(field.type, self.taken(self.columns.partition(field.id)))
+        return column_to_array(field.type, self.take(self.columns.partition(field.id)))
 
-    def taken(self, column: Column) -> Column:
-        """The chosen rows of a column."""
+    def take(self, column: Column) -> Column:
+        """A column at the rows of these entries."""
         values = column.values
-        some = values.take(self.rows) if isinstance(values, VarBytes) else values[self.rows]
-        return Column(some, None if column.valid is None else column.valid[self.rows])
+        selected = values.take(self.rows) if isinstance(values, VarBytes) else values[self.rows]
+        return Column(selected, None if column.valid is None else column.valid[self.rows])
 
     # metrics ------------------------------------------------------------------------------------------------------
 
@@ -181,14 +178,14 @@ class EntryRows:
     def _map(self, name: str, type_: MapType) -> pa.Array:
         flat = self.flat(name)
         keys = column_to_array(type_.key, Column(flat.keys))
-        return map_array(type_, flat.known, flat.counts, keys, column_to_array(type_.value, Column(flat.values)))
+        return map_array(type_, flat.is_valid, flat.counts, keys, column_to_array(type_.value, Column(flat.values)))
 
     def _list(self, name: str, type_: ListType) -> pa.Array:
         flat = flat_lists(self.columns.stored, name, self.rows)
-        return list_array(type_, flat.known, flat.counts, column_to_array(type_.element, Column(flat.items)))
+        return list_array(type_, flat.is_valid, flat.counts, column_to_array(type_.element, Column(flat.items)))
 
     def _metrics_of(self, field: Field) -> pa.Array:
-        column = self.measured[field.name]
+        column = self.metrics_columns[field.name]
         return self._struct(field.type, lambda part: self._metric(column, _SOURCES[part.name], part.type))
 
     def _metric(self, column: Field, source: str, type_: Type) -> pa.Array:
@@ -212,7 +209,7 @@ def _plain(rows: EntryRows, field: Field) -> pa.Array:
     """A column that `ManifestColumns` has under the same name."""
     stored = getattr(rows.columns, field.name)
     column = stored if isinstance(stored, Column) else Column(stored)
-    return column_to_array(field.type, rows.taken(column))
+    return column_to_array(field.type, rows.take(column))
 
 
 def _file_format(rows: EntryRows, field: Field) -> pa.Array:
@@ -228,7 +225,7 @@ _SPECIAL: dict[str, Callable[[EntryRows, Field], pa.Array]] = {
     "spec_id": _spec_id,
 }
 
-# The tables of files and of manifest entries, of one snapshot or of all: a batch for each group of manifests.
+# Tables -----------------------------------------------------------------------------------------------------------
 
 _CONTENT_ID, _SPEC_ID = 134, 141
 _SMALL_BATCH = 8192
@@ -245,7 +242,7 @@ def entry_table(
     content: ManifestContent | None = None,
     live_only: bool,
 ) -> pa.Table:
-    """The entries of some manifests in some columns of a schema, if they pass a filter that is bound to it."""
+    """The entries of manifests that match a bound filter, in the given columns of a schema."""
     pruning = ManifestFilter(
         where,
         sources.partition_types,
@@ -257,17 +254,17 @@ def entry_table(
 
     def batch(entries: ManifestColumns) -> pa.RecordBatch:
         chosen = np.flatnonzero(entries.live) if live_only else np.arange(len(entries))
-        rows = EntryRows(entries, chosen, sources.measured)
+        rows = EntryRows(entries, chosen, sources.metrics_columns)
         if where != TRUE:
             rows = rows.where(matching_rows(where, rows.batch(read_for_filter), schema))
         return rows.batch(columns)
 
     of_kind = [m for m in manifests if content is None or m.content == content]
-    return concat_batches(sources.look_at(list(filter(pruning.might_match, of_kind)), batch), columns)
+    return concat_batches(sources.read_manifests(pruning.select(of_kind), batch), columns)
 
 
 def concat_batches(batches: Iterator[pa.RecordBatch], schema: Schema) -> pa.Table:
-    """The batches as one table; many small ones are put together, because each chunk costs whoever reads them."""
+    """The batches as one table; many small ones are combined, because each chunk is a cost for readers."""
     non_empty = [batch for batch in batches if batch.num_rows]
     table = pa.Table.from_batches(non_empty, arrow_schema(schema))
     small = len(non_empty) > 1 and table.num_rows < len(non_empty) * _SMALL_BATCH

@@ -1,11 +1,12 @@
-"""Filters on metadata tables: exact on rows, and sound on manifests that need not be read.
+"""Filters on metadata tables: exact on rows, and inclusive on the manifests that are read.
 
-A filter is relaxed to what can be decided early: each test that cannot be is taken as passed, which never loses a row.
+To prune early, a filter is relaxed to the predicates that can be decided then. Others count as true, so that no
+matching row is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floe.errors import InvalidInput
-from floe.plan.metadata_tables.arrays import array_to_column
-from floe.spec.expressions.binding import bind
+from floe.plan.arrow_columns import array_to_column
+from floe.spec.expressions.binder import bind
 from floe.spec.expressions.nodes import (
     FALSE,
     TRUE,
@@ -32,7 +33,7 @@ from floe.spec.expressions.row_evaluation import value_test
 from floe.spec.expressions.simplification import field_ids
 from floe.spec.manifests.entries import FileContent, ManifestContent, ManifestFile
 from floe.spec.pruning.column_evaluation import evaluate
-from floe.spec.pruning.manifest_filter import PartitionSummaries, compile_might_match
+from floe.spec.pruning.metrics_evaluation import gather_summaries, manifests_might_match
 from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.schemas.column_projection import project
 from floe.spec.schemas.schema import Schema
@@ -45,13 +46,13 @@ _CONTENTS: dict[ManifestContent, tuple[int, ...]] = {
 
 
 def bind_filter(where: Expression | None, schema: Schema) -> Expression:
-    """The filter bound to the table's columns; true without one."""
+    """The filter bound to the columns of a metadata table; true without a filter."""
     if where is None:
         return TRUE
     if not isinstance(where, Expression):
         raise InvalidInput(
             f"a filter must be an expression, found {type(where).__name__}",
-            hint="make one with `floe.col`, or from text with `parse_filter`",
+            hint="build one with `floe.col`, or from text with `parse_filter`",
         )
     return bind(where, schema)
 
@@ -65,47 +66,41 @@ def columns_of_filter(expression: Expression, schema: Schema) -> Schema:
 
 
 def matching_rows(expression: Expression, rows: pa.RecordBatch | pa.Table, schema: Schema) -> Mask:
-    """Which rows pass a bound filter; the rows have at least the columns that it reads."""
+    """A mask of the rows that match a bound filter; `rows` has at least the columns that it reads."""
     if isinstance(expression, Constant):
         return np.full(rows.num_rows, expression.value)
     columns = {}
     for field_id in field_ids(expression):
         entry = schema.entry(field_id)
-        first, *rest = entry.path
+        first, *nested = entry.path
         array = rows.column(first)
-        for name in rest:
+        for name in nested:
             array = pc.struct_field(array, name)  # null where the struct is null
         columns[field_id] = array_to_column(entry.field.type, array)
     return evaluate(expression, columns, rows.num_rows)
 
 
 def filter_table(expression: Expression, table: pa.Table, schema: Schema) -> pa.Table:
-    """The rows of a whole table that pass."""
+    """The rows of a table that match."""
     return table if expression == TRUE else table.filter(pa.array(matching_rows(expression, table, schema)))
 
 
 # relaxed filters ------------------------------------------------------------------------------------------------------
 
 
-def relaxed(expression: Expression, leaf: Callable[[BoundPredicate], Expression]) -> Expression:
-    """The filter with each of its tests replaced by one that is passed at least as often."""
+def relax(expression: Expression, relax_predicate: Callable[[BoundPredicate], Expression]) -> Expression:
+    """The filter with each predicate replaced by an expression that matches at least the same rows."""
     return fold(
         expression,
         constant=lambda value: TRUE if value else FALSE,
-        predicate=leaf,
+        predicate=relax_predicate,
         all_of=lambda parts: and_(*parts),
         any_of=lambda parts: or_(*parts),
     )
 
 
-def relaxed_to(expression: Expression, ids: Iterable[int]) -> Expression:
-    """The filter with only the tests of some columns left."""
-    kept = frozenset(ids)
-    return relaxed(expression, lambda predicate: predicate if predicate.term.field_id in kept else TRUE)
-
-
 class ManifestFilter:
-    """Tells which manifests may have files that pass: by partition summaries, content, and spec.
+    """Selects the manifests that may have matching files: by partition summaries, content, and spec.
 
     `partition_ids` has for each field of the table's `partition` the id of the partition field; `content_id` and
     `spec_column_id` are the columns that hold a file's content and spec, if the table has them.
@@ -125,24 +120,32 @@ class ManifestFilter:
         self._partition_ids = partition_ids
         self._content_id = content_id
         self._spec_column_id = spec_column_id
-        self._compiled: dict[tuple[int, ManifestContent], Callable[[PartitionSummaries], bool]] = {}
 
-    def might_match(self, manifest: ManifestFile) -> bool:
-        """False only if no file of the manifest passes."""
-        if self._expression == TRUE or manifest.partition_spec_id not in self._types:
-            return True
-        key = manifest.partition_spec_id, manifest.content
-        if key not in self._compiled:
-            partition = Schema(self._types[manifest.partition_spec_id].fields)
-            constants: dict[int | None, tuple[Any, ...]] = {
-                self._content_id: _CONTENTS[manifest.content],
-                self._spec_column_id: (manifest.partition_spec_id,),
-            }
-            simplified = relaxed(self._expression, lambda predicate: self._leaf(predicate, partition, constants))
-            self._compiled[key] = compile_might_match(simplified, partition)
-        return self._compiled[key](manifest)
+    def select(self, manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
+        """The manifests that may have matching files, in their order."""
+        all_manifests = list(manifests)
+        if self._expression == TRUE:
+            return all_manifests
+        keep = np.ones(len(all_manifests), np.bool_)
+        indexes_by_kind: dict[tuple[int, ManifestContent], list[int]] = {}
+        for index, manifest in enumerate(all_manifests):
+            indexes_by_kind.setdefault((manifest.partition_spec_id, manifest.content), []).append(index)
+        for (spec_id, content), indexes in indexes_by_kind.items():
+            if spec_id in self._types:
+                keep[indexes] = self._might_match(spec_id, content, [all_manifests[index] for index in indexes])
+        return [manifest for manifest, matches in zip(all_manifests, keep.tolist(), strict=True) if matches]
 
-    def _leaf(
+    def _might_match(self, spec_id: int, content: ManifestContent, manifests: Sequence[ManifestFile]) -> Mask:
+        """A mask of the manifests, of one spec and content, that may have matching files."""
+        partition = Schema(self._types[spec_id].fields)
+        constants: dict[int | None, tuple[Any, ...]] = {
+            self._content_id: _CONTENTS[content],
+            self._spec_column_id: (spec_id,),
+        }
+        simplified = relax(self._expression, lambda predicate: self._relax_predicate(predicate, partition, constants))
+        return manifests_might_match(simplified, gather_summaries(manifests, partition), len(manifests))
+
+    def _relax_predicate(
         self, predicate: BoundPredicate, partition: Schema, constants: Mapping[int | None, tuple[Any, ...]]
     ) -> Expression:
         term, op = predicate.term, predicate.op

@@ -1,4 +1,4 @@
-"""The maps and lists of many entries at once, flat: how many items each has, and all items one after another.
+"""The maps and lists of many manifest entries, in flat arrays: the count of each, and all items.
 
 This is how Arrow stores them, and so no Python object is made for an item: the first items of all entries are read
 together, then the second ones, and so on. Unusual forms (blocks with sizes, several blocks) are read one by one.
@@ -27,7 +27,7 @@ _STEPS_PER_ENTRY = 64
 class FlatLists:
     """Lists of numbers; those that are not `known` are null, and have a count of 0."""
 
-    known: Mask
+    is_valid: Mask
     counts: Offsets
     items: Offsets
 
@@ -36,13 +36,13 @@ class FlatLists:
 class FlatMaps:
     """Maps from column ids to numbers or byte strings."""
 
-    known: Mask
+    is_valid: Mask
     counts: Offsets
     keys: Offsets
     values: Offsets | VarBytes
 
     def find(self, key: int) -> tuple[Offsets, Offsets]:
-        """The entries whose maps have a key, and where their values are among all values."""
+        """The entries whose maps have a key, and the indices of its values among all values."""
         entries, order, keys = self._by_key
         begin, end = np.searchsorted(keys, [key, key + 1])
         indices = order[begin:end]
@@ -50,13 +50,13 @@ class FlatMaps:
 
     @cached_property
     def _by_key(self) -> tuple[Offsets, Offsets, Offsets]:
-        """The entry of each pair, the pairs in the order of their keys, and the keys in that order."""
+        """The entry of each pair, the order of pairs by key, and the sorted keys."""
         order = np.argsort(self.keys, kind="stable")
         return np.repeat(np.arange(len(self.counts)), self.counts), order, self.keys[order]
 
 
 def flat_lists(stored: StoredColumns, name: str, rows: Offsets) -> FlatLists:
-    """The lists of numbers that some entries have in a field."""
+    """The lists of numbers in a field of entries."""
     located = _locate_values(stored, name, rows)
     if located is None:
         return FlatLists(*_nothing(len(rows)), np.zeros(0, np.int64))
@@ -71,7 +71,7 @@ def flat_lists(stored: StoredColumns, name: str, rows: Offsets) -> FlatLists:
 
 
 def flat_maps(stored: StoredColumns, name: str, rows: Offsets) -> FlatMaps:
-    """The maps that some entries have in a field."""
+    """The maps in a field of entries."""
     located = _locate_values(stored, name, rows)
     if located is None:
         return FlatMaps(*_nothing(len(rows)), np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -1,4 +1,4 @@
-"""The tables of manifests: those of one snapshot, and those of all snapshots, once for each that has them."""
+"""The tables `manifests`, of one snapshot, and `all_manifests`, with the manifests of every snapshot."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from floe.errors import CorruptFile, InvalidValue
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.plan.delete_files import relax_to_columns
 from floe.plan.manifests import read_manifest_groups
-from floe.plan.metadata_tables.filters import matching_rows, relaxed_to
-from floe.plan.metadata_tables.schemas import ALL_MANIFESTS, MANIFESTS
-from floe.plan.metadata_tables.sources import MetadataSource
+from floe.plan.metadata_tables.filters import matching_rows
+from floe.plan.metadata_tables.schemas import ALL_MANIFESTS, MANIFESTS, MetadataSource
 from floe.spec.codecs.single_value import decode
 from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import EntryStatus, FieldSummary, ManifestContent, ManifestFile
@@ -40,7 +40,7 @@ def manifests(sources: MetadataSource, snapshot: Snapshot | None) -> pa.Table:
 
 
 def all_manifests(sources: MetadataSource, where: Expression) -> pa.Table:
-    """One row for each manifest of each snapshot; lists of snapshots that the filter leaves out are not read."""
+    """One row for each manifest of each snapshot; manifest lists of snapshots that the filter excludes are not read."""
     chosen = _chosen_snapshots(sources.metadata.snapshots, where)
     pairs = list(sources.manifests_by_snapshot(chosen))
     counted = _counted(sources, [manifest for _, listed in pairs for manifest in listed])
@@ -54,8 +54,8 @@ def all_manifests(sources: MetadataSource, where: Expression) -> pa.Table:
 
 
 def _chosen_snapshots(snapshots: tuple[Snapshot, ...], where: Expression) -> list[Snapshot]:
-    """The snapshots that a filter does not rule out by their ids."""
-    test = relaxed_to(where, {_REFERENCE_SNAPSHOT_ID})
+    """The snapshots that a filter does not exclude by their ids."""
+    test = relax_to_columns(where, {_REFERENCE_SNAPSHOT_ID})
     ids = pa.array([snapshot.snapshot_id for snapshot in snapshots], pa.int64())
     mask = matching_rows(test, pa.record_batch([ids], ["reference_snapshot_id"]), ALL_MANIFESTS)
     return [snapshot for snapshot, passes in zip(snapshots, mask.tolist(), strict=True) if passes]
@@ -90,13 +90,14 @@ def _columns(metadata: TableMetadata, manifests: list[ManifestFile]) -> dict[str
 
 
 def _counted(sources: MetadataSource, manifests: list[ManifestFile]) -> list[ManifestFile]:
-    """The manifests with their counts; those of old lists, which say nothing, are counted."""
+    """The manifests with their counts; those of old manifest lists without counts are read."""
     unknown = {
         manifest.manifest_path: manifest
         for manifest in manifests
         if any(getattr(manifest, f"{status}_files_count") is None for status in _COUNTS)
     }
-    counts = dict(zip(unknown, sources.each(lambda listed: _count(sources, listed), unknown.values()), strict=True))
+    counted = sources.run_concurrently(lambda listed: _count(sources, listed), unknown.values())
+    counts = dict(zip(unknown, counted, strict=True))
     return [_with_counts(manifest, counts.get(manifest.manifest_path)) for manifest in manifests]
 
 
@@ -105,7 +106,7 @@ def _with_counts(manifest: ManifestFile, counts: dict[str, Any] | None) -> Manif
 
 
 def _count(sources: MetadataSource, manifest: ManifestFile) -> dict[str, Any]:
-    """The counts of a manifest, by its entries."""
+    """The counts of a manifest, from its entries."""
     (status,) = read_manifest_groups(sources.storage, [manifest], lambda entries: entries.status, types={}, workers=1)
     return {f"{name}_files_count": int(np.count_nonzero(status == value)) for name, value in _COUNTS.items()}
 
@@ -159,7 +160,7 @@ def _row(summary: FieldSummary, lower: str, upper: str) -> dict[str, Any]:
 
 
 def _bound_text(field: PartitionField, type_: Type, bound: bytes | None) -> str:
-    """A bound as people read it, as in the paths of partitions; `null` where there is none."""
+    """A bound as text, as in the paths of partitions; `null` if there is none."""
     try:
         value = None if bound is None else decode(type_, bound)
     except (CorruptFile, InvalidValue) as error:

@@ -1,4 +1,4 @@
-"""The table of partitions: files of one snapshot counted by their partition, columns at a time.
+"""The table `partitions`: the files of one snapshot, aggregated by partition, in columns.
 
 Deletes are counted as they are stored; what they delete is not taken off the rows. Files whose specs have a different
 number of the table's partition fields are counted apart even where all values are equal: a null that is stored is not
@@ -16,11 +16,17 @@ from numpy.typing import NDArray
 
 from floe.avro.manifest_columns import ManifestColumns
 from floe.avro.vector_decoder import Offsets
-from floe.formats.arrow_types import arrow_schema
-from floe.plan.metadata_tables.arrays import column_to_array
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.plan.arrow_columns import column_to_array
+from floe.plan.delete_files import relax_to_columns
 from floe.plan.metadata_tables.entries import EntryRows
-from floe.plan.metadata_tables.filters import ManifestFilter, columns_of_filter, filter_table, matching_rows, relaxed_to
-from floe.plan.metadata_tables.sources import MetadataSource
+from floe.plan.metadata_tables.filters import (
+    ManifestFilter,
+    columns_of_filter,
+    filter_table,
+    matching_rows,
+)
+from floe.plan.metadata_tables.schemas import MetadataSource
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import FileContent
 from floe.spec.metadata.snapshots import Snapshot
@@ -46,7 +52,7 @@ _COUNTED = {
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The live files of some manifests of one spec: their partitions as structs, and what is counted of each."""
+    """The live files of manifests of one spec: their partitions as structs, and the values that are aggregated."""
 
     partition: pa.StructArray
     shown_fields: int
@@ -58,9 +64,9 @@ class _Files:
 
 
 def partitions(sources: MetadataSource, snapshot: Snapshot | None, schema: Schema, where: Expression) -> pa.Table:
-    """One row for each partition that has files in a snapshot, if it passes a filter bound to the schema."""
+    """One row for each partition with files in a snapshot that matches a filter, which is bound to the schema."""
     unified = sources.partition_type
-    early = relaxed_to(where, {field.id for field in unified})
+    early = relax_to_columns(where, {field.id for field in unified})
     pruning = ManifestFilter(early, sources.partition_types, {field.id: field.id for field in unified})
     partition = Field(1, "partition", unified, required=True)
 
@@ -69,7 +75,7 @@ def partitions(sources: MetadataSource, snapshot: Snapshot | None, schema: Schem
         if early != TRUE:
             rows = rows.where(matching_rows(early, rows.batch(columns_of_filter(early, schema)), schema))
         left, indices = rows.columns, rows.rows
-        snapshot_ids = rows.taken(left.snapshot_id)
+        snapshot_ids = rows.take(left.snapshot_id)
         return _Files(
             rows.array(partition),
             len({field.id for field in left.partition_type} & {field.id for field in unified}),
@@ -77,11 +83,11 @@ def partitions(sources: MetadataSource, snapshot: Snapshot | None, schema: Schem
             left.content[indices],
             left.record_count[indices],
             left.file_size_in_bytes[indices],
-            np.where(snapshot_ids.known, np.asarray(snapshot_ids.values), -1),
+            np.where(snapshot_ids.is_valid, np.asarray(snapshot_ids.values), -1),
         )
 
-    chosen = list(filter(pruning.might_match, sources.manifests(snapshot)))
-    files = list(sources.look_at(chosen, read))
+    chosen = pruning.select(sources.manifests(snapshot))
+    files = list(sources.read_manifests(chosen, read))
     return filter_table(where, _counted(sources.metadata, unified, schema, files), schema)
 
 
@@ -134,7 +140,7 @@ def _groups(keys: pa.StructArray, shown_fields: Offsets) -> tuple[Offsets, Offse
 
 
 def _codes(values: pa.Array) -> Offsets:
-    """A number for each value, equal for equal ones; 0 for null. Floats are compared by their bits, with one NaN."""
+    """A number for each value, equal for equal values; 0 for null. Floats are equal by their bits, and so are NaN."""
     if pa.types.is_floating(values.type):
         numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
         numbers[np.isnan(numbers)] = np.nan  # nulls come as NaN too, and are told apart below
@@ -149,13 +155,13 @@ def _codes(values: pa.Array) -> Offsets:
 def _last_updates(
     metadata: TableMetadata, groups: Offsets, first: Offsets, spec_ids: Offsets, snapshot_ids: Offsets
 ) -> dict[str, pa.Array]:
-    """When each partition last got a file, by which snapshot, and that file's spec.
+    """For each partition, the timestamp and id of the last snapshot that added a file, and the spec of that file.
 
-    Snapshots that have expired are not known any more; the spec is that of the first file if none is.
+    Expired snapshots are not known; if all are, the spec is that of the first file.
     """
-    times = {one.snapshot_id: one.timestamp_ms * _MICROS_PER_MILLI for one in metadata.snapshots}
+    times = {snapshot.snapshot_id: snapshot.timestamp_ms * _MICROS_PER_MILLI for snapshot in metadata.snapshots}
     ids, indices = np.unique(snapshot_ids, return_inverse=True)
-    by_id = np.array([times.get(one, _NEVER) for one in ids.tolist()], np.int64)
+    by_id = np.array([times.get(snapshot_id, _NEVER) for snapshot_id in ids.tolist()], np.int64)
     timestamps = by_id[indices]
     # the latest of each group; of equal ones, the first file
     order = np.lexsort((np.arange(len(timestamps)), -np.maximum(timestamps, _NEVER + 1), groups))

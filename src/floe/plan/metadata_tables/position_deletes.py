@@ -1,8 +1,7 @@
-"""The table of deleted positions: what the position delete files and deletion vectors of a snapshot delete.
+"""The table `position_deletes`: the positions that position delete files and deletion vectors of a snapshot delete.
 
-What position deletes delete: the content of delete files (Parquet, ORC, Avro) and of deletion vectors, as Arrow.
-
-The deleted rows, which few writers keep, are brought to the table's schema, by field id at every depth.
+Delete files (Parquet, ORC, Avro) and deletion vectors are read as Arrow. The deleted rows themselves, which few writers
+store, are projected to the table's schema, by field id at every depth.
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ import pyarrow as pa
 
 from floe.avro.manifest_columns import FORMATS, ManifestColumns
 from floe.errors import FloeError
-from floe.formats.arrow_types import arrow_schema
-from floe.formats.position_deletes import read_deletion_vector, read_position_deletes
-from floe.formats.registry import default_registry
-from floe.plan.metadata_tables.arrays import constant_array, null_array, record_batch
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.formats.puffin import read_deletion_vector
+from floe.formats.registry import default_registry, read_position_deletes
+from floe.plan.arrow_columns import constant_array, null_array, record_batch
+from floe.plan.delete_files import relax_to_columns
 from floe.plan.metadata_tables.entries import EntryRows, concat_batches
-from floe.plan.metadata_tables.filters import ManifestFilter, columns_of_filter, matching_rows, relaxed_to
-from floe.plan.metadata_tables.sources import MetadataSource
+from floe.plan.metadata_tables.filters import ManifestFilter, columns_of_filter, matching_rows
+from floe.plan.metadata_tables.schemas import MetadataSource
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.expressions.simplification import field_ids
 from floe.spec.manifests.entries import DataFile, FileContent, ManifestContent
@@ -34,13 +34,13 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, StructType
 from floe.storage.protocol import Storage
 
-# What position deletes delete: the content of delete files (Parquet, ORC, Avro) and of deletion vectors, as Arrow.
+# Content of delete files ------------------------------------------------------------------------------------------
 
 _FORMATS = default_registry()
 
 
 def read_deleted_positions(storage: Storage, vector: DataFile) -> pa.Array:
-    """The positions in a deletion vector, ascending; CorruptFile unless it has as many as the manifest says."""
+    """The positions in a deletion vector, ascending; raises `CorruptFile` if the manifest has another count."""
     positions = read_deletion_vector(storage, vector)
     return pa.array(np.frombuffer(positions.to_array(), np.uint64).view(np.int64))
 
@@ -48,9 +48,9 @@ def read_deleted_positions(storage: Storage, vector: DataFile) -> pa.Array:
 def read_deleted_rows(
     storage: Storage, file: DataFile, columns: Schema, properties: Mapping[str, str] | None = None
 ) -> pa.RecordBatch:
-    """The rows of a position delete file, in the columns that are wanted; `row` is null where the file has none."""
+    """The rows of a position delete file in these columns; `row` is null if the file has none."""
     schema = Schema(tuple(replace(f, required=f.required and f.id != DELETE_ROW_ID) for f in columns.fields))
-    batches = list(read_position_deletes(_FORMATS, storage, file, schema, trusting=False, properties=properties))
+    batches = list(read_position_deletes(_FORMATS, storage, file, schema, trust_manifest=False, properties=properties))
     if not schema.fields:
         return record_batch(schema, [], sum(batch.num_rows for batch in batches))
     return pa.concat_batches([pa.RecordBatch.from_pylist([], arrow_schema(schema)), *batches])
@@ -69,7 +69,7 @@ _OF_THE_FILE = {
 def position_deletes(
     sources: MetadataSource, snapshot: Snapshot | None, schema: Schema, columns: Schema, where: Expression
 ) -> pa.Table:
-    """One row for each deleted position, if it passes a filter bound to the schema.
+    """One row for each deleted position that matches a filter, which is bound to the schema.
 
     Delete files that the filter rules out by their partition, path or metrics are not opened.
     """
@@ -77,7 +77,7 @@ def position_deletes(
 
 
 class _Reading:
-    """How one request is answered."""
+    """The reading of the table for one request."""
 
     def __init__(self, sources: MetadataSource, schema: Schema, columns: Schema, where: Expression) -> None:
         self.sources = sources
@@ -90,22 +90,26 @@ class _Reading:
             names |= {schema.entry(field_id).path[0] for field_id in field_ids(where)}
             self.read = Schema(tuple(field for field in schema.fields if field.name in names))
         renumbered = next((field.type.fields for field in schema.fields if field.name == "partition"), ())
-        partition_ids = {shown.id: field.id for shown, field in zip(renumbered, sources.partition_type, strict=True)}
+        partition_ids = {
+            renumbered_field.id: field.id
+            for renumbered_field, field in zip(renumbered, sources.partition_type, strict=True)
+        }
         self.partition_ids = partition_ids
         spec_column = schema.field("spec_id").id
         self.pruning = ManifestFilter(where, sources.partition_types, partition_ids, spec_column_id=spec_column)
         of_the_file = {field.id for field in schema.fields if field.name in _OF_THE_FILE} | partition_ids.keys()
-        self.early = relaxed_to(where, of_the_file)
-        self.measured = field_ids(where) - of_the_file
+        self.early = relax_to_columns(where, of_the_file)
+        self.metrics_ids = field_ids(where) - of_the_file
 
     def table(self, snapshot: Snapshot | None) -> pa.Table:
         manifests = [m for m in self.sources.manifests(snapshot) if m.content == ManifestContent.DELETES]
-        chosen = list(filter(self.pruning.might_match, manifests))
-        files = [file for delete_files in self.sources.look_at(chosen, self._delete_files) for file in delete_files]
-        return concat_batches(self.sources.each(self._rows, files), self.columns)
+        chosen = self.pruning.select(manifests)
+        delete_files = self.sources.read_manifests(chosen, self._delete_files)
+        files = [file for of_manifest in delete_files for file in of_manifest]
+        return concat_batches(self.sources.run_concurrently(self._rows, files), self.columns)
 
     def _delete_files(self, columns: ManifestColumns) -> list[tuple[DataFile, pa.RecordBatch]]:
-        """The delete files among some entries that may have rows, each with its constant columns."""
+        """The delete files among entries that may have matching rows, each with its constant columns."""
         chosen = columns.live & (columns.content == FileContent.POSITION_DELETES)
         rows = EntryRows(columns, np.flatnonzero(chosen), {})
         rows = rows.where(self._might_match(rows, columns))
@@ -121,18 +125,18 @@ class _Reading:
             self.early, self._constants(rows, columns_of_filter(self.early, self.schema)), self.schema
         )
         # the columns of delete files have the ids that they have here; vectors have no metrics
-        metrics: Mask = files_might_match(self.where, columns.stats(self.measured))[rows.rows]
+        metrics: Mask = files_might_match(self.where, columns.stats(self.metrics_ids))[rows.rows]
         vectors: Mask = columns.file_format[rows.rows] == FORMATS.index("puffin")
         return early & (metrics | vectors)
 
     def _constants(self, rows: EntryRows, schema: Schema) -> pa.RecordBatch:
-        """Those columns of a schema that are the same for all rows of a delete file, a row for each file."""
+        """The columns of a schema that are constant within a delete file, with a row for each file."""
         fields = [field for field in schema.fields if field.name in _OF_THE_FILE]
         arrays = [rows.array(self._entry_field(field)) for field in fields]
         return record_batch(Schema(tuple(fields)), arrays, len(rows))
 
     def _entry_field(self, field: Field) -> Field:
-        """The column of an entry that one of this table is; partition fields have other ids there."""
+        """The field of an entry for a column of this table; partition fields have other ids there."""
         if field.name != "partition":
             return replace(field, name=_OF_THE_FILE[field.name])
         children = (replace(child, id=self.partition_ids[child.id]) for child in field.type.fields)

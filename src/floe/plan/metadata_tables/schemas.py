@@ -1,28 +1,37 @@
-"""The columns of the metadata tables: names, order, types, nullability and ids as in the reference implementation.
+"""The columns of the metadata tables, and `MetadataSource`, from which their rows are read.
 
-Some are the same for every table; those that show files depend on the table's columns and partition specs.
+Names, order, types, nullability and field ids of the columns are those of Java Iceberg. Some are the same for every
+table; those that show files depend on the table's columns and partition specs.
 
 >>> [field.name for field in HISTORY]
 ['made_current_at', 'snapshot_id', 'parent_id', 'is_current_ancestor']
 
-The order in which Java's hash map gives its keys: the ids of readable metrics are handed out in it.
-
-The ids of the fields within `readable_metrics` are nowhere stored, but who filters or projects by id, or compares
-schemas, wants those that the reference implementation gives.
+The ids of the fields within `readable_metrics` are stored nowhere. Java assigns them in the order in which its hash map
+returns the keys, so that order is computed here: callers that project by id, or compare schemas, expect the same ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
+from floe.avro.manifest_columns import ManifestColumns
 from floe.errors import UnsupportedFeature
+from floe.plan.manifests import manifests_of_snapshot, read_manifest_groups
+from floe.spec.manifests.entries import ManifestFile
+from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.partition_spec import PartitionSpec, unified_partition_type
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_ID, FILE, PARTITION_ID, SPEC_ID
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import BINARY, BOOLEAN, INT, LONG, STRING, TIMESTAMPTZ, Field, ListType, MapType, StructType, Type
+from floe.storage.concurrency import map_concurrently
+from floe.storage.protocol import Storage
 
-# The order in which Java's hash map gives its keys: the ids of readable metrics are handed out in it.
+# The order of Java's hash maps ------------------------------------------------------------------------------------
 
 _SMALLEST_TABLE = 16
 
@@ -155,10 +164,10 @@ def partition_types(metadata: TableMetadata, unified: StructType) -> dict[int, S
 
 
 def _partition_type(spec: PartitionSpec, metadata: TableMetadata, unified: StructType) -> StructType:
-    shown = {field.id: field.type for field in unified}
+    unified_types = {field.id: field.type for field in unified}
     current, *earlier = _schemas(metadata)
     stored = spec.partition_type(current, earlier)
-    return StructType(tuple(Field(field.id, field.name, shown.get(field.id, field.type)) for field in stored))
+    return StructType(tuple(Field(field.id, field.name, unified_types.get(field.id, field.type)) for field in stored))
 
 
 def _schemas(metadata: TableMetadata) -> list[Schema]:
@@ -337,3 +346,70 @@ def position_deletes_schema(metadata: TableMetadata) -> Schema:
     renumbered = StructType(tuple(Field(next(free), field.name, field.type) for field in partition))
     fields[3] = Field(PARTITION_ID, "partition", renumbered, required=True, doc=fields[3].doc)
     return Schema(tuple(fields))
+
+
+# Source of the rows -----------------------------------------------------------------------------------------------
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_MAX_WORKERS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class MetadataSource:
+    """The table whose metadata is read: its metadata, manifest lists and manifests.
+
+    `workers` is the number of threads that read files: None chooses it by the number of files, 1 uses no threads.
+    """
+
+    metadata: TableMetadata
+    metadata_location: str
+    storage: Storage
+    workers: int | None = None
+
+    @cached_property
+    def partition_type(self) -> StructType:
+        """The struct of all partition fields."""
+        return table_partition_type(self.metadata)
+
+    @cached_property
+    def partition_types(self) -> dict[int, StructType]:
+        """The types of partition tuples, by spec id."""
+        return partition_types(self.metadata, self.partition_type)
+
+    @cached_property
+    def metrics_columns(self) -> dict[str, Field]:
+        """The columns with readable metrics, by name."""
+        return columns_with_metrics(self.metadata.schema)
+
+    def run_concurrently(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Call a function for each item, several at once; yields the results in the order of the items."""
+        all_items = list(items)
+        limit = min(len(all_items), _MAX_WORKERS if self.workers is None else self.workers)
+        if limit <= 1:
+            yield from map(function, all_items)
+            return
+        with ThreadPoolExecutor(limit, thread_name_prefix="floe-plan") as pool:
+            yield from map_concurrently(function, all_items, limit=limit, executor=pool)
+
+    def manifests(self, snapshot: Snapshot | None) -> list[ManifestFile]:
+        """The manifests of a snapshot; empty without a snapshot."""
+        return [] if snapshot is None else manifests_of_snapshot(snapshot, self.storage)
+
+    def manifests_by_snapshot(self, snapshots: Iterable[Snapshot]) -> Iterator[tuple[Snapshot, list[ManifestFile]]]:
+        """The snapshots, each with its manifests."""
+        return self.run_concurrently(lambda snapshot: (snapshot, self.manifests(snapshot)), snapshots)
+
+    def all_manifests(self) -> list[ManifestFile]:
+        """The manifests of all snapshots, each once, with the summary of the first snapshot that has it."""
+        by_path: dict[str, ManifestFile] = {}
+        for _, manifests in self.manifests_by_snapshot(self.metadata.snapshots):
+            for manifest in manifests:
+                by_path.setdefault(manifest.manifest_path, manifest)
+        return list(by_path.values())
+
+    def read_manifests(self, manifests: Sequence[ManifestFile], convert: Callable[[ManifestColumns], R]) -> Iterator[R]:
+        """Read manifests, and yield what `convert` returns for their entries, in order; small ones are read at once."""
+        return read_manifest_groups(self.storage, manifests, convert, types=self.partition_types, workers=self.workers)

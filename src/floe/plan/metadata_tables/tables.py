@@ -1,4 +1,4 @@
-"""The metadata tables by name: what a table knows about itself, as Arrow.
+"""The metadata tables by name, as Arrow tables.
 
 | table | a row for each | time travel |
 |---|---|---|
@@ -15,7 +15,7 @@
 | `all_entries` | entry of any manifest of any snapshot | |
 | `all_files`, `all_data_files`, `all_delete_files` | file of any manifest of any snapshot; it may come twice | |
 
-The tables that need nothing but a table's metadata: snapshots, history, refs and metadata_log_entries.
+Those that need only table metadata (`snapshots`, `history`, `refs` and `metadata_log_entries`) are built here.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ from typing import Any
 import pyarrow as pa
 
 from floe.errors import InvalidInput
-from floe.formats.arrow_types import arrow_schema
+from floe.formats.columns.arrow_types import arrow_schema
+from floe.plan.arrow_columns import record_batch
 from floe.plan.metadata_tables import schemas
-from floe.plan.metadata_tables.arrays import record_batch
 from floe.plan.metadata_tables.entries import entry_table
 from floe.plan.metadata_tables.filters import bind_filter, filter_table
 from floe.plan.metadata_tables.manifests import all_manifests, manifests
 from floe.plan.metadata_tables.partitions import partitions
 from floe.plan.metadata_tables.position_deletes import position_deletes
-from floe.plan.metadata_tables.schemas import HISTORY, METADATA_LOG_ENTRIES, REFS, SNAPSHOTS
-from floe.plan.metadata_tables.sources import MetadataSource
+from floe.plan.metadata_tables.schemas import HISTORY, METADATA_LOG_ENTRIES, REFS, SNAPSHOTS, MetadataSource
 from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import ManifestContent
 from floe.spec.metadata.ancestry import ancestors
@@ -49,7 +48,7 @@ from floe.spec.schemas.column_projection import project
 from floe.spec.schemas.schema import Schema
 from floe.storage.protocol import Storage
 
-# The tables that need nothing but a table's metadata: snapshots, history, refs and metadata_log_entries.
+# Tables that need only table metadata -----------------------------------------------------------------------------
 
 _MICROS_PER_MILLI = 1000
 
@@ -113,7 +112,7 @@ def refs(metadata: TableMetadata) -> pa.Table:
 
 
 def metadata_log_entries(metadata: TableMetadata, metadata_location: str) -> pa.Table:
-    """One row for each metadata file that the log still has and one for the newest, with what was current then."""
+    """One row for each metadata file in the log and the current one, with the snapshot that was current then."""
     files = [(entry.timestamp_ms, entry.metadata_file) for entry in metadata.metadata_log]
     files.append((metadata.last_updated_ms, metadata_location))
     # Of the snapshot log the last entry that is not later counts. Clocks go wrong, so the log may be out of order; the
@@ -137,7 +136,7 @@ def metadata_log_entries(metadata: TableMetadata, metadata_location: str) -> pa.
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is asked of a table: its rows at a snapshot, in some columns of its schema, that pass a bound filter."""
+    """A request for rows of a metadata table: a snapshot, columns of its schema, and a bound filter."""
 
     sources: MetadataSource
     snapshot: Snapshot | None
@@ -148,25 +147,25 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A metadata table: its columns, and how its rows are found."""
+    """A metadata table: its columns, and the function that returns its rows."""
 
     schema: Callable[[TableMetadata], Schema]
     rows: Callable[[_Request], pa.Table]
     travels: bool = False
 
 
-def _whole(schema: Schema, build: Callable[[_Request], pa.Table], *, travels: bool = False) -> _Kind:
-    """A small table, of which all rows and columns are made before the filter and the projection."""
+def _small_table(schema: Schema, build: Callable[[_Request], pa.Table], *, travels: bool = False) -> _Kind:
+    """A small table: all its rows and columns are built before the filter and the projection."""
 
     def rows(request: _Request) -> pa.Table:
-        passed = filter_table(request.where, build(request), request.schema)
-        return _projected(passed, request.columns)
+        matching = filter_table(request.where, build(request), request.schema)
+        return _project(matching, request.columns)
 
     return _Kind(lambda metadata: schema, rows, travels)
 
 
-def _projected(table: pa.Table, columns: Schema) -> pa.Table:
-    """Some columns of a table, and some fields of its structs; without any, it still has its rows."""
+def _project(table: pa.Table, columns: Schema) -> pa.Table:
+    """The projected columns of a table, and fields of its structs; without columns it still has its rows."""
     target = arrow_schema(columns)
     if target == table.schema:
         return table
@@ -201,21 +200,21 @@ def _of_entries(
 _DATA, _DELETES = ManifestContent.DATA, ManifestContent.DELETES
 _KINDS: MappingProxyType[str, _Kind] = MappingProxyType(
     {
-        "snapshots": _whole(schemas.SNAPSHOTS, lambda r: snapshots(r.sources.metadata)),
-        "history": _whole(schemas.HISTORY, lambda r: history(r.sources.metadata)),
-        "refs": _whole(schemas.REFS, lambda r: refs(r.sources.metadata)),
-        "metadata_log_entries": _whole(
+        "snapshots": _small_table(schemas.SNAPSHOTS, lambda r: snapshots(r.sources.metadata)),
+        "history": _small_table(schemas.HISTORY, lambda r: history(r.sources.metadata)),
+        "refs": _small_table(schemas.REFS, lambda r: refs(r.sources.metadata)),
+        "metadata_log_entries": _small_table(
             schemas.METADATA_LOG_ENTRIES,
             lambda r: metadata_log_entries(r.sources.metadata, r.sources.metadata_location),
         ),
-        "manifests": _whole(schemas.MANIFESTS, lambda r: manifests(r.sources, r.snapshot), travels=True),
+        "manifests": _small_table(schemas.MANIFESTS, lambda r: manifests(r.sources, r.snapshot), travels=True),
         "entries": _of_entries(schemas.entries_schema, live_only=False),
         "files": _of_entries(schemas.files_schema),
         "data_files": _of_entries(schemas.files_schema, content=_DATA),
         "delete_files": _of_entries(schemas.files_schema, content=_DELETES),
         "partitions": _Kind(
             schemas.partitions_schema,
-            lambda r: _projected(partitions(r.sources, r.snapshot, r.schema, r.where), r.columns),
+            lambda r: _project(partitions(r.sources, r.snapshot, r.schema, r.where), r.columns),
             travels=True,
         ),
         "position_deletes": _Kind(
@@ -223,7 +222,7 @@ _KINDS: MappingProxyType[str, _Kind] = MappingProxyType(
             lambda r: position_deletes(r.sources, r.snapshot, r.schema, r.columns, r.where),
             travels=True,
         ),
-        "all_manifests": _whole(schemas.ALL_MANIFESTS, lambda r: all_manifests(r.sources, r.where)),
+        "all_manifests": _small_table(schemas.ALL_MANIFESTS, lambda r: all_manifests(r.sources, r.where)),
         "all_entries": _of_entries(schemas.entries_schema, live_only=False, all_snapshots=True),
         "all_files": _of_entries(schemas.files_schema, all_snapshots=True),
         "all_data_files": _of_entries(schemas.files_schema, content=_DATA, all_snapshots=True),
@@ -266,7 +265,7 @@ def metadata_table(
     columns: str | Iterable[str | Sequence[str]] | None = None,
     workers: int | None = None,
 ) -> pa.Table:
-    """The rows of a metadata table, as Arrow, with field ids in the metadata of its fields.
+    """The rows of a metadata table as an Arrow table, with field ids in the metadata of its fields.
 
     `snapshot` is one of the table or its id; by default the current one is shown, and a table without one has no files.
     `where` is a filter on the columns of `schema_of`, bound to it or not. `columns` are names of columns, or of fields

@@ -1,18 +1,13 @@
-"""The JVM behind a Spark session: its classes, and values that go there and come back.
+"""The JVM of a Spark session: its classes, the conversion of values in both directions, and its callbacks to Python.
 
-A call of the JVM costs a tenth of a millisecond to a few, so what has many parts goes as JSON, in one call.
-
-Calls of the JVM that Python answers: those of its own JVM, and of nobody else.
-
-PySpark has the JVM call Python through a port of the loopback address, where everybody on the machine can connect, and
-asks for no token there (it does in the other direction). The ids of objects are small numbers, so that others could
-call the methods of catalogs. Here the port asks for a token, which the JVM is told through PySpark's own connection.
-What PySpark itself has the JVM call (`foreachBatch`, listeners of queries) goes the same way.
-
-Each thread of the JVM that calls Python has a connection, and a thread here that waits for its calls. py4j keeps both
-for good, though Spark's threads come and go, some with each statement; here they end when the JVM's thread has.
-
-Classes of a few lines, where an object of Python's cannot do: compiled by the compiler that Spark has inside.
+- `Jvm` (from `jvm_of`) wraps py4j's gateway. A call of the JVM takes from a tenth of a millisecond to several, so a
+  value with many parts is sent as JSON, in one call.
+- `instantiate_source` compiles a small Java class, where a Python object cannot do, with Janino, the compiler that
+  Spark uses for generated code.
+- `answer_calls` starts the server for the JVM's calls of Python objects. PySpark's own server listens on the loopback
+  address, where every process of the machine can connect, and checks no token in this direction; since object ids are
+  small numbers, another user could call the methods of a catalog. This server requires a token, which the JVM gets
+  through PySpark's authenticated connection. PySpark's own callbacks (`foreachBatch`, query listeners) use it too.
 """
 
 from __future__ import annotations
@@ -22,7 +17,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from py4j.clientserver import ClientServer, PythonParameters  # type: ignore[import-untyped]
 from py4j.java_collections import JavaArray  # type: ignore[import-untyped]
@@ -34,42 +29,42 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from floe.spark.bridge.proxies import Proxy
 from floe.spark.settings import CASE_SENSITIVE
 
-if TYPE_CHECKING:
-    pass
-
-
-# Classes of a few lines, where an object of Python's cannot do: compiled by the compiler that Spark has inside.
+# Compiled Java classes ------------------------------------------------------------------------------------------------
 
 
 def spark_loader(jvm: Jvm) -> Any:
-    """The loader that has Spark's classes, and in which Spark looks for those of others."""
-    return jvm.named("org.apache.spark.util.Utils").getContextOrSparkClassLoader()
+    """The class loader in which Spark looks up its own classes and those of data sources."""
+    return jvm.java_class("org.apache.spark.util.Utils").getContextOrSparkClassLoader()
 
 
-def compiled(jvm: Jvm, source: str) -> Any:
-    """The compiler with what it has made of a source."""
-    compiler = jvm.named("org.codehaus.janino.SimpleCompiler")()
+def compile_source(jvm: Jvm, source: str) -> Any:
+    """Compile a Java source; returns the Janino compiler, which has the byte code and the class loader."""
+    compiler = jvm.java_class("org.codehaus.janino.SimpleCompiler")()
     compiler.setParentClassLoader(spark_loader(jvm))
     compiler.cook(source)
     return compiler
 
 
 def instantiate_source(jvm: Jvm, source: str, name: str, arguments: Sequence[Any]) -> Any:
-    """An object of a class with one constructor, which is compiled unless it has been before."""
+    """Create an object of a class that has one constructor; the source is compiled once for each JVM."""
     constructor = jvm.constructors(name, lambda: _constructor(jvm, source, name))
     return constructor.newInstance(jvm.array("java.lang.Object", arguments))
 
 
 def _constructor(jvm: Jvm, source: str, name: str) -> Any:
-    (constructor,) = compiled(jvm, source).getClassLoader().loadClass(name).getConstructors()
+    (constructor,) = compile_source(jvm, source).getClassLoader().loadClass(name).getConstructors()
     return constructor
 
 
-# Calls of the JVM that Python answers: those of its own JVM, and of nobody else.
+# Calls from the JVM to Python -----------------------------------------------------------------------------------------
 
 _CLIENT_FIELD: Final = "cbClient"
-_NAME: Final = "floe.Calls"
-_SOURCE: Final = """
+"""The private field of py4j's `Gateway` that holds the client for calls to Python."""
+
+# Each thread of the JVM that calls Python has a connection, which a thread of Python serves. py4j never closes them,
+# but Spark starts threads for every statement; so this client closes the connections of threads that have ended.
+_PYTHON_CLIENT: Final = "floe.Calls"
+_PYTHON_CLIENT_SOURCE: Final = """
 package floe;
 
 import java.util.Iterator;
@@ -89,16 +84,16 @@ public class Calls extends py4j.PythonClient {
   }
 
   protected Py4JClientConnection getConnection() throws java.io.IOException {
-    Object known = getPerThreadConnection();
-    Py4JClientConnection found = super.getConnection();
-    if (found != known) {
-      closeThoseOfDeadThreads();
-      threads.put(found, Thread.currentThread());
+    Object previous = getPerThreadConnection();
+    Py4JClientConnection connection = super.getConnection();
+    if (connection != previous) {
+      closeConnectionsOfDeadThreads();
+      threads.put(connection, Thread.currentThread());
     }
-    return found;
+    return connection;
   }
 
-  private void closeThoseOfDeadThreads() {
+  private void closeConnectionsOfDeadThreads() {
     Iterator entries = threads.entrySet().iterator();
     while (entries.hasNext()) {
       Map.Entry entry = (Map.Entry) entries.next();
@@ -118,19 +113,20 @@ public class Calls extends py4j.PythonClient {
 
 
 def answer_calls(jvm: Jvm) -> None:
-    """Have Python answer the calls of a JVM, if they come with the token; errors arrive as what they are.
+    """Start a server that answers the JVM's calls of Python objects if they have the token; nothing if it runs already.
 
-    A server of PySpark's that runs already is replaced: it gets no further connections, and keeps those that it has.
+    Java exceptions that a method raises reach the JVM as themselves. If PySpark's own server runs already, it accepts
+    no further connections, but keeps those that are open.
     """
     gateway = jvm.gateway
-    if not isinstance(gateway, ClientServer):  # threads are not pinned; then PySpark's own server asks for a token
+    if not isinstance(gateway, ClientServer):  # without pinned threads, PySpark's own server requires a token
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
         gateway.callback_server_parameters.propagate_java_exceptions = True
         return
-    before, old = gateway.get_callback_server(), gateway.python_parameters
-    if before is not None and old.auth_token is not None:
+    old_server, old_parameters = gateway.get_callback_server(), gateway.python_parameters
+    if old_server is not None and old_parameters.auth_token is not None:
         return
-    old.propagate_java_exceptions = True  # for connections that there are
+    old_parameters.propagate_java_exceptions = True  # for the connections that are open
     token = secrets.token_hex(32)
     parameters = PythonParameters(
         port=0, daemonize=True, daemonize_connections=True, propagate_java_exceptions=True, auth_token=token
@@ -143,30 +139,32 @@ def answer_calls(jvm: Jvm) -> None:
     server = gateway.get_callback_server()
     server.port = gateway._python_proxy_port = server.get_listening_port()
     _call_with_token(jvm, server.port, token)
-    if before is not None:
-        with before.lock:
-            before.is_shutdown = True
-            quiet_shutdown(before.server_socket)
-            quiet_close(before.server_socket)
+    if old_server is not None:
+        with old_server.lock:
+            old_server.is_shutdown = True
+            quiet_shutdown(old_server.server_socket)
+            quiet_close(old_server.server_socket)
 
 
 def _call_with_token(jvm: Jvm, port: int, token: str) -> None:
-    """Have the JVM call Python at a port with a token: py4j's own way to tell it a port forgets the token."""
+    """Make the JVM call Python at a port with a token; py4j's own `resetCallbackClient` drops the token."""
     server = JavaObject("GATEWAY_SERVER", jvm.gateway._gateway_client)
-    made = instantiate_source(jvm, _SOURCE, _NAME, [server, port, token])
-    field = jvm.reflected("py4j.Gateway").getDeclaredField(_CLIENT_FIELD)
+    client = instantiate_source(jvm, _PYTHON_CLIENT_SOURCE, _PYTHON_CLIENT, [server, port, token])
+    field = jvm.class_object("py4j.Gateway").getDeclaredField(_CLIENT_FIELD)
     field.setAccessible(True)
-    field.set(server.getGateway(), made)
+    field.set(server.getGateway(), client)
 
+
+# The JVM --------------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
 _SQL: Final = "org.apache.spark.sql."
 _CONVERTERS: Final = "scala.jdk.javaapi.CollectionConverters"
 _STRINGS: Final = "[Ljava.lang.String;"
-_STRINGS_OF_STRINGS: Final = "[[Ljava.lang.String;"
-_MOST_KEPT: Final = 200
-"""How many schemas are kept as objects of the JVM: those that queries ask for again and again."""
+_STRING_ARRAYS: Final = "[[Ljava.lang.String;"
+_MAX_CACHED: Final = 200
+"""How many schemas are cached as objects of the JVM, because every query on a table needs them again."""
 
 _TEXTS: Final = """
 package floe;
@@ -184,43 +182,43 @@ public class Texts {
 
   public Texts() {}
 
-  public String className(Object found) { return found.getClass().getName(); }
+  public String className(Object object) { return object.getClass().getName(); }
 
-  public String identifier(Identifier found) throws Exception {
-    ArrayList parts = new ArrayList(Arrays.asList(found.namespace()));
-    parts.add(found.name());
+  public String identifier(Identifier identifier) throws Exception {
+    ArrayList parts = new ArrayList(Arrays.asList(identifier.namespace()));
+    parts.add(identifier.name());
     return mapper.writeValueAsString(parts);
   }
 
   public String settings(String prefix) throws Exception {
     Map all = new HashMap(org.apache.spark.sql.internal.SQLConf.get().settings());
-    Map found = new HashMap();
+    Map selected = new HashMap();
     for (Iterator it = all.entrySet().iterator(); it.hasNext();) {
       Map.Entry entry = (Map.Entry) it.next();
       String name = (String) entry.getKey();
-      if (name.startsWith(prefix)) found.put(name.substring(prefix.length()), entry.getValue());
+      if (name.startsWith(prefix)) selected.put(name.substring(prefix.length()), entry.getValue());
     }
-    return mapper.writeValueAsString(found);
+    return mapper.writeValueAsString(selected);
   }
 }
 """
 
 
 class _Class(JavaClass):  # type: ignore[misc]
-    """A Java class whose methods are looked up once: py4j asks the JVM each time."""
+    """A Java class that caches its methods; py4j asks the JVM for them at each access."""
 
     def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
-        if isinstance(found, JavaMember):
-            setattr(self, name, found)
-        return found
+        member = super().__getattr__(name)
+        if isinstance(member, JavaMember):
+            setattr(self, name, member)
+        return member
 
 
 class Once:
-    """Values by keys, each made once however many threads ask for it at the same time.
+    """A cache that computes the value of each key once, however many threads ask for it at the same time.
 
-    Each key has a lock of its own, not all of them one: what makes a value may call the JVM, which may call Python in
-    another thread, which may ask for other keys.
+    Each key has its own lock: computing a value may call the JVM, which may call Python in another thread, which may
+    ask for another key.
 
     >>> once = Once()
     >>> once("answer", lambda: 42), once("answer", lambda: 43)
@@ -228,320 +226,327 @@ class Once:
     """
 
     def __init__(self) -> None:
-        self._found: dict[Any, Any] = {}
+        self._values: dict[Any, Any] = {}
         self._lock = threading.Lock()
         self._locks: dict[Any, threading.RLock] = {}
 
     def __call__(self, key: Any, make: Callable[[], T]) -> T:
-        """The value of a key; whoever asks while it is made waits for it, and makes it if that failed."""
-        if key not in self._found:
+        """The value of a key, computed by `make` if there is none.
+
+        Threads that ask meanwhile wait; if `make` raises, the next of them calls it again.
+        """
+        if key not in self._values:
             with self._lock:
                 lock = self._locks.setdefault(key, threading.RLock())
             with lock:
-                if key not in self._found:
-                    self._found[key] = make()
+                if key not in self._values:
+                    self._values[key] = make()
             with self._lock:
                 self._locks.pop(key, None)
-        found: T = self._found[key]
-        return found
+        value: T = self._values[key]
+        return value
 
 
 class Jvm:
-    """The JVM of a Spark session; there is one for each gateway and Spark context, made by `jvm_of`."""
+    """The JVM of a Spark session; `jvm_of` creates one for each gateway and Spark context."""
 
     def __init__(self, spark: SparkSession, constructors: Once) -> None:
         self.gateway: Any = spark.sparkContext._gateway
         self.context: Any = spark.sparkContext
         self._classes: dict[str, Any] = {}
-        self._made: dict[str, Any] = {}
+        self._types: dict[str, Any] = {}
         self.once: Once = Once()
-        """What others keep for as long as the Spark context lives."""
+        """A cache of objects that live as long as the Spark context."""
 
         self.constructors: Once = constructors
-        """Those of compiled classes: py4j tells classes apart by their names, so there is one of a name in a JVM."""
+        """The constructors of compiled classes; a name is compiled once for each JVM, because py4j looks up by name."""
 
         self.lock: Any = threading.RLock()
-        """For what is looked at and then changed in one piece, without statements in between."""
+        """Guards state of the JVM that is read and then changed; no statements run while it is held."""
 
         self.version: tuple[int, int] = _version(spark.version)
         """Spark's version, such as (4, 1)."""
 
         answer_calls(self)
 
-    # classes -----------------------------------------------------------------------------------------------------
+    # Classes and Scala objects --------------------------------------------------------------------------------------
 
-    def named(self, name: str) -> Any:
-        """A Java class, for its constructor and static methods; without a round trip."""
-        found = self._classes.get(name)
-        if found is None:
-            found = self._classes[name] = _Class(name, self.gateway._gateway_client)
-        return found
+    def java_class(self, name: str) -> Any:
+        """The py4j class of a name, for its constructor and static methods; needs no call of the JVM."""
+        java_class = self._classes.get(name)
+        if java_class is None:
+            java_class = self._classes[name] = _Class(name, self.gateway._gateway_client)
+        return java_class
 
     def sql(self, name: str) -> Any:
-        """A class of `org.apache.spark.sql`."""
-        return self.named(_SQL + name)
+        """A class of the package `org.apache.spark.sql` or below it."""
+        return self.java_class(_SQL + name)
 
-    def reflected(self, name: str) -> Any:
-        """The `java.lang.Class` of a name."""
-        return self.named("java.lang.Class").forName(name)
+    def class_object(self, name: str) -> Any:
+        """The `java.lang.Class` object of a name, for reflection."""
+        return self.java_class("java.lang.Class").forName(name)
 
     def has_class(self, name: str) -> bool:
-        """Whether this Spark has a class, or a JAR that it was given."""
+        """Whether Spark can load a class, from its own JARs or those of the session."""
         return bool(self.module("org.apache.spark.util.Utils").classIsLoadable(name))
 
     def module(self, name: str) -> Any:
-        """A Scala object."""
+        """The singleton of a Scala `object`."""
         key = name + "$"
-        found = self._classes.get(key)
-        if found is None:
-            found = self._classes[key] = self.reflected(key).getField("MODULE$").get(None)
-        return found
+        module = self._classes.get(key)
+        if module is None:
+            module = self._classes[key] = self.class_object(key).getField("MODULE$").get(None)
+        return module
 
     def constant(self, name: str, constant: str) -> Any:
-        """A constant of a Java enum, nested ones with `$`."""
+        """A constant of a Java enum; the name of a nested enum has a `$`."""
         key = f"{name}.{constant}"
-        found = self._classes.get(key)
-        if found is None:
-            found = self._classes[key] = self.named("java.lang.Enum").valueOf(self.reflected(name), constant)
-        return found
+        member = self._classes.get(key)
+        if member is None:
+            member = self._classes[key] = self.java_class("java.lang.Enum").valueOf(self.class_object(name), constant)
+        return member
 
     def create(self, name: str, arguments: Sequence[Any]) -> Any:
-        """An object of a class with one constructor; what newer versions of it take in addition is left out."""
+        """Create an object of a class that has one constructor.
+
+        Parameters that newer versions of Spark add at the end get Scala's `None`.
+        """
         count = self.once(f"arguments of {name}", lambda: self._parameter_count(name))
-        return self.named(name)(*arguments, *[self.none] * (count - len(arguments)))
+        return self.java_class(name)(*arguments, *[self.none] * (count - len(arguments)))
 
     def _parameter_count(self, name: str) -> int:
-        (constructor,) = self.reflected(name).getConstructors()
+        (constructor,) = self.class_object(name).getConstructors()
         return int(constructor.getParameterCount())
 
     @cached_property
     def none(self) -> Any:
-        """Scala's `None`."""
+        """The `None` of Scala's `Option`."""
         return self.module("scala.None")
 
     def some(self, value: Any) -> Any:
-        """Scala's `Some`."""
-        return self.named("scala.Some")(value)
+        """A value as `Some` of Scala's `Option`."""
+        return self.java_class("scala.Some")(value)
 
-    # values there ------------------------------------------------------------------------------------------------
+    # Values from Python to the JVM ----------------------------------------------------------------------------------
 
     @cached_property
     def _mapper(self) -> Any:
-        return self.named("com.fasterxml.jackson.databind.ObjectMapper")()
+        return self.java_class("com.fasterxml.jackson.databind.ObjectMapper")()
 
     @cached_property
     def _texts(self) -> Any:
         return instantiate_source(self, _TEXTS, "floe.Texts", [])
 
     def array(self, class_name: str, items: Sequence[Any]) -> Any:
-        """A Java array of a class; there is one empty array of each."""
+        """A Java array of a class; empty arrays are cached."""
         if not items:
             key = f"no {class_name}"
             if key not in self._classes:
-                self._classes[key] = self.gateway.new_array(self.named(class_name), 0)
+                self._classes[key] = self.gateway.new_array(self.java_class(class_name), 0)
             return self._classes[key]
-        found = self.gateway.new_array(self.named(class_name), len(items))
-        for place, item in enumerate(items):
+        array = self.gateway.new_array(self.java_class(class_name), len(items))
+        for index, item in enumerate(items):
             if isinstance(item, Proxy):
-                self.named("java.lang.reflect.Array").set(found, place, item)  # py4j's own way loses proxies
+                # py4j's assignment to an element does not convert proxies
+                self.java_class("java.lang.reflect.Array").set(array, index, item)
             else:
-                found[place] = item
-        return found
+                array[index] = item
+        return array
 
     def strings(self, items: Iterable[str]) -> Any:
-        """A `String[]`."""
-        return self._mapper.readValue(json.dumps(list(items)), self.reflected(_STRINGS))
+        """Strings as a `String[]`."""
+        return self._mapper.readValue(json.dumps(list(items)), self.class_object(_STRINGS))
 
     def string_lists(self, items: Iterable[Sequence[str]]) -> Any:
-        """A `String[][]`."""
-        return self._mapper.readValue(json.dumps([list(item) for item in items]), self.reflected(_STRINGS_OF_STRINGS))
+        """Lists of strings as a `String[][]`."""
+        return self._mapper.readValue(json.dumps([list(item) for item in items]), self.class_object(_STRING_ARRAYS))
 
     def map(self, items: Mapping[str, str]) -> Any:
-        """A `java.util.Map` of strings that remembers their order."""
-        return self._mapper.readValue(json.dumps(dict(items)), self.reflected("java.util.LinkedHashMap"))
+        """A dictionary of strings as a `java.util.LinkedHashMap`, in its order."""
+        return self._mapper.readValue(json.dumps(dict(items)), self.class_object("java.util.LinkedHashMap"))
 
     def set(self, items: Iterable[Any]) -> Any:
-        """A `java.util.Set`."""
-        found = self.named("java.util.HashSet")()
+        """Java objects as a `java.util.HashSet`."""
+        java_set = self.java_class("java.util.HashSet")()
         for item in items:
-            found.add(item)
-        return found
+            java_set.add(item)
+        return java_set
 
     @cached_property
     def empty_set(self) -> Any:
-        """An empty `java.util.Set`."""
-        return self.named("java.util.Set").of()
+        """The immutable empty `java.util.Set`."""
+        return self.java_class("java.util.Set").of()
 
     def seq(self, items: Iterable[Any]) -> Any:
-        """A Scala sequence."""
-        found = self.named("java.util.ArrayList")()
+        """Java objects as a Scala `Seq`."""
+        java_list = self.java_class("java.util.ArrayList")()
         for item in items:
-            found.add(item)
-        return self.named("org.apache.spark.api.python.PythonUtils").toSeq(found)
+            java_list.add(item)
+        return self.java_class("org.apache.spark.api.python.PythonUtils").toSeq(java_list)
 
     def scala_map(self, items: Mapping[str, str]) -> Any:
-        """A Scala map of strings."""
-        return self.named("org.apache.spark.api.python.PythonUtils").toScalaMap(self.map(items))
+        """A dictionary of strings as a Scala `Map`."""
+        return self.java_class("org.apache.spark.api.python.PythonUtils").toScalaMap(self.map(items))
 
     def some_long(self, value: int) -> Any:
-        """Scala's `Some` of a `Long`, where py4j would make a small number an `Integer`."""
-        return self.named("scala.jdk.javaapi.OptionConverters").toScala(self.optional_long(value))
+        """A number as `Some` of a Scala `Long`; py4j would convert a small one to an `Integer`."""
+        return self.java_class("scala.jdk.javaapi.OptionConverters").toScala(self.optional_long(value))
 
     def optional_long(self, value: int | None) -> Any:
-        """A `java.util.OptionalLong`."""
-        kind = self.named("java.util.OptionalLong")
-        return kind.empty() if value is None else kind.of(value)
+        """A number as a `java.util.OptionalLong`, which is empty for None."""
+        optional = self.java_class("java.util.OptionalLong")
+        return optional.empty() if value is None else optional.of(value)
 
     def data_type(self, spark_type: Any) -> Any:
-        """A Spark type of its JSON; a struct is a schema."""
+        """The `DataType` of its JSON; for a schema a `StructType`."""
         text = json.dumps(spark_type)
-        return self._kept(text, lambda: self.sql("types.DataType").fromJson(text))
+        return self._cached_type(text, lambda: self.sql("types.DataType").fromJson(text))
 
-    def _kept(self, key: str, make: Callable[[], Any]) -> Any:
-        """An object that nobody changes; where there are many, all are forgotten, and made again when asked for."""
-        found = self._made.get(key)
-        if found is None:
-            if len(self._made) >= _MOST_KEPT:
-                self._made.clear()
-            found = self._made[key] = make()
-        return found
+    def _cached_type(self, key: str, make: Callable[[], Any]) -> Any:
+        """An immutable object of the JVM from the cache of types, which is cleared when it is full."""
+        java_type = self._types.get(key)
+        if java_type is None:
+            if len(self._types) >= _MAX_CACHED:
+                self._types.clear()
+            java_type = self._types[key] = make()
+        return java_type
 
     def identifier(self, name: Sequence[str]) -> Any:
-        """An `Identifier` of namespace and name."""
+        """A namespace and name as an `Identifier`."""
         return self.sql("connector.catalog.Identifier").of(self.strings(name[:-1]), name[-1])
 
     def identifiers(self, names: Sequence[Sequence[str]]) -> Any:
-        """An `Identifier[]`."""
+        """Namespaces and names as an `Identifier[]`."""
         return self.array(_SQL + "connector.catalog.Identifier", [self.identifier(name) for name in names])
 
     def columns(self, spark_schema: Any) -> Any:
-        """A `Column[]` of a schema's JSON."""
-        return self._kept(f"columns {json.dumps(spark_schema)}", lambda: self._columns(self.data_type(spark_schema)))
+        """The columns of a schema's JSON as a `Column[]`."""
+        key = f"columns {json.dumps(spark_schema)}"
+        return self._cached_type(key, lambda: self._columns(self.data_type(spark_schema)))
 
     def _columns(self, schema: Any) -> Any:
         util = self.module(_SQL + "connector.catalog.CatalogV2Util")
-        if "structTypeToV2Columns$default$2" in self._methods(util):  # newer ones can keep ids of columns
+        if "structTypeToV2Columns$default$2" in self._methods(util):  # newer versions can keep the ids of columns
             return util.structTypeToV2Columns(schema, False)
         return util.structTypeToV2Columns(schema)
 
-    def _methods(self, found: Any) -> frozenset[str]:
-        """The names of an object's methods."""
-        key = f"methods of {found.getClass().getName()}"
-        known = self._classes.get(key)
-        if known is None:
-            known = self._classes[key] = frozenset(method.getName() for method in found.getClass().getMethods())
-        return known
+    def _methods(self, target: Any) -> frozenset[str]:
+        """The names of the methods of a Java object."""
+        key = f"methods of {target.getClass().getName()}"
+        names = self._classes.get(key)
+        if names is None:
+            names = self._classes[key] = frozenset(method.getName() for method in target.getClass().getMethods())
+        return names
 
-    # values here -------------------------------------------------------------------------------------------------
+    # Values from the JVM to Python ----------------------------------------------------------------------------------
 
     def read_strings(self, array: Any) -> tuple[str, ...]:
-        """The parts of a `String[]`."""
+        """The elements of a `String[]`."""
         return tuple(json.loads(self._mapper.writeValueAsString(array)))
 
-    def read_map(self, found: Any) -> dict[str, str]:
+    def read_map(self, java_map: Any) -> dict[str, str]:
         """The entries of a `java.util.Map` of strings."""
-        entries: dict[str, str] = json.loads(self._mapper.writeValueAsString(found))
+        entries: dict[str, str] = json.loads(self._mapper.writeValueAsString(java_map))
         return entries
 
-    def read_seq(self, found: Any) -> list[Any]:
-        """The parts of a Scala sequence: by place, for an iteration ends with an exception, which takes 10 ms here."""
-        items = self.named(_CONVERTERS).asJava(found)
-        return [items.get(place) for place in range(items.size())]
+    def read_seq(self, seq: Any) -> list[Any]:
+        """The elements of a Scala `Seq`."""
+        # by index: a py4j iteration ends with a Java exception, which takes 10 ms
+        items = self.java_class(_CONVERTERS).asJava(seq)
+        return [items.get(index) for index in range(items.size())]
 
-    def read_scala_map(self, found: Any) -> dict[str, str]:
-        """The entries of a Scala map of strings."""
-        return self.read_map(self.named(_CONVERTERS).asJava(found))
+    def read_scala_map(self, scala_map: Any) -> dict[str, str]:
+        """The entries of a Scala `Map` of strings."""
+        return self.read_map(self.java_class(_CONVERTERS).asJava(scala_map))
 
     def read_identifier(self, identifier: Any) -> tuple[str, ...]:
-        """Namespace and name of an `Identifier`."""
+        """The namespace and name of an `Identifier`."""
         return tuple(json.loads(self._texts.identifier(identifier)))
 
     def read_columns(self, columns: Any) -> Any:
-        """The JSON of the schema that a `Column[]` makes, with comments and defaults in its metadata."""
+        """The schema's JSON of a `Column[]`, with comments and defaults in the metadata of its fields."""
         if not isinstance(columns, JavaArray):
-            return self.read_data_type(columns)  # older methods of Spark give a `StructType`
+            return self.read_data_type(columns)  # Spark's older methods pass a `StructType`
         util = self.module(_SQL + "connector.catalog.CatalogV2Util")
         return json.loads(util.v2ColumnsToStructType(columns).json())
 
     def read_data_type(self, data_type: Any) -> Any:
-        """The JSON of a Spark type."""
+        """The JSON of a `DataType`."""
         return json.loads(data_type.json())
 
-    def simple_name(self, found: Any) -> str:
-        """The name of an object's class without its package."""
-        name: str = self._texts.className(found)
+    def simple_name(self, target: Any) -> str:
+        """The class name of a Java object, without its package; empty for a Scala `object`."""
+        name: str = self._texts.className(target)
         return name.rpartition(".")[2].rpartition("$")[2]
 
-    def matching(self, names: Sequence[str], pattern: str) -> list[str]:
-        """The names that match a pattern of `SHOW … LIKE`."""
-        found = self.module(_SQL + "catalyst.util.StringUtils").filterPattern(self.seq(names), pattern)
-        return self.read_seq(found)
+    def filter_names(self, names: Sequence[str], pattern: str) -> list[str]:
+        """The names that match a pattern of `SHOW … LIKE`, by Spark's own rules."""
+        matches = self.module(_SQL + "catalyst.util.StringUtils").filterPattern(self.seq(names), pattern)
+        return self.read_seq(matches)
 
-    # plans and expressions ----------------------------------------------------------------------------------------
+    # Columns and expressions ----------------------------------------------------------------------------------------
 
     def expression(self, column: Column) -> Any:
-        """The Catalyst expression of a column."""
-        java: Any = column
-        return self.module(_SQL + "classic.ColumnNodeToExpressionConverter").apply(java._jc.node())
+        """The Catalyst expression of a PySpark column."""
+        java_column: Any = column
+        return self.module(_SQL + "classic.ColumnNodeToExpressionConverter").apply(java_column._jc.node())
 
     def column(self, expression: Any) -> Column:
-        """The column of a Catalyst expression."""
+        """The PySpark column of a Catalyst expression."""
         return ClassicColumn(self.module(_SQL + "classic.ExpressionUtils").column(expression))
 
-    # what lives as long as the JVM ---------------------------------------------------------------------------------
+    # Sessions -------------------------------------------------------------------------------------------------------
 
     def delete_at_exit(self, folder: str) -> None:
-        """Have the JVM delete a folder when it ends."""
+        """Register a folder that the JVM deletes when it exits."""
         self.module("org.apache.spark.util.ShutdownHookManager").registerShutdownDeleteDir(
-            self.named("java.io.File")(folder)
+            self.java_class("java.io.File")(folder)
         )
 
-    # sessions ----------------------------------------------------------------------------------------------------
-
     def active_session(self) -> Any:
-        """The JVM's session that is at work now."""
+        """The active session of the JVM's thread: the one whose statement runs."""
         return self.sql("classic.SparkSession").active()
 
     def setting(self, name: str, default: str | None = None) -> str:
-        """A setting of the session that is at work now; without a default, one that Spark itself has one for."""
+        """A setting of the active session; without a default, Spark must have one for it."""
         settings = self.active_session().conf()
-        found: str = settings.get(name) if default is None else settings.get(name, default)
-        return found
+        value: str = settings.get(name) if default is None else settings.get(name, default)
+        return value
 
     def set_thread_property(self, name: str, value: str | None) -> None:
-        """Note something for calls that the JVM makes in the thread of this one; not if Spark has stopped meanwhile."""
+        """Set a local property of Spark's context for this thread; None removes it. Nothing if Spark has stopped."""
         if self.context._jsc is not None:
-            self.context.setLocalProperty(name, value)  # None takes it away
+            self.context.setLocalProperty(name, value)
 
     def settings_below(self, prefix: str) -> dict[str, str]:
-        """The settings of the session that is at work now whose names begin so, by the rest of their names."""
-        found: dict[str, str] = json.loads(self._texts.settings(prefix))
-        return found
+        """The settings of the active session whose names have a prefix, by the names without it."""
+        settings: dict[str, str] = json.loads(self._texts.settings(prefix))
+        return settings
 
     @property
     def is_case_sensitive(self) -> bool:
-        """Whether names are told apart by case."""
+        """Whether column names are case-sensitive in the active session."""
         return self.setting(CASE_SENSITIVE, "false").lower() == "true"
 
     def data_frame(self, spark: SparkSession, plan: Any) -> DataFrame:
-        """The data frame of a logical plan."""
+        """The DataFrame of a logical plan."""
         return DataFrame(self.module(_SQL + "classic.Dataset").ofRows(spark._jsparkSession, plan), spark)
 
 
 _lock = threading.Lock()
-_known: dict[int, Jvm] = {}
+_jvms: dict[int, Jvm] = {}
 
 
 def jvm_of(spark: SparkSession) -> Jvm:
-    """The JVM of a session; sessions of one Spark context share it."""
+    """The JVM of a session; all sessions of a Spark context share it."""
     gateway = spark.sparkContext._gateway
     with _lock:
-        found = _known.get(id(gateway))
-        if found is None or found.gateway is not gateway:
-            found = _known[id(gateway)] = Jvm(spark, Once())
-        elif found.context is not spark.sparkContext:
-            found = _known[id(gateway)] = Jvm(spark, found.constructors)
-        return found
+        jvm = _jvms.get(id(gateway))
+        if jvm is None or jvm.gateway is not gateway:
+            jvm = _jvms[id(gateway)] = Jvm(spark, Once())
+        elif jvm.context is not spark.sparkContext:
+            jvm = _jvms[id(gateway)] = Jvm(spark, jvm.constructors)
+        return jvm
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -1,12 +1,12 @@
-"""Spark's own Parquet reader: what makes it in executors, and the parts of files that it gets, each in one call.
+"""Spark's own Parquet reader: its factory, and the input partitions that it reads.
 
-Many files for Spark's own readers, made in one call.
+`parquet_factory` creates the `PartitionReaderFactory`; `file_partitions` creates the `InputPartition[]` of many splits.
+Each takes one call of the JVM.
 
-An object of the JVM takes a call or more to make, so that a hundred thousand of them would take minutes. Here the JVM
-writes three of them down by its own serialization; the third is a template, which is filled in here as often as there
-are files, and the JVM reads the whole. What varies is found by values that occur nowhere else.
-
-What versions of Spark do differently, where no object of the JVM is at hand to be asked.
+Creating an object in the JVM takes at least one call, so a hundred thousand `PartitionedFile` would take minutes.
+Instead, the JVM serializes three sample files once. The bytes of the third are the template (`_Template`): the values
+that vary are found in it by contents that occur nowhere else. Filling in the template for each split, with Arrow, gives
+the bytes of the whole array, which the JVM deserializes in one call.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from floe.spark.bridge.jvm import Jvm, instantiate_source
 
-_NAME: Final = "floe.ParquetReaders"
-_SOURCE: Final = """
+_PARQUET_READERS: Final = "floe.ParquetReaders"
+_PARQUET_READERS_SOURCE: Final = """
 package floe;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -60,20 +60,20 @@ import org.apache.spark.util.SerializableConfiguration;
 
 public class ParquetReaders {
   private final ObjectMapper mapper = new ObjectMapper();
-  private final Field places;
+  private final Field locations;
 
   public ParquetReaders() throws Exception {
-    places = PartitionedFile.class.getDeclaredField("locations");
-    places.setAccessible(true);
+    locations = PartitionedFile.class.getDeclaredField("locations");
+    locations.setAccessible(true);
   }
 
-  public Object factory(String columns, String constants, Object predicates, String how) throws Exception {
-    Map told = (Map) mapper.readValue(how, Map.class);
+  public Object factory(String columns, String constants, Object predicates, String json) throws Exception {
+    Map parameters = (Map) mapper.readValue(json, Map.class);
     SparkSession session = (SparkSession) SparkSession.active();
     SQLConf conf = session.sessionState().conf();
     StructType schema = (StructType) DataType.fromJson(columns);
     Configuration hadoop = session.sessionState().newHadoopConf();
-    Iterator settings = ((Map) told.get("settings")).entrySet().iterator();
+    Iterator settings = ((Map) parameters.get("settings")).entrySet().iterator();
     while (settings.hasNext()) {
       Map.Entry setting = (Map.Entry) settings.next();
       hadoop.set((String) setting.getKey(), (String) setting.getValue());
@@ -87,41 +87,43 @@ public class ParquetReaders {
         schema,
         schema,
         (StructType) DataType.fromJson(constants),
-        filters((Object[]) predicates, (List) told.get("predicates")),
+        filters((Object[]) predicates, (List) parameters.get("predicates")),
         scala.Option.empty(),
-        new ParquetOptions(PythonUtils.toScalaMap((Map) told.get("options")), conf));
+        new ParquetOptions(PythonUtils.toScalaMap((Map) parameters.get("options")), conf));
   }
 
-  private static Filter[] filters(Object[] predicates, List chosen) {
-    ArrayList made = new ArrayList();
-    for (int place = 0; place < chosen.size(); place++) {
-      scala.Option found = PredicateUtils.toV1((Predicate) predicates[((Integer) chosen.get(place)).intValue()]);
-      if (found.isDefined()) made.add(found.get());
+  private static Filter[] filters(Object[] predicates, List indexes) {
+    ArrayList filters = new ArrayList();
+    for (int i = 0; i < indexes.size(); i++) {
+      scala.Option filter = PredicateUtils.toV1((Predicate) predicates[((Integer) indexes.get(i)).intValue()]);
+      if (filter.isDefined()) filters.add(filter.get());
     }
-    return (Filter[]) made.toArray(new Filter[0]);
+    return (Filter[]) filters.toArray(new Filter[0]);
   }
 
-  public InputPartition[] partitions(byte[] written, long size, long cost) throws Exception {
-    ObjectInputStream source = new ObjectInputStream(
-        new BufferedInputStream(new ZstdInputStreamNoFinalizer(new ByteArrayInputStream(written))));
-    PartitionedFile[] all = (PartitionedFile[]) source.readObject();
-    String[] nowhere = new String[0];
-    ArrayList made = new ArrayList();
-    long held = 0;
-    int begin = 1;
-    for (int place = 1; place < all.length; place++) {
-      places.set(all[place], nowhere);
-      long weight = Math.max(all[place].length(), cost);
-      if (place > begin && held + weight > size) {
-        made.add(new FilePartition(made.size(), (PartitionedFile[]) Arrays.copyOfRange(all, begin, place)));
-        begin = place;
-        held = 0;
+  public InputPartition[] partitions(byte[] compressed, long targetSize, long openCost) throws Exception {
+    ObjectInputStream input = new ObjectInputStream(
+        new BufferedInputStream(new ZstdInputStreamNoFinalizer(new ByteArrayInputStream(compressed))));
+    PartitionedFile[] files = (PartitionedFile[]) input.readObject();
+    String[] noLocations = new String[0];
+    ArrayList partitions = new ArrayList();
+    long size = 0;
+    int begin = 1;  // the first file is the sample with the class descriptions
+    for (int i = 1; i < files.length; i++) {
+      locations.set(files[i], noLocations);  // transient, and so null; Spark's scheduler reads it
+      long weight = Math.max(files[i].length(), openCost);
+      if (i > begin && size + weight > targetSize) {
+        partitions.add(new FilePartition(partitions.size(), (PartitionedFile[]) Arrays.copyOfRange(files, begin, i)));
+        begin = i;
+        size = 0;
       }
-      held += weight;
+      size += weight;
     }
-    if (begin < all.length)
-      made.add(new FilePartition(made.size(), (PartitionedFile[]) Arrays.copyOfRange(all, begin, all.length)));
-    return (InputPartition[]) made.toArray(new InputPartition[0]);
+    if (begin < files.length) {
+      PartitionedFile[] last = (PartitionedFile[]) Arrays.copyOfRange(files, begin, files.length);
+      partitions.add(new FilePartition(partitions.size(), last));
+    }
+    return (InputPartition[]) partitions.toArray(new InputPartition[0]);
   }
 }
 """
@@ -132,201 +134,210 @@ def parquet_factory(
     columns: Any,
     constants: Any,
     predicates: Any,
-    chosen: Sequence[int],
+    indexes: Sequence[int],
     *,
     settings: Mapping[str, str],
     options: Mapping[str, str],
 ) -> Any:
-    """What makes readers of columns, and of what all rows of a file have, with Hadoop's settings and Parquet's options.
+    """Create the factory of Spark's Parquet readers for the columns of a file and the constants of its rows.
 
-    Of a `Predicate[]` those at the chosen places leave out row groups, as far as they have the older form of filters.
+    Both schemas are Spark's JSON; `settings` are Hadoop's, `options` those of Spark's Parquet source. `predicates` is a
+    `Predicate[]`; those at `indexes` prune row groups, if Spark can convert them to its older filters.
     """
-    how = {"settings": settings, "options": options, "predicates": chosen}
-    return _readers(jvm).factory(json.dumps(columns), json.dumps(constants), predicates, json.dumps(how))
-
-
-def file_partitions(jvm: Jvm, written: bytes, size: int, cost: int) -> Any:
-    """An `InputPartition[]` of so many bytes each, of a serialized and compressed `PartitionedFile[]`.
-
-    A file counts as many bytes at least as it costs to open one. The first of the array is left out. Serialization
-    leaves out preferred places, and Spark asks for them, so that each file is given none.
-    """
-    return _readers(jvm).partitions(bytearray(written), size, cost)
+    parameters = {"settings": settings, "options": options, "predicates": indexes}
+    return _readers(jvm).factory(json.dumps(columns), json.dumps(constants), predicates, json.dumps(parameters))
 
 
 def _readers(jvm: Jvm) -> Any:
-    return jvm.once(_NAME, lambda: instantiate_source(jvm, _SOURCE, _NAME, []))
+    return jvm.once(_PARQUET_READERS, lambda: instantiate_source(jvm, _PARQUET_READERS_SOURCE, _PARQUET_READERS, []))
 
 
-# Many files for Spark's own readers, made in one call.
+READS_RENAMED_FIELDS: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2]) >= (4, 1)
+"""Whether this Spark's Parquet reader finds fields of structs by id where a file has other names for them."""
 
-Kind = Literal["text", "int", "long", "bytes"]
-"""What a constant of the rows of a file is; each may be null."""
 
-_FILES: Final = "org.apache.spark.sql.execution.datasources.PartitionedFile"
+# Input partitions -----------------------------------------------------------------------------------------------------
+
+ConstantType = Literal["text", "int", "long", "bytes"]
+"""The type of a constant of the rows of a file; all of them can be null."""
+
+_PARTITIONED_FILE: Final = "org.apache.spark.sql.execution.datasources.PartitionedFile"
+
+# codes of Java's Object Serialization Stream Protocol
 _BLOCK_DATA, _LONG_BLOCK_DATA, _END_OF_BLOCK = 0x77, 0x7A, 0x78
 _OBJECT, _ARRAY, _REFERENCE, _NULL = 0x73, 0x75, 0x71, b"\x70"
 _HEADER: Final = 6
-"""How many bytes say that an object of a class that has been described follows."""
+"""The length of an object's header if its class was described before: code, reference code, 4 bytes of handle."""
 
 
 @dataclass(frozen=True, slots=True)
-class FileParts:
-    """Parts of files, as columns."""
+class FileSplits:
+    """Splits of files, as columns."""
 
     urls: pa.Array
     begins: NDArray[np.int64]
+    """The offsets at which the splits begin."""
+
     lengths: NDArray[np.int64]
     sizes: NDArray[np.int64]
-    """How long the whole files are."""
+    """The sizes of the whole files."""
 
     constants: Sequence[pa.Array]
-    """What the rows of a part all have, a column for each: texts, bytes, or numbers."""
+    """The constants that all rows of a split have, one column for each: strings, bytes or numbers."""
 
     def __len__(self) -> int:
         return len(self.urls)
 
-    def largest_first(self) -> FileParts:
-        """The same parts by their lengths."""
+    def largest_first(self) -> FileSplits:
+        """The splits in descending order of their lengths."""
         order = np.argsort(-self.lengths, kind="stable")
         if np.array_equal(order, np.arange(len(order))):
             return self
         constants = [column.take(pa.array(order)) for column in self.constants]
-        return FileParts(
+        return FileSplits(
             self.urls.take(pa.array(order)), self.begins[order], self.lengths[order], self.sizes[order], constants
         )
 
 
-def partitioned_files(jvm: Jvm, parts: FileParts, kinds: Sequence[Kind], size: int, cost: int) -> Any:
-    """The parts in partitions of so many bytes, as an `InputPartition[]`, in their order; each weighs `cost` at least.
+def file_partitions(
+    jvm: Jvm, splits: FileSplits, types: Sequence[ConstantType], target_size: int, open_cost: int
+) -> Any:
+    """Pack splits, in their order, into partitions of a target size in bytes; returns an `InputPartition[]`.
 
-    `kinds` are the types of their constants.
+    Each split counts at least `open_cost` bytes. `types` are those of the constants.
     """
-    key = ("partitioned files", *kinds)
-    template = jvm.once(key, lambda: _Template(jvm, kinds))
-    # the first of the array is a sample, which brings the descriptions of the classes
-    return file_partitions(jvm, pa.compress(template.filled(parts), "zstd", asbytes=True), size, cost)  # py4j is slow
+    template = jvm.once(("partitioned files", *types), lambda: _Template(jvm, types))
+    compressed = pa.compress(template.fill(splits), "zstd", asbytes=True)  # py4j transfers bytes slowly
+    return _readers(jvm).partitions(bytearray(compressed), target_size, open_cost)
 
 
-class _Step(NamedTuple):
-    """A value in a template, and what stands around it."""
+class _Slot(NamedTuple):
+    """The slot of a value in the template, and the bytes around it."""
 
     before: bytes
     header: bytes
-    """What says that a value follows; null has another."""
+    """The header of a value that is not null."""
 
     width: int
-    """How wide the number is that says how long the value is; 0 for values that all have one length."""
+    """The width of the length that precedes the value; 0 for values of a fixed length."""
 
-    place: int
+    column: int
     after: bytes = b""
 
 
 class _Template:
-    """What the JVM writes for one file, cut where files differ."""
+    """The serialized form of one file, split at the values that differ between files."""
 
-    def __init__(self, jvm: Jvm, kinds: Sequence[Kind]) -> None:
-        samples = [_sample(number, kinds) for number in range(3)]
-        raw = _serialized(jvm, jvm.array(_FILES, [_made(jvm, sample, kinds) for sample in samples]))
-        second, third = ([column[0].as_py() for column in _columns(sample, kinds)] for sample in samples[1:])
-        steps = {raw.find(b) - raw.find(a) for a, b in zip(second, third, strict=True)}
-        count = raw.find(struct.pack(">i", len(samples)) + b"sr")
-        if len(steps) != 1 or raw.find(third[0]) < 0 or count < 0:
-            raise AssertionError("the JVM writes files in a way that is not known")
-        step = steps.pop()
-        begin = len(raw) - step
-        self._kinds = kinds
-        self._head, self._first = raw[:count], raw[count + 4 : begin - step]
-        pieces = re.split(b"(" + b"|".join(map(re.escape, third)) + b")", raw[begin:])
-        self._steps: list[_Step] = []
-        for place in range(1, len(pieces), 2):
-            found = third.index(pieces[place])
-            kind = kinds[found - _OWN] if found >= _OWN else None
-            made, rest = _step(pieces[place - 1], found, kind, len(pieces[place]), pieces[place + 1])
-            self._steps.append(made)
-            pieces[place + 1] = rest
+    def __init__(self, jvm: Jvm, types: Sequence[ConstantType]) -> None:
+        samples = [_sample(number, types) for number in range(3)]
+        java_files = jvm.array(_PARTITIONED_FILE, [_java_file(jvm, sample, types) for sample in samples])
+        serialized = _serialize(jvm, java_files)
+        second, third = ([column[0].as_py() for column in _value_columns(sample, types)] for sample in samples[1:])
+        sizes = {serialized.find(b) - serialized.find(a) for a, b in zip(second, third, strict=True)}
+        count = serialized.find(struct.pack(">i", len(samples)) + b"sr")
+        if len(sizes) != 1 or serialized.find(third[0]) < 0 or count < 0:
+            raise AssertionError("this JVM serializes PartitionedFile in an unknown layout")
+        size = sizes.pop()
+        begin = len(serialized) - size
+        self._types = types
+        self._head, self._first_file = serialized[:count], serialized[count + 4 : begin - size]
+        # split with a group: bytes and values alternate
+        pieces = re.split(b"(" + b"|".join(map(re.escape, third)) + b")", serialized[begin:])
+        self._slots: list[_Slot] = []
+        for index in range(1, len(pieces), 2):
+            column = third.index(pieces[index])
+            type_ = types[column - _FILE_COLUMNS] if column >= _FILE_COLUMNS else None
+            slot, behind = _slot(pieces[index - 1], column, type_, len(pieces[index]), pieces[index + 1])
+            self._slots.append(slot)
+            pieces[index + 1] = behind
         self._end = pieces[-1]
 
-    def filled(self, parts: FileParts) -> bytes:
-        """The array of these files, behind the first sample, as the JVM would have written it."""
-        columns = _columns(parts, self._kinds)
+    def fill(self, splits: FileSplits) -> bytes:
+        """The array of the first sample and these splits, as the JVM would serialize it.
+
+        The sample remains because the descriptions of the classes come with the first object.
+        """
+        columns = _value_columns(splits, self._types)
         cells: list[Any] = []
-        for before, header, width, place, after in self._steps:
-            values = columns[place]
-            pieces = [header, *_told_lengths(values, width), values, after]
-            cells += [before, pc.fill_null(_joined(pieces), _NULL) if values.null_count else _joined(pieces)]
-        head = self._head + struct.pack(">i", len(parts) + 1) + self._first
-        return head + _bytes_of(_joined([*cells, self._end]))
+        for before, header, width, column, after in self._slots:
+            values = columns[column]
+            pieces = [header, *_length_prefixes(values, width), values, after]
+            cells += [before, pc.fill_null(_join(pieces), _NULL) if values.null_count else _join(pieces)]
+        head = self._head + struct.pack(">i", len(splits) + 1) + self._first_file
+        return head + _concatenate(_join([*cells, self._end]))
 
 
 _BLOCK: Final = 8
-_OWN: Final = 4
-"""How many values every file has, before the constants of its rows."""
+"""The width of the lengths of a long data block: that of the block, and that of the string in it."""
+
+_FILE_COLUMNS: Final = 4
+"""The number of columns before the constants: URL, begin, length and size."""
 
 
-def _step(before: bytes, place: int, kind: Kind | None, size: int, behind: bytes) -> tuple[_Step, bytes]:
-    """The step of a value, and what is left of what stands behind it."""
-    if kind is None:
-        if place > 0:
-            return _Step(before, b"", 0, place), behind
+def _slot(before: bytes, column: int, type_: ConstantType | None, size: int, behind: bytes) -> tuple[_Slot, bytes]:
+    """The slot of a value, and the bytes behind it that do not belong to it."""
+    if type_ is None:
+        if column > 0:
+            return _Slot(before, b"", 0, column), behind
         if before[-2:] != struct.pack(">H", size):
-            raise AssertionError("the JVM writes texts in a way that is not known")
-        return _Step(before[:-2], b"", 2, place), behind
+            raise AssertionError("this JVM serializes strings in an unknown layout")
+        return _Slot(before[:-2], b"", 2, column), behind
     width, after, header_end = 0, b"", b""
-    if kind == "text":  # in a block of data of its own
+    if type_ == "text":  # UTF8String writes its bytes into a data block
         if before[-6:] != bytes([_BLOCK_DATA, size + 4]) + struct.pack(">i", size) or behind[0] != _END_OF_BLOCK:
-            raise AssertionError("the JVM writes texts in a way that is not known")
+            raise AssertionError("this JVM serializes UTF8String in an unknown layout")
         width, after, header_end = _BLOCK, behind[:1], bytes([_LONG_BLOCK_DATA])
         before, behind = before[:-6], behind[1:]
-    elif kind == "bytes":
+    elif type_ == "bytes":
         if before[-4:] != struct.pack(">i", size):
-            raise AssertionError("the JVM writes bytes in a way that is not known")
+            raise AssertionError("this JVM serializes byte arrays in an unknown layout")
         width, before = 4, before[:-4]
     header = before[-_HEADER:]
-    if header[0] != (_ARRAY if kind == "bytes" else _OBJECT) or header[1] != _REFERENCE:
-        raise AssertionError("the JVM writes objects in a way that is not known")
-    return _Step(before[:-_HEADER], header + header_end, width, place, after), behind
+    if header[0] != (_ARRAY if type_ == "bytes" else _OBJECT) or header[1] != _REFERENCE:
+        raise AssertionError("this JVM serializes objects in an unknown layout")
+    return _Slot(before[:-_HEADER], header + header_end, width, column, after), behind
 
 
-def _sample(number: int, kinds: Sequence[Kind]) -> FileParts:
+def _sample(number: int, types: Sequence[ConstantType]) -> FileSplits:
+    """One split whose values occur nowhere else in the serialized bytes."""
     constants: list[pa.Array] = []
-    for place, kind in enumerate(kinds):
-        match kind:
+    for index, type_ in enumerate(types):
+        match type_:
             case "text":
-                constants.append(pa.array([f"file:/constant/{place:03d}/{number:02d}"]))
+                constants.append(pa.array([f"file:/constant/{index:03d}/{number:02d}"]))
             case "bytes":
-                constants.append(pa.array([f"bytes {place:03d} {number:02d}".encode()]))
+                constants.append(pa.array([f"bytes {index:03d} {number:02d}".encode()]))
             case "long":
-                constants.append(pa.array([0x5555_5555_0000_0000 + 256 * place + number]))
+                constants.append(pa.array([0x5555_5555_0000_0000 + 256 * index + number]))
             case "int":
-                constants.append(pa.array([0x44_44_00_00 + 256 * place + number]))
+                constants.append(pa.array([0x44_44_00_00 + 256 * index + number]))
     begin, length, size = (np.array([0x1111111111111100 * factor + number]) for factor in (1, 2, 3))
-    return FileParts(pa.array([f"file:/sample/{number:02d}.parquet"]), begin, length, size, constants)
+    return FileSplits(pa.array([f"file:/sample/{number:02d}.parquet"]), begin, length, size, constants)
 
 
-def _columns(parts: FileParts, kinds: Sequence[Kind]) -> list[pa.Array]:
-    """What varies, as bytes."""
-    numbers = (_big_endian(one, ">i8") for one in (parts.begins, parts.lengths, parts.sizes))
-    found = [parts.urls.cast(pa.large_binary()), *numbers]
-    for column, kind in zip(parts.constants, kinds, strict=True):
-        if kind in ("text", "bytes"):
-            found.append(column.cast(pa.large_binary()))
+def _value_columns(splits: FileSplits, types: Sequence[ConstantType]) -> list[pa.Array]:
+    """The values that differ between files, as columns of bytes."""
+    numbers = (_big_endian(column, ">i8") for column in (splits.begins, splits.lengths, splits.sizes))
+    columns = [splits.urls.cast(pa.large_binary()), *numbers]
+    for constant, type_ in zip(splits.constants, types, strict=True):
+        if type_ in ("text", "bytes"):
+            columns.append(constant.cast(pa.large_binary()))
             continue
-        known = _big_endian(np.asarray(column.fill_null(0)), ">i8" if kind == "long" else ">i4")
-        found.append(pc.if_else(column.is_valid(), known, pa.scalar(None, pa.large_binary())))
-    return found
+        encoded = _big_endian(np.asarray(constant.fill_null(0)), ">i8" if type_ == "long" else ">i4")
+        columns.append(pc.if_else(constant.is_valid(), encoded, pa.scalar(None, pa.large_binary())))
+    return columns
 
 
-def _big_endian(numbers: NDArray[Any], form: str) -> pa.Array:
-    data = numbers.astype(form)
+def _big_endian(numbers: NDArray[Any], dtype: str) -> pa.Array:
+    data = numbers.astype(dtype)
     offsets = np.arange(len(data) + 1, dtype=np.int64) * data.itemsize
     return pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(data), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
 
 
-def _told_lengths(values: pa.Array, width: int) -> list[pa.Array]:
-    """What stands before values to say how long they are."""
+def _length_prefixes(values: pa.Array, width: int) -> list[pa.Array]:
+    """The columns of lengths that precede values; none for values of a fixed length."""
     if not width:
         return []
     lengths = np.asarray(pc.binary_length(values).fill_null(0))
@@ -335,50 +346,42 @@ def _told_lengths(values: pa.Array, width: int) -> list[pa.Array]:
     return [_big_endian(lengths, ">i4" if width == 4 else ">u2")]
 
 
-def _joined(pieces: Sequence[pa.Array | bytes]) -> pa.Array:
-    """One text of bytes for each row, of columns and of what is the same in all rows; null where a column is."""
-    scalars = [pa.scalar(one, pa.large_binary()) if isinstance(one, bytes) else one for one in pieces]
-    return pc.binary_join_element_wise(*scalars, pa.scalar(b"", pa.large_binary()))
+def _join(pieces: Sequence[pa.Array | bytes]) -> pa.Array:
+    """Join columns and constant bytes into one column, row by row; null where a column is null."""
+    columns = [pa.scalar(piece, pa.large_binary()) if isinstance(piece, bytes) else piece for piece in pieces]
+    return pc.binary_join_element_wise(*columns, pa.scalar(b"", pa.large_binary()))
 
 
-def _bytes_of(column: pa.Array) -> bytes:
-    """All rows of a column without nulls, one behind the other."""
+def _concatenate(column: pa.Array) -> bytes:
+    """The bytes of all rows of a column without nulls."""
     offsets = np.frombuffer(column.buffers()[1], np.int64)
     return bytes(memoryview(column.buffers()[2])[offsets[column.offset] : offsets[column.offset + len(column)]])
 
 
-def _made(jvm: Jvm, sample: FileParts, kinds: Sequence[Kind]) -> Any:
-    """The only file of a sample, made by the JVM."""
-    start, length, size = (int(one[0]) for one in (sample.begins, sample.lengths, sample.sizes))
+def _java_file(jvm: Jvm, sample: FileSplits, types: Sequence[ConstantType]) -> Any:
+    """The `PartitionedFile` of a sample, created by the JVM."""
+    start, length, size = (int(column[0]) for column in (sample.begins, sample.lengths, sample.sizes))
     constants = [column[0].as_py() for column in sample.constants]
     row = jvm.sql("catalyst.expressions.GenericInternalRow")(len(constants))
-    for place, (value, kind) in enumerate(zip(constants, kinds, strict=True)):
-        match kind:
+    for index, (value, type_) in enumerate(zip(constants, types, strict=True)):
+        match type_:
             case "text":
-                row.update(place, jvm.named("org.apache.spark.unsafe.types.UTF8String").fromString(value))
+                row.update(index, jvm.java_class("org.apache.spark.unsafe.types.UTF8String").fromString(value))
             case "bytes":
-                row.update(place, bytearray(value))
+                row.update(index, bytearray(value))
             case "long":
-                row.setLong(place, value)
+                row.setLong(index, value)
             case "int":
-                row.setInt(place, value)
-    path = jvm.named("org.apache.spark.paths.SparkPath").fromUrlString(sample.urls[0].as_py())
-    places = jvm.once("no places", lambda: jvm.strings([]))
-    nothing = jvm.once("empty map", lambda: jvm.scala_map({}))
-    return jvm.named(_FILES)(row, path, start, length, places, 0, size, nothing)
+                row.setInt(index, value)
+    path = jvm.java_class("org.apache.spark.paths.SparkPath").fromUrlString(sample.urls[0].as_py())
+    no_locations = jvm.once("no locations", lambda: jvm.strings([]))
+    no_metadata = jvm.once("empty map", lambda: jvm.scala_map({}))
+    return jvm.java_class(_PARTITIONED_FILE)(row, path, start, length, no_locations, 0, size, no_metadata)
 
 
-def _serialized(jvm: Jvm, found: Any) -> bytes:
-    target = jvm.named("java.io.ByteArrayOutputStream")()
-    stream = jvm.named("java.io.ObjectOutputStream")(target)
-    stream.writeObject(found)
+def _serialize(jvm: Jvm, java_object: Any) -> bytes:
+    target = jvm.java_class("java.io.ByteArrayOutputStream")()
+    stream = jvm.java_class("java.io.ObjectOutputStream")(target)
+    stream.writeObject(java_object)
     stream.close()
     return bytes(target.toByteArray())
-
-
-# What versions of Spark do differently, where no object of the JVM is at hand to be asked.
-
-_VERSION: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-
-READS_RENAMED_FIELDS: Final = _VERSION >= (4, 1)
-"""Whether Spark's Parquet reader takes fields of structs by their ids where a file has other names for them."""

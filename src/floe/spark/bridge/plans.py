@@ -1,16 +1,10 @@
-"""Parts of Catalyst's plans and expressions, made here: what a rewriting puts in the place of a node.
+"""Catalyst expressions and logical plans: building them, and reading what Spark has planned.
 
-Expressions are calls of static methods where Spark's own expressions differ between its versions: these are in
-generated code what they are in Java.
-
-Nodes of Spark's plans that do something: writes, made anew or with another table, and commands of ours.
-
-The reads that a plan rests on, found in one call.
-
-What Spark counted while it carried out a MERGE, for versions that tell it only to writers of their own.
-
-Up to 4.1 every write is told. Later only those are that Spark plans for statements, and ours are put in their place;
-the numbers are still those of the node that decides what becomes of each row.
+- `Expressions` and `Plans` build what a rewrite (`floe.spark.bridge.rules`) puts in the place of a node. Where Spark's
+  own expressions differ between its versions, a call of a static Java method is used instead.
+- `append_data`, `replace_table` and `python_command` build or change commands.
+- `floe_relations` finds Floe's tables or scans in a plan, in one call of the JVM.
+- `merge_metrics` reads what Spark counted during a MERGE.
 """
 
 from __future__ import annotations
@@ -30,163 +24,174 @@ _EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions."
 _JOINS: Final = "org.apache.spark.sql.catalyst.plans."
 _PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical."
 _SEED_0_OF_THE_SPEC: Final = -1693959553
-"""What Spark's hash of this number leaves as seed makes the hash of what follows that of the spec, whose seed is 0."""
+"""The number whose hash in Spark, with its seed 42, is 0: the seed of the spec's hash for the column that follows."""
 
 
 class Expressions:
-    """Makes Catalyst expressions."""
+    """Builds Catalyst expressions."""
 
     def __init__(self, jvm: Jvm) -> None:
         self._jvm = jvm
 
     def create(self, name: str, *arguments: Any) -> Any:
-        """An expression of a class."""
-        return self._jvm.named(_EXPRESSIONS + name)(*arguments)
+        """An expression of a class in Catalyst's package of expressions."""
+        return self._jvm.java_class(_EXPRESSIONS + name)(*arguments)
 
     def literal(self, sql: str) -> Any:
-        """A literal of SQL, such as `7`, `7L` or `true`."""
+        """The literal of a SQL text, such as `7`, `7L` or `true`."""
         parser = "org.apache.spark.sql.catalyst.parser.CatalystSqlParser"
         return self._jvm.once(f"literal {sql}", lambda: self._jvm.module(parser).parseExpression(sql))
 
     def text(self, value: str) -> Any:
-        """A text."""
+        """A literal of the type string."""
         return self._jvm.module(_EXPRESSIONS + "Literal").create(value, self._jvm.data_type("string"))
 
     def null(self, data_type: Any) -> Any:
-        """Null of a type."""
+        """A null literal of a `DataType`."""
         return self._jvm.module(_EXPRESSIONS + "Literal").create(None, data_type)
 
     def call(self, class_name: str, method: str, data_type: Any, *arguments: Any, nullable: bool = False) -> Any:
-        """What a static method gives, which is null where an argument is; `nullable` says that one may be."""
+        """A call of a static Java method; null where an argument is null. `nullable` says that an argument may be."""
         jvm = self._jvm
         type_ = data_type
         if isinstance(data_type, str):
             type_ = jvm.once(f"type {data_type}", lambda: jvm.data_type(data_type))
-        kind = jvm.once(f"class {class_name}", lambda: jvm.reflected(class_name))
+        java_class = jvm.once(f"class {class_name}", lambda: jvm.class_object(class_name))
+        values, no_types = jvm.seq(arguments), jvm.seq([])
         return self.create(
-            "objects.StaticInvoke", kind, type_, method, jvm.seq(arguments), jvm.seq([]), True, nullable, True, jvm.none
+            "objects.StaticInvoke", java_class, type_, method, values, no_types, True, nullable, True, jvm.none
         )
 
     def method(self, target: Any, method: str, data_type: Any, *arguments: Any) -> Any:
-        """What a method of a value gives, which is null where the value or an argument is."""
+        """A call of a method of a Java object; null where the object or an argument is null."""
         jvm = self._jvm
         return self.create(
             "objects.Invoke", target, method, data_type, jvm.seq(arguments), jvm.seq([]), True, False, True
         )
 
     def object_type(self, class_name: str) -> Any:
-        """The type of values that are objects of a class, between one method and the next."""
-        return self._jvm.sql("types.ObjectType")(self._jvm.reflected(class_name))
+        """The type of values that are Java objects of a class: results on which another method is called."""
+        return self._jvm.sql("types.ObjectType")(self._jvm.class_object(class_name))
 
     def alias(self, expression: Any, attribute: Any) -> Any:
-        """An expression under the name and the id of an attribute."""
+        """An alias of an expression with the name and the expression id of an attribute."""
         jvm = self._jvm
-        nothing = jvm.seq([])
-        return self.create("Alias", expression, attribute.name(), attribute.exprId(), nothing, jvm.none, nothing)
+        empty = jvm.seq([])
+        return self.create("Alias", expression, attribute.name(), attribute.exprId(), empty, jvm.none, empty)
 
-    def struct(self, parts: Mapping[str, Any]) -> Any:
+    def struct(self, fields: Mapping[str, Any]) -> Any:
         """A struct of named expressions."""
-        children = [one for name, part in parts.items() for one in (self.text(name), part)]
+        children = [child for name, value in fields.items() for child in (self.text(name), value)]
         return self.create("CreateNamedStruct", self._jvm.seq(children))
 
-    def field(self, struct: Any, place: int) -> Any:
-        """A field of a struct; null where the struct is."""
-        return self.create("GetStructField", struct, place, self._jvm.none)
+    def field(self, struct: Any, index: int) -> Any:
+        """A field of a struct; null where the struct is null."""
+        return self.create("GetStructField", struct, index, self._jvm.none)
 
-    def all_of(self, first: Any, *others: Any) -> Any:
-        """That all conditions hold."""
-        return functools.reduce(lambda one, other: self.create("And", one, other), others, first)
+    def all_of(self, *conditions: Any) -> Any:
+        """The conjunction (AND) of at least one condition."""
+        return functools.reduce(lambda left, right: self.create("And", left, right), conditions)
 
-    def any_of(self, first: Any, *others: Any) -> Any:
-        """That one of the conditions holds."""
-        return functools.reduce(lambda one, other: self.create("Or", one, other), others, first)
+    def any_of(self, *conditions: Any) -> Any:
+        """The disjunction (OR) of at least one condition."""
+        return functools.reduce(lambda left, right: self.create("Or", left, right), conditions)
 
 
 class Plans:
-    """Makes Catalyst plans."""
+    """Builds nodes of Catalyst's logical plans."""
 
     def __init__(self, jvm: Jvm) -> None:
         self._jvm = jvm
 
     def attributes(self, schema: Any) -> list[Any]:
-        """New attributes for the columns of a schema's JSON."""
+        """New attributes, with new expression ids, for the columns of a schema's JSON."""
         utils = self._jvm.module("org.apache.spark.sql.catalyst.types.DataTypeUtils")
         return self._jvm.read_seq(utils.toAttributes(self._jvm.data_type(schema)))
 
     def output(self, plan: Any) -> list[Any]:
-        """The attributes of a plan."""
+        """The output attributes of a plan."""
         return self._jvm.read_seq(plan.output())
 
     def scan_relation(self, node: Any, scan: Any, output: Sequence[Any]) -> Any:
-        """The same relation with another scan."""
-        return self.copied(node, {1: scan, 2: self._jvm.seq(output)})
+        """A scan relation with another scan and output."""
+        return self.copy_node(node, {1: scan, 2: self._jvm.seq(output)})
 
-    def local(self, attributes: Any) -> Any:
-        """A relation with these columns, a Scala sequence, and no rows."""
+    def empty_relation(self, attributes: Any) -> Any:
+        """A relation with some attributes, as a Scala `Seq`, and no rows."""
         jvm = self._jvm
-        return jvm.named(_PLANS + "LocalRelation")(attributes, jvm.seq([]), False, jvm.none)
+        return jvm.java_class(_PLANS + "LocalRelation")(attributes, jvm.seq([]), False, jvm.none)
 
     def project(self, columns: Iterable[Any], child: Any) -> Any:
-        """Some columns of a plan."""
-        return self._jvm.named(_PLANS + "Project")(self._jvm.seq(columns), child)
+        """A projection of a plan to some columns."""
+        return self._jvm.java_class(_PLANS + "Project")(self._jvm.seq(columns), child)
 
     def filter(self, condition: Any, child: Any) -> Any:
-        """The rows of a plan that pass."""
-        return self._jvm.named(_PLANS + "Filter")(condition, child)
+        """The rows of a plan that match a condition."""
+        return self._jvm.java_class(_PLANS + "Filter")(condition, child)
 
     def union(self, *plans: Any) -> Any:
-        """The rows of all; the columns are those of the first."""
-        return plans[0] if len(plans) == 1 else self._jvm.named(_PLANS + "Union")(self._jvm.seq(plans), False, False)
+        """The rows of all plans (UNION ALL); the columns are those of the first."""
+        return (
+            plans[0] if len(plans) == 1 else self._jvm.java_class(_PLANS + "Union")(self._jvm.seq(plans), False, False)
+        )
 
     def anti_join(self, left: Any, right: Any, condition: Any) -> Any:
-        """The rows of a plan for which no row of another passes."""
+        """The rows of the left plan that match no row of the right one."""
         return self._join(left, right, self._jvm.module(_JOINS + "LeftAnti"), condition)
 
     def existence_join(self, left: Any, right: Any, condition: Any, exists: Any) -> Any:
-        """The rows of a plan, and in an attribute whether a row of another passes."""
-        return self._join(left, right, self._jvm.named(_JOINS + "ExistenceJoin")(exists), condition)
+        """The rows of the left plan; the boolean attribute `exists` says whether a row of the right one matches."""
+        return self._join(left, right, self._jvm.java_class(_JOINS + "ExistenceJoin")(exists), condition)
 
-    def _join(self, left: Any, right: Any, how: Any, condition: Any) -> Any:
+    def _join(self, left: Any, right: Any, join_type: Any, condition: Any) -> Any:
         hint = self._jvm.module(_PLANS + "JoinHint").NONE()
-        return self._jvm.named(_PLANS + "Join")(left, right, how, self._jvm.some(condition), hint)
+        return self._jvm.java_class(_PLANS + "Join")(left, right, join_type, self._jvm.some(condition), hint)
 
-    def join_in_place(self, join: Any, left: Any) -> Any:
-        """The same join with another left side, of which no row goes to several tasks."""
+    def join_without_replication(self, join: Any, left: Any) -> Any:
+        """A join with another left side, with a hint that no row of it may be sent to several tasks."""
         jvm = self._jvm
-        how = jvm.module(_PLANS + "NO_BROADCAST_AND_REPLICATION")
-        hint = jvm.named(_PLANS + "JoinHint")(jvm.some(jvm.named(_PLANS + "HintInfo")(jvm.some(how))), jvm.none)
-        return self.copied(join, {0: left, 4: hint})
+        strategy = jvm.module(_PLANS + "NO_BROADCAST_AND_REPLICATION")
+        left_hint = jvm.java_class(_PLANS + "HintInfo")(jvm.some(strategy))
+        hint = jvm.java_class(_PLANS + "JoinHint")(jvm.some(left_hint), jvm.none)
+        return self.copy_node(join, {0: left, 4: hint})
 
-    def greatest(self, groups: Sequence[Any], value: Any, greatest: Any, child: Any) -> Any:
-        """The groups of a plan's rows, each with the greatest of some values as another attribute."""
+    def aggregate_max(self, groups: Sequence[Any], value: Any, maximum: Any, child: Any) -> Any:
+        """The rows of a plan grouped by some attributes, with the maximum of a value as the attribute `maximum`."""
         jvm, expressions = self._jvm, Expressions(self._jvm)
-        found = expressions.create("aggregate.Max", value).toAggregateExpression()
-        columns = jvm.seq([*groups, expressions.alias(found, greatest)])
-        return jvm.named(_PLANS + "Aggregate")(jvm.seq(groups), columns, child, jvm.none)
+        aggregate = expressions.create("aggregate.Max", value).toAggregateExpression()
+        columns = jvm.seq([*groups, expressions.alias(aggregate, maximum)])
+        return jvm.java_class(_PLANS + "Aggregate")(jvm.seq(groups), columns, child, jvm.none)
 
-    def copied(self, node: Any, changes: Mapping[int, Any]) -> Any:
-        """A node with some of its parts changed; versions of Spark differ in how many there are."""
-        parts = [changes.get(place, None) for place in range(node.productArity())]
-        arguments = [part if part is not None else node.productElement(place) for place, part in enumerate(parts)]
-        return self._jvm.named(node.getClass().getName())(*arguments)
+    def copy_node(self, node: Any, changes: Mapping[int, Any]) -> Any:
+        """A copy of a node with some constructor arguments changed, by their index.
+
+        Versions of Spark differ in the number of arguments, so the others are taken from the node.
+        """
+        changed = [changes.get(index, None) for index in range(node.productArity())]
+        arguments = [new if new is not None else node.productElement(index) for index, new in enumerate(changed)]
+        return self._jvm.java_class(node.getClass().getName())(*arguments)
+
+
+# Columns of transforms ------------------------------------------------------------------------------------------------
 
 
 def murmur3_of_long(column: Column) -> Column:
-    """The spec's hash of 64 bits: a BIGINT, or a timestamp, which is one inside Spark."""
+    """The spec's hash of a BIGINT, or of a timestamp, which is a 64-bit number inside Spark."""
     return F.hash(F.lit(_SEED_0_OF_THE_SPEC), column)
 
 
 def murmur3_of_bytes(jvm: Jvm, column: Column) -> Column:
-    """The spec's hash of bytes, computed by Spark's own code (`hash` does something else with the last bytes)."""
+    """The spec's hash of bytes, computed by Spark's code; its SQL function `hash` treats the last bytes differently."""
     data = column.cast("binary")
-    parts = (data, F.lit(16).cast("bigint"), F.octet_length(data), F.lit(0))
+    byte_array_offset = F.lit(16).cast("bigint")
+    seed = F.lit(0)
     hasher = "org.apache.spark.unsafe.hash.Murmur3_x86_32"
-    arguments = [jvm.expression(part) for part in parts]
+    arguments = [jvm.expression(value) for value in (data, byte_array_offset, F.octet_length(data), seed)]
     return jvm.column(Expressions(jvm).call(hasher, "hashUnsafeBytes2", "integer", *arguments))
 
 
 def unscaled_bytes(jvm: Jvm, decimal: Column) -> Column:
-    """The digits of a decimal as the spec hashes them: the fewest bytes of a whole number, the highest first."""
+    """The unscaled value of a decimal as the spec hashes it: two's complement, big-endian, in the fewest bytes."""
     expressions = Expressions(jvm)
     exact = _exact_decimal(expressions, jvm.expression(decimal))
     digits = expressions.method(exact, "unscaledValue", expressions.object_type("java.math.BigInteger"))
@@ -194,58 +199,64 @@ def unscaled_bytes(jvm: Jvm, decimal: Column) -> Column:
 
 
 def truncated_decimal(jvm: Jvm, decimal: Column, width: Column, precision: int, scale: int) -> Column:
-    """A decimal of a type less what its last digits are above a multiple of a width, a BIGINT.
+    """The transform `truncate` of a decimal: the largest multiple of a width, in units of the last digit, up to it.
 
-    Spark's own arithmetic rounds decimals with many digits.
+    It is computed with `BigDecimal`, because Spark's own arithmetic rounds decimals with many digits. The width is a
+    BIGINT. A result outside of the type is an error, or null without ANSI mode.
     """
     expressions = Expressions(jvm)
-    kind = expressions.object_type("java.math.BigDecimal")
+    big_decimal = expressions.object_type("java.math.BigDecimal")
     exact = _exact_decimal(expressions, jvm.expression(decimal))
-    places = expressions.literal(str(scale))
-    step = expressions.call("java.math.BigDecimal", "valueOf", kind, jvm.expression(width), places)
-    rest = expressions.method(exact, "remainder", kind, step)
-    above = expressions.method(expressions.method(rest, "add", kind, step), "remainder", kind, step)
-    lower = expressions.method(exact, "subtract", kind, above)
+    scale_literal = expressions.literal(str(scale))
+    step = expressions.call("java.math.BigDecimal", "valueOf", big_decimal, jvm.expression(width), scale_literal)
+    # ((value % step) + step) % step, so that negative values are truncated downwards too
+    remainder = expressions.method(exact, "remainder", big_decimal, step)
+    positive = expressions.method(
+        expressions.method(remainder, "add", big_decimal, step), "remainder", big_decimal, step
+    )
+    lower = expressions.method(exact, "subtract", big_decimal, positive)
     type_ = jvm.data_type(f"decimal({precision},{scale})")
-    made = expressions.call("org.apache.spark.sql.types.Decimal", "apply", type_, lower)
-    gives_null = jvm.setting(ANSI).lower() != "true"
-    return jvm.column(expressions.create("CheckOverflow", made, type_, gives_null))
+    truncated = expressions.call("org.apache.spark.sql.types.Decimal", "apply", type_, lower)
+    null_on_overflow = jvm.setting(ANSI).lower() != "true"
+    return jvm.column(expressions.create("CheckOverflow", truncated, type_, null_on_overflow))
 
 
 def _exact_decimal(expressions: Expressions, decimal: Any) -> Any:
     return expressions.method(decimal, "toJavaBigDecimal", expressions.object_type("java.math.BigDecimal"))
 
 
-# Nodes of Spark's plans that do something: writes, made anew or with another table, and commands of ours.
+# Commands -------------------------------------------------------------------------------------------------------------
 
 _APPEND: Final = "org.apache.spark.sql.catalyst.plans.logical.AppendData"
 _ARGUMENTS_WITH_EVOLUTION: Final = 7
-_EXTERNAL: Final = "org.apache.spark.sql.execution.command.ExternalCommandExecutor"
+"""The number of arguments of `AppendData` in versions of Spark that have schema evolution."""
+
+_EXTERNAL_COMMAND: Final = "org.apache.spark.sql.execution.command.ExternalCommandExecutor"
 
 
 def append_data(jvm: Jvm, relation: Any, query: Any, write: Proxy) -> Any:
-    """A command that has a write take the rows of a query, as Spark's optimizer leaves it."""
-    (constructor,) = jvm.reflected(_APPEND).getConstructors()
+    """An `AppendData` command, as it is at the end of Spark's optimizer: a write that gets the rows of a query."""
+    (constructor,) = jvm.class_object(_APPEND).getConstructors()
     evolution = [False] if constructor.getParameterCount() == _ARGUMENTS_WITH_EVOLUTION else []
     options = jvm.scala_map({})
-    return jvm.named(_APPEND)(relation, query, options, False, *evolution, jvm.some(write), jvm.none)
+    return jvm.java_class(_APPEND)(relation, query, options, False, *evolution, jvm.some(write), jvm.none)
 
 
-def with_table(jvm: Jvm, relation: Any, table: Proxy) -> Any:
-    """A relation with another table in it."""
-    others = [relation.productElement(place) for place in range(1, relation.productArity())]
-    return relation.copy(table, *others)
+def replace_table(jvm: Jvm, relation: Any, table: Proxy) -> Any:
+    """A copy of a `DataSourceV2Relation` with another table."""
+    other_arguments = [relation.productElement(index) for index in range(1, relation.productArity())]
+    return relation.copy(table, *other_arguments)
 
 
 def python_command(jvm: Jvm, runner: ExternalCommandRunner, text: str) -> Any:
-    """A command that Python runs, when and only when it is executed; EXPLAIN shows the text."""
-    return jvm.named(_EXTERNAL)(runner, text, jvm.scala_map({}))
+    """A command that Python runs when it is executed, but not for EXPLAIN, which shows the text."""
+    return jvm.java_class(_EXTERNAL_COMMAND)(runner, text, jvm.scala_map({}))
 
 
-# The reads that a plan rests on, found in one call.
+# Tables and scans in a plan -------------------------------------------------------------------------------------------
 
-_NAME: Final = "floe.PlanScans"
-_SOURCE: Final = """
+_PLAN_SCANS: Final = "floe.PlanScans"
+_PLAN_SCANS_SOURCE: Final = """
 package floe;
 
 import java.util.ArrayList;
@@ -260,42 +271,44 @@ public class PlanScans implements java.util.function.Function {
   public PlanScans() {}
 
   public Object apply(Object plan) {
-    ArrayList found = new ArrayList();
-    visit((QueryPlan) plan, found);
-    return found;
+    ArrayList relations = new ArrayList();
+    visit((QueryPlan) plan, relations);
+    return relations;
   }
 
-  private static void visit(QueryPlan plan, ArrayList found) {
-    if (plan instanceof DataSourceV2ScanRelation) found.add(((DataSourceV2ScanRelation) plan).scan());
-    if (plan instanceof DataSourceV2Relation) found.add(((DataSourceV2Relation) plan).table());
+  private static void visit(QueryPlan plan, ArrayList relations) {
+    if (plan instanceof DataSourceV2ScanRelation) relations.add(((DataSourceV2ScanRelation) plan).scan());
+    if (plan instanceof DataSourceV2Relation) relations.add(((DataSourceV2Relation) plan).table());
     scala.collection.Iterator expressions = plan.expressions().iterator();
-    while (expressions.hasNext()) look((TreeNode) expressions.next(), found);
+    while (expressions.hasNext()) visitSubqueries((TreeNode) expressions.next(), relations);
     scala.collection.Iterator children = ((TreeNode) plan).children().iterator();
-    while (children.hasNext()) visit((QueryPlan) children.next(), found);
+    while (children.hasNext()) visit((QueryPlan) children.next(), relations);
   }
 
-  private static void look(TreeNode expression, ArrayList found) {
-    if (expression instanceof DynamicPruning) return;
-    if (expression instanceof PlanExpression) visit((QueryPlan) ((PlanExpression) expression).plan(), found);
+  private static void visitSubqueries(TreeNode expression, ArrayList relations) {
+    if (expression instanceof DynamicPruning) return;  // it only prunes files, and does not change the result
+    if (expression instanceof PlanExpression) visit((QueryPlan) ((PlanExpression) expression).plan(), relations);
     scala.collection.Iterator children = expression.children().iterator();
-    while (children.hasNext()) look((TreeNode) children.next(), found);
+    while (children.hasNext()) visitSubqueries((TreeNode) children.next(), relations);
   }
 }
 """
 
 
 def floe_relations(jvm: Jvm, plan: Any) -> list[Proxy]:
-    """Our tables in an analyzed plan and its subqueries, or our scans in an optimized one.
+    """Floe's tables in an analyzed plan and its subqueries, or Floe's scans in an optimized one.
 
-    Those that only help to leave out files are not among them.
+    Subqueries of dynamic pruning are left out: they only prune files.
     """
-    found = instantiate_source(jvm, _SOURCE, _NAME, []).apply(plan)
-    proxies = [proxy_of(one) for one in found]
+    relations = instantiate_source(jvm, _PLAN_SCANS_SOURCE, _PLAN_SCANS, []).apply(plan)
+    proxies = [proxy_of(relation) for relation in relations]
     return [proxy for proxy in proxies if proxy is not None]
 
 
-# What Spark counted while it carried out a MERGE, for versions that tell it only to writers of their own.
+# Metrics of MERGE -----------------------------------------------------------------------------------------------------
 
+# Up to 4.1 Spark passes the counts to every write of a MERGE; later only to writes that it has planned itself, and
+# Floe plans its own. The counts are those of the node `MergeRowsExec`, so they are read from the running plan.
 _MERGE_METRICS: Final = "floe.MergeMetrics"
 _MERGE_METRICS_SOURCE: Final = """
 package floe;
@@ -313,35 +326,33 @@ public class MergeMetrics implements java.util.function.Function {
   public MergeMetrics() {}
 
   public Object apply(Object execution) {
-    HashMap found = new HashMap();
+    HashMap counts = new HashMap();
     QueryExecution running = SQLExecution$.MODULE$.getQueryExecution(Long.parseLong((String) execution));
-    if (running != null) visit(running.executedPlan(), found);
-    return found;
+    if (running != null) visit(running.executedPlan(), counts);
+    return counts;
   }
 
-  private static void visit(SparkPlan plan, HashMap found) {
+  private static void visit(SparkPlan plan, HashMap counts) {
     if (plan.getClass().getSimpleName().equals("MergeRowsExec")) {
       scala.collection.Iterator metrics = ((scala.collection.Iterable) plan.metrics()).iterator();
       while (metrics.hasNext()) {
         scala.Tuple2 metric = (scala.Tuple2) metrics.next();
-        found.put(metric._1(), ((AccumulatorV2) metric._2()).value());
+        counts.put(metric._1(), ((AccumulatorV2) metric._2()).value());
       }
     }
-    if (plan instanceof AdaptiveSparkPlanExec) visit(((AdaptiveSparkPlanExec) plan).executedPlan(), found);
-    if (plan instanceof QueryStageExec) visit(((QueryStageExec) plan).plan(), found);
+    if (plan instanceof AdaptiveSparkPlanExec) visit(((AdaptiveSparkPlanExec) plan).executedPlan(), counts);
+    if (plan instanceof QueryStageExec) visit(((QueryStageExec) plan).plan(), counts);
     scala.collection.Iterator children = ((scala.collection.Iterable) ((TreeNode) plan).children()).iterator();
-    while (children.hasNext()) visit((SparkPlan) children.next(), found);
+    while (children.hasNext()) visit((SparkPlan) children.next(), counts);
   }
 }
 """
 
 
 def merge_metrics(jvm: Jvm) -> dict[str, int]:
-    """The metrics of the MERGE that this thread carries out, by Spark's names; none if it is planned otherwise."""
+    """The row counts of the MERGE that this thread runs, by Spark's names; empty if its plan has no such node."""
     execution = jvm.context.getLocalProperty(EXECUTION_ID)
     if execution is None:
         return {}
-    return {
-        name: int(count)
-        for name, count in instantiate_source(jvm, _MERGE_METRICS_SOURCE, _MERGE_METRICS, []).apply(execution).items()
-    }
+    counts = instantiate_source(jvm, _MERGE_METRICS_SOURCE, _MERGE_METRICS, []).apply(execution)
+    return {name: int(count) for name, count in counts.items()}

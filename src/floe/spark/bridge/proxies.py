@@ -1,12 +1,8 @@
-"""Python objects that the JVM takes for its own: each implements whole Java interfaces.
+"""Python objects that implement Java interfaces.
 
-A Java proxy forwards every call to Python, also those of methods that have a default in Java, so a class that stands
-for an interface (`floe.spark.bridge.interfaces`) has all of its methods. What a method raises becomes the Java
-exception that fits (`floe.spark.bridge.exceptions`).
-
-Functions of Java's, which Python calls stand for.
-
-What a method says that nobody has given.
+A Java proxy forwards every call to Python, also those of methods that have a default in Java. So a class for an
+interface (`floe.spark.bridge.interfaces`, and here Java's functions) has all of its methods. An error that a method
+raises becomes a Java exception (`floe.spark.bridge.exceptions`).
 """
 
 from __future__ import annotations
@@ -29,16 +25,17 @@ _NUMBER = re.compile(r" #(\d+)$")
 
 
 class Proxy:
-    """An object that the JVM can call.
+    """The base of the Python objects whose methods the JVM can call.
 
-    A subclass that sets `interface` stands for that Java interface; one that older versions of Spark do not have says
-    `since`, and is left out there. The names of its methods are Java's. Two proxies are equal to the JVM if they have
-    equal keys, for its caches and for finding parts of a plan that are the same.
+    A subclass that sets `interface` implements that Java interface, with the names of its methods. An interface that
+    only newer versions of Spark have sets `since`; older versions do not see it. Two proxies with equal keys are equal
+    in the JVM: Spark compares objects in its caches and when it looks for equal parts of a plan.
     """
 
     interface: ClassVar[str]
     since: ClassVar[tuple[int, int]] = (4, 0)
     Java: type
+    """The class in which py4j looks up the names of the interfaces; py4j determines its name."""
 
     def __init__(self, jvm: Jvm) -> None:
         self.jvm = jvm
@@ -52,49 +49,51 @@ class Proxy:
         names = {name for base in interfaces for name in vars(base) if not name.startswith("_")}
         for name, value in list(vars(cls).items()):
             if name in names and callable(value):
-                setattr(cls, name, _answering(value))
+                setattr(cls, name, _converting_errors(value))
 
     def title(self) -> str:
-        """What the object is, for people who read plans."""
+        """The text that identifies the object in plans."""
         return type(self).__name__
 
     def key(self) -> Any:
-        """What makes this object equal to others."""
+        """The value that is compared with the keys of other proxies of the class; by default a unique number."""
         return self._number
 
     def hashCode(self) -> int:
-        """Equal objects have equal ones."""
+        """The hash of the key: Java's collections require equal hashes of equal objects."""
         return hash(self.key()) & 0x7FFFFFFF
 
     def equals(self, other: Any) -> bool:
-        """Whether the JVM may take one for the other."""
-        found = other if isinstance(other, Proxy) else proxy_of(other)
-        return found is self or (type(found) is type(self) and found.key() == self.key())
+        """Whether another object is a proxy of the same class with an equal key."""
+        proxy = other if isinstance(other, Proxy) else proxy_of(other)
+        return proxy is self or (type(proxy) is type(self) and proxy.key() == self.key())
 
     def toString(self) -> str:
-        """A text that finds the object again."""
+        """The title and the number of the object, by which `proxy_of` finds it again."""
         return f"{self.title()} #{self._number}"
 
 
-_known: dict[tuple[tuple[int, int], type[Proxy]], type] = {}
+_interfaces_of_classes: dict[tuple[tuple[int, int], type[Proxy]], type] = {}
 
 
 def _interfaces(version: tuple[int, int], kind: type[Proxy]) -> type:
-    """What py4j looks at: the names of the interfaces that this version of Spark has."""
-    if (version, kind) in _known:
-        return _known[version, kind]
-    known = [vars(base) for base in kind.__mro__ if "interface" in vars(base)]
-    names = [found["interface"] for found in known if found.get("since", Proxy.since) <= version]
-    return _known.setdefault((version, kind), type("Java", (), {"implements": names}))
+    """The class that names, for py4j, the interfaces of a proxy's class that a version of Spark has."""
+    if (version, kind) in _interfaces_of_classes:
+        return _interfaces_of_classes[version, kind]
+    members = [vars(base) for base in kind.__mro__ if "interface" in vars(base)]
+    names = [member["interface"] for member in members if member.get("since", Proxy.since) <= version]
+    return _interfaces_of_classes.setdefault((version, kind), type("Java", (), {"implements": names}))
 
 
-def proxy_of(found: Any) -> Any:
-    """The Python object behind a proxy that came back from the JVM; None for anything else."""
-    match = None if found is None else _NUMBER.search(str(found.toString()))
+def proxy_of(java_object: Any) -> Any:
+    """The Python object behind a Java proxy that the JVM returned; None for other Java objects."""
+    match = None if java_object is None else _NUMBER.search(str(java_object.toString()))
     return None if match is None else _proxies.get(int(match[1]))
 
 
-def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
+def _converting_errors(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that raises Java exceptions for the errors of another."""
+
     @functools.wraps(method)
     def answer(self: Proxy, *arguments: Any) -> Any:
         try:
@@ -105,61 +104,59 @@ def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
-# What a method says that nobody has given.
-
 CONNECTOR = "org.apache.spark.sql.connector."
-"""The package of Spark's interfaces for connectors."""
+"""The package of Spark's connector interfaces."""
 
 
-def missing(proxy: Proxy, method: str) -> Any:
-    """Raise, for an object that was not made for such calls."""
+def unsupported(proxy: Proxy, method: str) -> Any:
+    """Raise for a method without a default that a class does not implement."""
     raise NotImplementedError(f"{type(proxy).__name__} does not support {method}")
 
 
-# Functions of Java's, which Python calls stand for.
+# Functions of Java ----------------------------------------------------------------------------------------------------
 
 
 class Function(Proxy):
-    """Something for something."""
+    """A function of one argument that Java code calls."""
 
     interface = "java.util.function.Function"
 
-    def apply(self, given: Any) -> Any:
-        """What the function gives."""
-        return missing(self, "apply")
+    def apply(self, argument: Any) -> Any:
+        """Call the function; returns its result to the JVM."""
+        return unsupported(self, "apply")
 
     def andThen(self, other: Any) -> Any:
-        """Spark does not ask for it."""
-        return missing(self, "andThen")
+        """Unsupported: Spark does not call it."""
+        return unsupported(self, "andThen")
 
     def compose(self, other: Any) -> Any:
-        """Spark does not ask for it."""
-        return missing(self, "compose")
+        """Unsupported: Spark does not call it."""
+        return unsupported(self, "compose")
 
 
 class BiFunction(Proxy):
-    """Something for two things."""
+    """A function of two arguments that Java code calls."""
 
     interface = "java.util.function.BiFunction"
 
     def apply(self, first: Any, second: Any) -> Any:
-        """What the function gives."""
-        return missing(self, "apply")
+        """Call the function; returns its result to the JVM."""
+        return unsupported(self, "apply")
 
     def andThen(self, other: Any) -> Any:
-        """Spark does not ask for it."""
-        return missing(self, "andThen")
+        """Unsupported: Spark does not call it."""
+        return unsupported(self, "andThen")
 
 
 class Consumer(Proxy):
-    """Something is done, and nothing given."""
+    """A function without a result that Java code calls."""
 
     interface = "java.util.function.Consumer"
 
-    def accept(self, given: Any) -> None:
-        """Do it."""
-        missing(self, "accept")
+    def accept(self, argument: Any) -> None:
+        """Call the function for its effect."""
+        unsupported(self, "accept")
 
     def andThen(self, other: Any) -> Any:
-        """Spark does not ask for it."""
-        return missing(self, "andThen")
+        """Unsupported: Spark does not call it."""
+        return unsupported(self, "andThen")

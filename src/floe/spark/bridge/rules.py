@@ -1,7 +1,7 @@
 """Rules that Floe adds to Spark's optimizer.
 
-A rule must be a Java class, which a Python object cannot be; so each is compiled when a session starts, by the compiler
-that Spark uses for generated code. They run at the end of the optimizer, for every query however it was made:
+A rule must be a Java class, not a proxy, so each is compiled when a session starts (`instantiate_source`). They run at
+the end of the optimizer, for every query, whether it is SQL or a DataFrame:
 
 | rule | what it does |
 |---|---|
@@ -25,15 +25,15 @@ from floe.spark.settings import ANSI
 
 
 def add_rules(jvm: Jvm, java_session: Any, name: str, rules: Callable[[], Sequence[Any]]) -> None:
-    """Put rules at the end of a session's optimizer, unless one of that name is there."""
+    """Append rules to the optimizer of a session, unless it has a rule of that name already."""
     methods = java_session.experimental()
     with jvm.lock:
-        known = jvm.read_seq(methods.extraOptimizations())
-        if not any(rule.ruleName() == name for rule in known):
-            methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*known, *rules()]))
+        present = jvm.read_seq(methods.extraOptimizations())
+        if not any(rule.ruleName() == name for rule in present):
+            methods.__getattr__("extraOptimizations_$eq")(jvm.seq([*present, *rules()]))
 
 
-# nodes of Floe in a plan ----------------------------------------------------------------------------------------------
+# Nodes of Floe in a plan ----------------------------------------------------------------------------------------------
 
 _PLAN_RULE: Final = "floe.PlanRule"
 _PUSH_DOWN: Final = "org.apache.spark.sql.catalyst.optimizer.PushPredicateThroughNonJoin"
@@ -57,7 +57,8 @@ public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
   public PlanRule(BiFunction rewrite) { this.rewrite = rewrite; }
 
   public TreeNode apply(TreeNode plan) {
-    if (plan instanceof DeleteFromTable || plan instanceof DeleteFromTableWithFilters) return plan;  // nothing is read
+    // a DELETE that Spark does not rewrite deletes whole files, without a scan
+    if (plan instanceof DeleteFromTable || plan instanceof DeleteFromTableWithFilters) return plan;
     return ((QueryPlan) plan).transformUpWithSubqueries(new FloeNodes(rewrite));
   }
 
@@ -67,8 +68,8 @@ public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
     public FloeNodes(BiFunction rewrite) { this.rewrite = rewrite; }
 
     public boolean isDefinedAt(Object node) {
-      Object found = owner(node);
-      return found != null && java.lang.reflect.Proxy.isProxyClass(found.getClass());
+      Object owner = owner(node);
+      return owner != null && java.lang.reflect.Proxy.isProxyClass(owner.getClass());
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
@@ -87,53 +88,53 @@ public class PlanRule extends org.apache.spark.sql.catalyst.rules.Rule {
       if (node instanceof AnalyzeTable) return table(((AnalyzeTable) node).child());
       if (node instanceof AnalyzeColumn) return table(((AnalyzeColumn) node).child());
       if (node instanceof AnalyzeTables) return catalog(((AnalyzeTables) node).child());
-      if (node instanceof WriteToDataSourceV2) return ofStream(((WriteToDataSourceV2) node).batchWrite());
+      if (node instanceof WriteToDataSourceV2) return streamingWrite(((WriteToDataSourceV2) node).batchWrite());
       return null;
     }
 
-    private static Object table(LogicalPlan found) {
-      return found instanceof ResolvedTable ? ((ResolvedTable) found).table() : null;
+    private static Object table(LogicalPlan child) {
+      return child instanceof ResolvedTable ? ((ResolvedTable) child).table() : null;
     }
 
-    private static Object catalog(LogicalPlan found) {
-      return found instanceof ResolvedNamespace ? ((ResolvedNamespace) found).catalog() : null;
+    private static Object catalog(LogicalPlan child) {
+      return child instanceof ResolvedNamespace ? ((ResolvedNamespace) child).catalog() : null;
     }
 
-    private static Object ofStream(Object found) {
-      return found instanceof MicroBatchWrite ? ((MicroBatchWrite) found).writeSupport() : null;
+    private static Object streamingWrite(Object write) {
+      return write instanceof MicroBatchWrite ? ((MicroBatchWrite) write).writeSupport() : null;
     }
 
-    private static Object value(scala.Option found) { return found.isDefined() ? found.get() : null; }
+    private static Object value(scala.Option option) { return option.isDefined() ? option.get() : null; }
   }
 }
 """
 
 
 class Rewritable:
-    """A scan, a write, a table or a catalog of which something may be planned in another way than Spark would."""
+    """A scan, write, table or catalog that can rewrite its nodes of a plan."""
 
-    def rewritten(self, node: Any) -> Any:
-        """The node, or a plan in its place with the same output (of a command, that of what it gives).
+    def rewrite(self, node: Any) -> Any:
+        """The node itself, or a plan that replaces it and has the same output.
 
-        It is asked until nothing changes, so what comes of a rewriting is not rewritten again.
+        Spark applies the rule until the plan does not change, so the result must not be rewritten again.
         """
         return node
 
 
 class FloeNodes(BiFunction):
-    """Rewrites the nodes whose scan, write, table or catalog is ours."""
+    """Lets the owner of a node, if it is an object of Floe, rewrite the node; `PlanRule` calls it."""
 
     def apply(self, node: Any, owner: Any) -> Any:
-        """Ask the owner of a node."""
-        found = proxy_of(owner)
-        return found.rewritten(node) if isinstance(found, Rewritable) else node
+        """The node as its scan, write, table or catalog rewrites it."""
+        proxy = proxy_of(owner)
+        return proxy.rewrite(node) if isinstance(proxy, Rewritable) else node
 
 
 def install_plan_rule(jvm: Jvm, java_session: Any) -> None:
-    """Put the rule into a session's optimizer, unless it is there.
+    """Add `PlanRule` to the optimizer of a session, unless it is there.
 
-    Behind it go a rule of Spark's own and one of ours, so that filters above a read (those that come at run time too)
-    reach all parts of it where it has become a union or a join.
+    Two rules follow it, one of Spark's and `FiltersBelowJoins`: where a scan has become a union or a join, they push
+    the filters above it, also runtime filters, down to all of its parts.
     """
     add_rules(
         jvm, java_session, _PLAN_RULE, lambda: [_plan_rule(jvm), jvm.module(_PUSH_DOWN), filters_below_joins(jvm)]
@@ -141,11 +142,11 @@ def install_plan_rule(jvm: Jvm, java_session: Any) -> None:
 
 
 def _plan_rule(jvm: Jvm) -> Any:
-    """The rule: one for all sessions of a JVM."""
+    """The rule `PlanRule`, which all sessions of a JVM share."""
     return jvm.once(_PLAN_RULE, lambda: instantiate_source(jvm, _PLAN_RULE_SOURCE, _PLAN_RULE, [FloeNodes(jvm)]))
 
 
-# filters below joins --------------------------------------------------------------------------------------------------
+# Filters below joins --------------------------------------------------------------------------------------------------
 
 # Spark's own rule runs before such a join is in the plan, and would also move what may fail, such as a division: a
 # query would fail because of deleted rows. So only comparisons of columns are moved, and runtime filters, which must
@@ -167,15 +168,15 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 public class FiltersBelowJoins extends org.apache.spark.sql.catalyst.rules.Rule {
   public FiltersBelowJoins() {}
 
-  public TreeNode apply(TreeNode plan) { return ((QueryPlan) plan).transformUpWithSubqueries(new Moved()); }
+  public TreeNode apply(TreeNode plan) { return ((QueryPlan) plan).transformUpWithSubqueries(new PushDown()); }
 
-  public static class Moved extends scala.runtime.AbstractPartialFunction {
-    public Moved() {}
+  public static class PushDown extends scala.runtime.AbstractPartialFunction {
+    public PushDown() {}
 
     public boolean isDefinedAt(Object node) {
       if (!(node instanceof Filter) || !(((Filter) node).child() instanceof Join)) return false;
-      Object how = ((Join) ((Filter) node).child()).joinType();
-      return how == LeftAnti$.MODULE$ || how instanceof ExistenceJoin;
+      Object joinType = ((Join) ((Filter) node).child()).joinType();
+      return joinType == LeftAnti$.MODULE$ || joinType instanceof ExistenceJoin;
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
@@ -187,8 +188,8 @@ public class FiltersBelowJoins extends org.apache.spark.sql.catalyst.rules.Rule 
       split(filter.condition(), join.left(), below, above);
       if (below.isEmpty()) return node;
       LogicalPlan left = new Filter(all(below), join.left());
-      LogicalPlan made = new Join(left, join.right(), join.joinType(), join.condition(), join.hint());
-      return above.isEmpty() ? made : new Filter(all(above), made);
+      LogicalPlan newJoin = new Join(left, join.right(), join.joinType(), join.condition(), join.hint());
+      return above.isEmpty() ? newJoin : new Filter(all(above), newJoin);
     }
 
     private static void split(Expression condition, LogicalPlan left, ArrayList below, ArrayList above) {
@@ -202,22 +203,22 @@ public class FiltersBelowJoins extends org.apache.spark.sql.catalyst.rules.Rule 
       }
     }
 
-    private static boolean neverFails(Expression found) {
-      if (found instanceof DynamicPruning) return true;
-      boolean known = found instanceof Attribute || found instanceof Literal || found instanceof BinaryComparison
-          || found instanceof And || found instanceof Or || found instanceof Not || found instanceof IsNull
-          || found instanceof IsNotNull || found instanceof IsNaN || found instanceof In || found instanceof InSet
-          || found instanceof StringPredicate || found instanceof GetStructField;
-      scala.collection.Iterator children = found.children().iterator();
-      while (known && children.hasNext()) known = neverFails((Expression) children.next());
-      return known;
+    private static boolean neverFails(Expression e) {
+      if (e instanceof DynamicPruning) return true;
+      boolean safe = e instanceof Attribute || e instanceof Literal || e instanceof BinaryComparison
+          || e instanceof And || e instanceof Or || e instanceof Not || e instanceof IsNull
+          || e instanceof IsNotNull || e instanceof IsNaN || e instanceof In || e instanceof InSet
+          || e instanceof StringPredicate || e instanceof GetStructField;
+      scala.collection.Iterator children = e.children().iterator();
+      while (safe && children.hasNext()) safe = neverFails((Expression) children.next());
+      return safe;
     }
 
     private static Expression all(ArrayList conditions) {
-      Expression found = (Expression) conditions.get(0);
-      for (int place = 1; place < conditions.size(); place++)
-        found = new And(found, (Expression) conditions.get(place));
-      return found;
+      Expression conjunction = (Expression) conditions.get(0);
+      for (int i = 1; i < conditions.size(); i++)
+        conjunction = new And(conjunction, (Expression) conditions.get(i));
+      return conjunction;
     }
   }
 }
@@ -225,16 +226,17 @@ public class FiltersBelowJoins extends org.apache.spark.sql.catalyst.rules.Rule 
 
 
 def filters_below_joins(jvm: Jvm) -> Any:
-    """The rule: one for all sessions of a JVM."""
+    """The rule `FiltersBelowJoins`, which all sessions of a JVM share."""
     return jvm.once(
         _FILTERS_BELOW_JOINS, lambda: instantiate_source(jvm, _FILTERS_BELOW_JOINS_SOURCE, _FILTERS_BELOW_JOINS, [])
     )
 
 
-# functions ------------------------------------------------------------------------------------------------------------
+# Functions ------------------------------------------------------------------------------------------------------------
 
-# A function of a catalog is an object of a small Java class that holds its expression. Spark calls the object only
-# to fold constants; other calls are replaced at the end of the optimizer, because executors do not have the class.
+# A function of a catalog is an object of the Java class `ExpressionFunction`, which holds its expression. Spark calls
+# the object only to fold constants; other calls are replaced at the end of the optimizer, because executors do not
+# have the class.
 FUNCTION_RULE: Final = "floe.FunctionRule"
 _FUNCTION_RULE_SOURCE: Final = """
 package floe;
@@ -250,20 +252,21 @@ public class FunctionRule extends org.apache.spark.sql.catalyst.rules.Rule {
   public FunctionRule() {}
 
   public TreeNode apply(TreeNode plan) {
-    return ((QueryPlan) plan).transformUpWithSubqueries(new Nodes());
+    return ((QueryPlan) plan).transformUpWithSubqueries(new NodesWithCalls());
   }
 
   public ScalarFunction function(String name, String canonicalName, DataType[] types, Expression body) {
-    return new Expressed(name, canonicalName, types, (Expression) body.transformUp(new Places(types)));
+    Expression bound = (Expression) body.transformUp(new ParametersToReferences(types));
+    return new ExpressionFunction(name, canonicalName, types, bound);
   }
 
-  public static class Expressed implements ScalarFunction {
+  public static class ExpressionFunction implements ScalarFunction {
     private final String name;
     private final String canonicalName;
     private final DataType[] types;
     public final Expression body;
 
-    public Expressed(String name, String canonicalName, DataType[] types, Expression body) {
+    public ExpressionFunction(String name, String canonicalName, DataType[] types, Expression body) {
       this.name = name;
       this.canonicalName = canonicalName;
       this.types = types;
@@ -281,16 +284,17 @@ public class FunctionRule extends org.apache.spark.sql.catalyst.rules.Rule {
     public String toString() { return canonicalName; }
 
     public boolean equals(Object other) {
-      return other instanceof Expressed && canonicalName.equals(((Expressed) other).canonicalName);
+      return other instanceof ExpressionFunction && canonicalName.equals(((ExpressionFunction) other).canonicalName);
     }
   }
 
-  public static class Nodes extends scala.runtime.AbstractPartialFunction {
-    private final Calls calls = new Calls();
+  public static class NodesWithCalls extends scala.runtime.AbstractPartialFunction {
+    private final CallsToBodies calls = new CallsToBodies();
 
     public boolean isDefinedAt(Object node) {
-      scala.collection.Iterator all = ((QueryPlan) node).expressions().iterator();
-      while (all.hasNext()) if (((Expression) all.next()).find(new Found()).isDefined()) return true;
+      scala.collection.Iterator expressions = ((QueryPlan) node).expressions().iterator();
+      while (expressions.hasNext())
+        if (((Expression) expressions.next()).find(new IsCall()).isDefined()) return true;
       return false;
     }
 
@@ -299,70 +303,72 @@ public class FunctionRule extends org.apache.spark.sql.catalyst.rules.Rule {
     }
   }
 
-  public static class Found extends scala.runtime.AbstractFunction1 {
-    public Object apply(Object found) { return Boolean.valueOf(isCall(found)); }
+  public static class IsCall extends scala.runtime.AbstractFunction1 {
+    public Object apply(Object expression) { return Boolean.valueOf(isCall(expression)); }
   }
 
-  public static boolean isCall(Object found) {
-    return found instanceof ApplyFunctionExpression
-        && ((ApplyFunctionExpression) found).function() instanceof Expressed;
+  public static boolean isCall(Object expression) {
+    return expression instanceof ApplyFunctionExpression
+        && ((ApplyFunctionExpression) expression).function() instanceof ExpressionFunction;
   }
 
-  public static class Calls extends scala.runtime.AbstractPartialFunction {
-    public boolean isDefinedAt(Object found) { return isCall(found); }
+  public static class CallsToBodies extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object expression) { return isCall(expression); }
 
-    public Object applyOrElse(Object found, scala.Function1 otherwise) {
-      if (!isCall(found)) return otherwise.apply(found);
-      ApplyFunctionExpression call = (ApplyFunctionExpression) found;
-      return ((Expressed) call.function()).body.transformUp(new Arguments(call.children()));
+    public Object applyOrElse(Object expression, scala.Function1 otherwise) {
+      if (!isCall(expression)) return otherwise.apply(expression);
+      ApplyFunctionExpression call = (ApplyFunctionExpression) expression;
+      return ((ExpressionFunction) call.function()).body.transformUp(new ReferencesToArguments(call.children()));
     }
   }
 
-  public static class Places extends scala.runtime.AbstractPartialFunction {
+  public static class ParametersToReferences extends scala.runtime.AbstractPartialFunction {
     private final DataType[] types;
 
-    public Places(DataType[] types) { this.types = types; }
+    public ParametersToReferences(DataType[] types) { this.types = types; }
 
-    public boolean isDefinedAt(Object found) {
-      return found instanceof AttributeReference && ((AttributeReference) found).name().startsWith(ARGUMENT);
+    public boolean isDefinedAt(Object expression) {
+      return expression instanceof AttributeReference
+          && ((AttributeReference) expression).name().startsWith(ARGUMENT);
     }
 
-    public Object applyOrElse(Object found, scala.Function1 otherwise) {
-      if (!isDefinedAt(found)) return otherwise.apply(found);
-      int place = Integer.parseInt(((AttributeReference) found).name().substring(ARGUMENT.length()));
-      return new BoundReference(place, types[place], true);
+    public Object applyOrElse(Object expression, scala.Function1 otherwise) {
+      if (!isDefinedAt(expression)) return otherwise.apply(expression);
+      int index = Integer.parseInt(((AttributeReference) expression).name().substring(ARGUMENT.length()));
+      return new BoundReference(index, types[index], true);
     }
   }
 
   public static final String ARGUMENT = "floe_argument_";
 
-  public static class Arguments extends scala.runtime.AbstractPartialFunction {
-    private final scala.collection.immutable.Seq values;
+  public static class ReferencesToArguments extends scala.runtime.AbstractPartialFunction {
+    private final scala.collection.immutable.Seq arguments;
 
-    public Arguments(scala.collection.immutable.Seq values) { this.values = values; }
+    public ReferencesToArguments(scala.collection.immutable.Seq arguments) { this.arguments = arguments; }
 
-    public boolean isDefinedAt(Object found) { return found instanceof BoundReference; }
+    public boolean isDefinedAt(Object expression) { return expression instanceof BoundReference; }
 
-    public Object applyOrElse(Object found, scala.Function1 otherwise) {
-      return isDefinedAt(found) ? values.apply(((BoundReference) found).ordinal()) : otherwise.apply(found);
+    public Object applyOrElse(Object expression, scala.Function1 otherwise) {
+      if (!isDefinedAt(expression)) return otherwise.apply(expression);
+      return arguments.apply(((BoundReference) expression).ordinal());
     }
   }
 }
 """
 
 
-def argument(place: int) -> str:
-    """The name that an argument has in the expression of a function."""
-    return f"floe_argument_{place}"
+def argument_name(index: int) -> str:
+    """The name of the column that stands for an argument in the expression of a function."""
+    return f"floe_argument_{index}"
 
 
 def expression_function(
     jvm: Jvm, name: str, canonical_name: str, types: Sequence[str], express: Callable[[], Column]
 ) -> Any:
-    """A `ScalarFunction` that does what an expression does with the columns `argument(0)`, … of these SQL types.
+    """A `ScalarFunction` whose body is an expression of the columns `argument_name(0)`, …, of these SQL types.
 
-    Functions of a canonical name are the same. The expression is made once for each answer to overflows that a
-    session may want.
+    Spark takes functions with the same canonical name for equal. The expression is built once for each setting of
+    ANSI mode, on which the behaviour at overflows depends.
     """
     ansi = jvm.setting(ANSI)
     key = f"function {canonical_name}, ANSI {ansi}"
@@ -373,21 +379,22 @@ def _make_function(
     jvm: Jvm, name: str, canonical_name: str, types: Sequence[str], express: Callable[[], Column]
 ) -> Any:
     spark = SparkSession(jvm.context, jvm.active_session())
-    base = ", ".join(f"CAST(NULL AS {type_}) AS {argument(place)}" for place, type_ in enumerate(types))
-    frame: Any = spark.sql(f"SELECT {base or '1 AS nothing'}").select(express().alias("result"))
+    arguments = ", ".join(f"CAST(NULL AS {type_}) AS {argument_name(index)}" for index, type_ in enumerate(types))
+    frame: Any = spark.sql(f"SELECT {arguments or '1 AS nothing'}").select(express().alias("result"))
     plan = frame._jdf.queryExecution().analyzed()
-    finished = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(plan)
-    body = finished.projectList().apply(0).child()
-    of_arguments = [jvm.sql("types.DataType").fromDDL(type_) for type_ in types]
-    spark_types = jvm.array("org.apache.spark.sql.types.DataType", of_arguments)
-    return function_rule(jvm).function(name, canonical_name, spark_types, body)
+    # functions that Spark replaces by others, such as `nvl`, cannot be evaluated before
+    replaced = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(plan)
+    body = replaced.projectList().apply(0).child()
+    argument_types = [jvm.sql("types.DataType").fromDDL(type_) for type_ in types]
+    java_types = jvm.array("org.apache.spark.sql.types.DataType", argument_types)
+    return function_rule(jvm).function(name, canonical_name, java_types, body)
 
 
 def function_rule(jvm: Jvm) -> Any:
-    """The rule: one for all sessions of a JVM."""
+    """The rule `FunctionRule`, which all sessions of a JVM share."""
     return jvm.once(FUNCTION_RULE, lambda: instantiate_source(jvm, _FUNCTION_RULE_SOURCE, FUNCTION_RULE, []))
 
 
 def install_function_rule(jvm: Jvm, java_session: Any) -> None:
-    """Put the rule into a session's optimizer, unless it is there."""
+    """Add `FunctionRule` to the optimizer of a session, unless it is there."""
     add_rules(jvm, java_session, FUNCTION_RULE, lambda: [function_rule(jvm)])

@@ -1,30 +1,33 @@
-"""Catalogs and rules in sessions: in one that is there, and in those that Spark makes of it later by itself.
+"""Floe in Spark sessions: catalogs, the preparation of new sessions, and the format `iceberg`.
 
-Spark makes sessions without asking anybody: `newSession`, a copy for each streaming query, which is the session of the
-data frames that `foreachBatch` gets. Neither has the catalogs of the session that they come of. But all share its
-extensions, and a rule that is put there sees the first statement of a session before its tables are looked up.
-
-A format of ours, for `spark.read.format(…)`: a class by that name, which asks Python for the table.
-
-Spark finds formats by the names of classes. So one is compiled when a session starts and given to the loader that Spark
-looks in; it has no code but what leads to Python.
+- `register_catalogs` makes Python objects catalogs of a session.
+- `prepare_new_sessions` does the same for sessions that Spark derives from it later: by `newSession`, and a copy for
+  each streaming query, in which `foreachBatch` runs. They do not inherit catalogs that are objects, but they share the
+  session's extensions; a rule injected there sees the first statement of a session before its tables are resolved.
+- `install_format` makes `spark.read.format("iceberg")` find tables. Spark looks up formats by class name, so a small
+  class is compiled and defined in Spark's class loader; it calls Python for the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from floe.errors import UnsupportedFeature
-from floe.spark.bridge.jvm import Jvm, compiled, instantiate_source, spark_loader
+from floe.spark.bridge.jvm import Jvm, compile_source, instantiate_source, spark_loader
 from floe.spark.bridge.proxies import Consumer, Function, Proxy
 
-if TYPE_CHECKING:
-    from floe.spark.bridge.jvm import Jvm
+# Catalogs and new sessions --------------------------------------------------------------------------------------------
 
-_FIELD: Final = "catalogs"
-_SOURCE: Final = """
+_CATALOGS_FIELD: Final = "catalogs"
+"""The private field of Spark's `CatalogManager` that holds its catalogs by name."""
+
+# A rule that changes no plan: at the first statement of its session it calls `prepare` for the session, while other
+# threads wait. As a function it creates such a rule for a session. `register` adds a catalog to a manager's map, with
+# the lock that Spark takes for it.
+_FIRST_PLAN: Final = "floe.FirstPlan"
+_FIRST_PLAN_SOURCE: Final = """
 package floe;
 
 import java.util.function.*;
@@ -38,103 +41,102 @@ public class FirstPlan extends org.apache.spark.sql.catalyst.rules.Rule implemen
   public FirstPlan(Object session, Consumer prepare) { this.session = session; this.prepare = prepare; }
 
   public Object apply(Object session) {
-    return session instanceof TreeNode ? first((TreeNode) session) : new FirstPlan(session, prepare);
+    return session instanceof TreeNode ? see((TreeNode) session) : new FirstPlan(session, prepare);
   }
 
-  public TreeNode apply(TreeNode plan) { return first(plan); }
+  public TreeNode apply(TreeNode plan) { return see(plan); }
 
-  private TreeNode first(TreeNode plan) {
-    if (prepare != null) prepared();
+  private TreeNode see(TreeNode plan) {
+    if (prepare != null) prepareOnce();
     return plan;
   }
 
-  private synchronized void prepared() {
+  private synchronized void prepareOnce() {
     if (prepare != null) {
       prepare.accept(session);
       prepare = null;
     }
   }
 
-  public void register(Object manager, Map catalogs, String name, Object made, boolean onlyNew) {
+  public void register(Object manager, Map catalogs, String name, Object catalog, boolean onlyNew) {
     synchronized (manager) {
-      if (!(onlyNew && catalogs.contains(name))) catalogs.put(name, made);
+      if (!(onlyNew && catalogs.contains(name))) catalogs.put(name, catalog);
     }
   }
 }
 """
-"""A rule that looks at no plan: it has a session prepared when the first one comes, and the others wait meanwhile.
-
-Also what makes such rules, and what puts a catalog where Spark keeps them, under the lock that Spark takes there.
-"""
 
 
 def register_catalogs(jvm: Jvm, java_session: Any, catalogs: Mapping[str, Proxy], *, only_new: bool = False) -> None:
-    """Make objects the catalogs of these names in a session; with `only_new`, where there is none of that name."""
+    """Register catalogs by name in a session; `only_new` keeps those that are registered already."""
     manager = java_session.sessionState().catalogManager()
-    known = jvm.once(_FIELD, lambda: _catalogs_of(manager.getClass())).get(manager)
+    registered = jvm.once(_CATALOGS_FIELD, lambda: _catalogs_field(manager.getClass())).get(manager)
     registry = jvm.once(
-        "registry of catalogs", lambda: instantiate_source(jvm, _SOURCE, "floe.FirstPlan", [None, None])
+        "registry of catalogs", lambda: instantiate_source(jvm, _FIRST_PLAN_SOURCE, _FIRST_PLAN, [None, None])
     )
-    for name, catalog in dict(catalogs).items():  # others may be added meanwhile
-        registry.register(manager, known, name, catalog, only_new)
+    for name, catalog in dict(catalogs).items():  # a copy, because another thread may add catalogs
+        registry.register(manager, registered, name, catalog, only_new)
 
 
-def _catalogs_of(kind: Any) -> Any:
-    """Where a manager keeps its catalogs by name."""
-    while kind is not None:
-        if any(field.getName() == _FIELD for field in kind.getDeclaredFields()):
-            field = kind.getDeclaredField(_FIELD)
+def _catalogs_field(manager_class: Any) -> Any:
+    """The accessible field with the catalogs of a `CatalogManager`, in its class or a superclass."""
+    while manager_class is not None:
+        if any(field.getName() == _CATALOGS_FIELD for field in manager_class.getDeclaredFields()):
+            field = manager_class.getDeclaredField(_CATALOGS_FIELD)
             field.setAccessible(True)
             return field
-        kind = kind.getSuperclass()
-    raise UnsupportedFeature("this Spark keeps its catalogs in a way that Floe does not know")
+        manager_class = manager_class.getSuperclass()
+    raise UnsupportedFeature(
+        f"the CatalogManager of this Spark has no field {_CATALOGS_FIELD!r} to register a catalog in"
+    )
 
 
 @contextmanager
-def active(jvm: Jvm, java_session: Any) -> Iterator[None]:
-    """Makes a session the active one of this thread for a while: Spark takes some settings from that one."""
+def activate(jvm: Jvm, java_session: Any) -> Iterator[None]:
+    """Make a session the active one of this thread within a `with` block: Spark takes settings from the active one."""
     sessions = jvm.sql("classic.SparkSession")
-    before = sessions.getActiveSession()
+    previous = sessions.getActiveSession()
     sessions.setActiveSession(java_session)
     try:
         yield
     finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
+        if previous.isDefined():
+            sessions.setActiveSession(previous.get())
         else:
             sessions.clearActiveSession()
 
 
 def prepare_new_sessions(jvm: Jvm, java_session: Any, prepare: Callable[[Any], None]) -> None:
-    """Have a function called with every session that Spark makes of this one, before its first statement.
+    """Have `prepare` called with each session that Spark derives from this one, before its first statement.
 
-    Sessions that share their extensions share the function: the first one given stays.
+    Sessions that share their extensions share the function; later calls for them do nothing.
     """
     extensions = java_session.extensions()
-    known = jvm.once("prepared extensions", list[Any])
+    prepared = jvm.once("prepared extensions", list[Any])
     with jvm.lock:
-        if any(one.equals(extensions) for one in known):
+        if any(present.equals(extensions) for present in prepared):
             return
-        known.append(extensions)
-    made = instantiate_source(jvm, _SOURCE, "floe.FirstPlan", [None, _Prepared(jvm, prepare)])
-    extensions.injectHintResolutionRule(jvm.named("scala.jdk.javaapi.FunctionConverters").asScalaFromFunction(made))
+        prepared.append(extensions)
+    rules = instantiate_source(jvm, _FIRST_PLAN_SOURCE, _FIRST_PLAN, [None, _PrepareSession(jvm, prepare)])
+    converters = jvm.java_class("scala.jdk.javaapi.FunctionConverters")
+    extensions.injectHintResolutionRule(converters.asScalaFromFunction(rules))
 
 
-class _Prepared(Consumer):
-    """Prepares a session."""
+class _PrepareSession(Consumer):
+    """Calls a Python function with a new session."""
 
     def __init__(self, jvm: Jvm, prepare: Callable[[Any], None]) -> None:
         super().__init__(jvm)
         self._prepare = prepare
 
     def accept(self, java_session: Any) -> None:
-        """The session is there, and is about to analyze its first statement."""
+        """Prepare a session that is about to analyze its first statement."""
         self._prepare(java_session)
 
 
-# A format of ours, for `spark.read.format(…)`: a class by that name, which asks Python for the table.
+# The format `iceberg` -------------------------------------------------------------------------------------------------
 
-_CLASS: Final = "iceberg.DefaultSource"
+_PROVIDER: Final = "iceberg.DefaultSource"
 _PROVIDER_SOURCE: Final = """
 package iceberg;
 
@@ -164,38 +166,38 @@ public class DefaultSource implements org.apache.spark.sql.connector.catalog.Tab
 
 
 class TableFinder(Function):
-    """Finds the table that options say."""
+    """Finds the table of the options of a read or write; the class `DefaultSource` calls it."""
 
     def __init__(self, jvm: Jvm, find: Callable[[Mapping[str, str]], Any]) -> None:
         super().__init__(jvm)
         self._find = find
 
     def apply(self, options: Any) -> Any:
-        """The table."""
+        """The `Table` of a map of options, from which Spark takes the schema, the scan or the write."""
         return self._find({name.lower(): value for name, value in self.jvm.read_map(options).items()})
 
 
 def install_format(jvm: Jvm, find: Callable[[Mapping[str, str]], Any]) -> None:
-    """Make the format `iceberg` known to a JVM; tables are found by options, whose names come in small letters."""
-    jvm.once(_CLASS, lambda: _installed(jvm, find))
+    """Install the format `iceberg` in a JVM; `find` returns the table of some options, whose names are lower case."""
+    jvm.once(_PROVIDER, lambda: _install_provider(jvm, find))
 
 
-def _installed(jvm: Jvm, find: Callable[[Mapping[str, str]], Any]) -> Any:
+def _install_provider(jvm: Jvm, find: Callable[[Mapping[str, str]], Any]) -> Any:
     loader = spark_loader(jvm)
     try:
-        found = loader.loadClass(_CLASS)
+        provider = loader.loadClass(_PROVIDER)
     except Exception:
-        found = _defined(jvm, loader)
-    found.getField("find").set(None, TableFinder(jvm, find))
-    return found
+        provider = _define_provider(jvm, loader)
+    provider.getField("find").set(None, TableFinder(jvm, find))
+    return provider
 
 
-def _defined(jvm: Jvm, loader: Any) -> Any:
-    """The class, in a loader that was there before; Spark starts its JVM so that this is allowed."""
-    code = compiled(jvm, _PROVIDER_SOURCE).getBytecodes().get(_CLASS)
-    number = jvm.named("java.lang.Integer").TYPE
-    kinds = [jvm.reflected("java.lang.String"), jvm.reflected("[B"), number, number]
-    kind = jvm.reflected("java.lang.ClassLoader")
-    define = kind.getDeclaredMethod("defineClass", jvm.array("java.lang.Class", kinds))
+def _define_provider(jvm: Jvm, loader: Any) -> Any:
+    """Define the class in an existing class loader; Spark starts its JVM with `--add-opens`, which allows it."""
+    code = compile_source(jvm, _PROVIDER_SOURCE).getBytecodes().get(_PROVIDER)
+    int_type = jvm.java_class("java.lang.Integer").TYPE
+    parameters = [jvm.class_object("java.lang.String"), jvm.class_object("[B"), int_type, int_type]
+    loader_class = jvm.class_object("java.lang.ClassLoader")
+    define = loader_class.getDeclaredMethod("defineClass", jvm.array("java.lang.Class", parameters))
     define.setAccessible(True)
-    return define.invoke(loader, jvm.array("java.lang.Object", [_CLASS, code, 0, len(code)]))
+    return define.invoke(loader, jvm.array("java.lang.Object", [_PROVIDER, code, 0, len(code)]))

@@ -1,10 +1,10 @@
-"""Values, rows, metadata columns and predicates: from Python to the JVM and back, in few calls.
+"""Conversion of rows, metadata columns and predicates between Python and the JVM, in few calls.
 
-- values and rows: arguments of procedures, and rows that are known without reading files. Types are Spark's, as in the
-  JSON of its schemas: strings, numbers, dates, timestamps, arrays of strings, maps of strings
-- metadata columns: as objects of the JVM, because Spark reads their properties several times in each query
-- predicates: Spark's `V2ExpressionBuilder` makes columns, literals, casts, and calls of operators and functions by
-  name; here they are trees of dataclasses, read in one call however many nodes there are
+- rows: arguments of procedures, and rows that are known without reading files. Types are Spark's, as in the JSON of its
+  schemas: strings, numbers, dates, timestamps, arrays of strings, maps of strings.
+- metadata columns: objects of the JVM, not proxies, because Spark reads their properties several times in each query.
+- predicates and aggregates: Spark's columns, literals, casts, and calls of operators and functions as trees of
+  dataclasses (`Node`). A tree is read in one call, however many nodes it has.
 """
 
 from __future__ import annotations
@@ -20,89 +20,89 @@ from pyspark.sql import SparkSession, functions as F
 
 from floe.spark.bridge.jvm import Jvm, instantiate_source
 
-# values and rows ------------------------------------------------------------------------------------------------------
+# Rows -----------------------------------------------------------------------------------------------------------------
 
 STRING_ARRAY: Final = {"type": "array", "elementType": "string", "containsNull": True}
 STRING_MAP: Final = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
 
 
-def value_at(row: Any, place: int, type_: Any) -> Any:
-    """The value of a row at a place; timestamps are microseconds from 1970 on."""
-    if row.isNullAt(place):
+def value_at(row: Any, index: int, type_: Any) -> Any:
+    """The value of a column of an `InternalRow`; timestamps are microseconds from 1970 on."""
+    if row.isNullAt(index):
         return None
     if not isinstance(type_, str):
         if type_["type"] == "array":
-            return _texts(row.getArray(place))
-        found = row.getMap(place)
-        return dict(zip(_texts(found.keyArray()), _texts(found.valueArray()), strict=True))
+            return _read_strings(row.getArray(index))
+        entries = row.getMap(index)
+        return dict(zip(_read_strings(entries.keyArray()), _read_strings(entries.valueArray()), strict=True))
     match type_:
         case "string":
-            return row.getUTF8String(place).toString()
+            return row.getUTF8String(index).toString()
         case "boolean":
-            return row.getBoolean(place)
+            return row.getBoolean(index)
         case "integer" | "date":
-            return row.getInt(place)
+            return row.getInt(index)
         case _:
-            return row.getLong(place)
+            return row.getLong(index)
 
 
-def _texts(array: Any) -> list[str | None]:
+def _read_strings(array: Any) -> list[str | None]:
     return [
-        None if array.isNullAt(place) else array.getUTF8String(place).toString() for place in range(array.numElements())
+        None if array.isNullAt(index) else array.getUTF8String(index).toString() for index in range(array.numElements())
     ]
 
 
 def to_internal_rows(jvm: Jvm, rows: Sequence[Sequence[Any]], types: Sequence[str]) -> Any:
-    """Some rows as an `InternalRow[]`."""
-    made = []
+    """Rows of Python values as an `InternalRow[]`."""
+    java_rows = []
     for values in rows:
         row = jvm.sql("catalyst.expressions.GenericInternalRow")(len(types))
-        for place, (value, type_) in enumerate(zip(values, types, strict=True)):
-            _set(jvm, row, place, value, type_)
-        made.append(row)
-    return jvm.array("org.apache.spark.sql.catalyst.InternalRow", made)
+        for index, (value, type_) in enumerate(zip(values, types, strict=True)):
+            _set(jvm, row, index, value, type_)
+        java_rows.append(row)
+    return jvm.array("org.apache.spark.sql.catalyst.InternalRow", java_rows)
 
 
 def optional_value(jvm: Jvm, value: Any, type_: str) -> Any:
-    """A `java.util.Optional` of a value as Spark's rows have it; py4j alone would make a small long an `Integer`."""
+    """A `java.util.Optional` of a value of a Spark type; py4j alone would convert a small long to an `Integer`."""
     if value is None:
-        return jvm.named("java.util.Optional").empty()
-    return jvm.named("java.util.Arrays").stream(to_internal_rows(jvm, [[value]], [type_])[0].values()).findFirst()
+        return jvm.java_class("java.util.Optional").empty()
+    return jvm.java_class("java.util.Arrays").stream(to_internal_rows(jvm, [[value]], [type_])[0].values()).findFirst()
 
 
-def _set(jvm: Jvm, row: Any, place: int, value: Any, type_: str) -> None:
+def _set(jvm: Jvm, row: Any, index: int, value: Any, type_: str) -> None:
     if value is None:
-        row.setNullAt(place)
+        row.setNullAt(index)
         return
     match type_:
         case "string":
-            row.update(place, jvm.named("org.apache.spark.unsafe.types.UTF8String").fromString(value))
+            row.update(index, jvm.java_class("org.apache.spark.unsafe.types.UTF8String").fromString(value))
         case "boolean":
-            row.setBoolean(place, value)
+            row.setBoolean(index, value)
         case "integer" | "date":
-            row.setInt(place, value)
+            row.setInt(index, value)
         case "float":
-            row.setFloat(place, float(value))
+            row.setFloat(index, float(value))
         case "double":
-            row.setDouble(place, float(value))
+            row.setDouble(index, float(value))
         case _ if type_.startswith("decimal("):
             precision, _, scale = type_.removeprefix("decimal(").rstrip(")").partition(",")
-            number = jvm.named("java.math.BigDecimal")(f"{value:f}")
-            row.update(place, jvm.sql("types.Decimal").apply(number, int(precision), int(scale)))
+            number = jvm.java_class("java.math.BigDecimal")(f"{value:f}")
+            row.update(index, jvm.sql("types.Decimal").apply(number, int(precision), int(scale)))
         case _:
-            row.setLong(place, value)
+            row.setLong(index, value)
 
 
 def internal_string_rows(jvm: Jvm, names: Sequence[str], rows: Sequence[Mapping[str, str | None]]) -> Any:
-    """An `InternalRow[]` of texts: Spark makes them all in one go."""
+    """Rows of strings as an `InternalRow[]`: Spark parses all of them from one JSON text."""
     spark = SparkSession(jvm.context, jvm.active_session())
-    kind = "ARRAY<STRUCT<" + ", ".join(f"c{place}: STRING" for place in range(len(names))) + ">>"
-    text = json.dumps([{f"c{place}": row[name] for place, name in enumerate(names)} for row in rows])
-    made: Any = spark.range(1).select(F.inline(F.from_json(F.lit(text), kind)))
-    return made._jdf.queryExecution().executedPlan().executeCollect()
+    type_ = "ARRAY<STRUCT<" + ", ".join(f"c{index}: STRING" for index in range(len(names))) + ">>"
+    text = json.dumps([{f"c{index}": row[name] for index, name in enumerate(names)} for row in rows])
+    frame: Any = spark.range(1).select(F.inline(F.from_json(F.lit(text), type_)))
+    return frame._jdf.queryExecution().executedPlan().executeCollect()
 
 
-# metadata columns -----------------------------------------------------------------------------------------------------
+# Metadata columns -----------------------------------------------------------------------------------------------------
 
 _METADATA_COLUMNS: Final = "floe.MetadataColumns"
 _METADATA_COLUMNS_SOURCE: Final = """
@@ -120,19 +120,19 @@ public class MetadataColumns {
 
   public MetadataColumn[] create(String schema) {
     StructField[] fields = ((StructType) DataType.fromJson(schema)).fields();
-    MetadataColumn[] made = new MetadataColumn[fields.length];
-    for (int place = 0; place < fields.length; place++) made[place] = new Column(fields[place]);
-    return made;
+    MetadataColumn[] columns = new MetadataColumn[fields.length];
+    for (int i = 0; i < fields.length; i++) columns[i] = new Column(fields[i]);
+    return columns;
   }
 
   public static class Column implements MetadataColumn {
     private final StructField field;
-    private final String told;
+    private final String json;
 
     public Column(StructField field) {
       this.field = field;
-      Metadata rest = new MetadataBuilder().withMetadata(field.metadata()).remove("comment").build();
-      this.told = rest.equals(Metadata.empty()) ? null : rest.json();
+      Metadata metadata = new MetadataBuilder().withMetadata(field.metadata()).remove("comment").build();
+      this.json = metadata.equals(Metadata.empty()) ? null : metadata.json();
     }
 
     public String name() { return field.name(); }
@@ -143,18 +143,18 @@ public class MetadataColumns {
 
     public String comment() { return (String) (field.getComment().isDefined() ? field.getComment().get() : null); }
 
-    public String metadataInJSON() { return told; }
+    public String metadataInJSON() { return json; }
   }
 }
 """
 
 
 def java_metadata_columns(jvm: Jvm, spark_schema: Any) -> Any:
-    """A `MetadataColumn[]` of a schema's JSON; what the fields' metadata has but comments is what the columns tell."""
+    """The fields of a schema's JSON as a `MetadataColumn[]`, with the comments and metadata of the fields."""
     return instantiate_source(jvm, _METADATA_COLUMNS_SOURCE, _METADATA_COLUMNS, []).create(json.dumps(spark_schema))
 
 
-# predicates -----------------------------------------------------------------------------------------------------------
+# Predicates and aggregates --------------------------------------------------------------------------------------------
 
 _CONDITIONS: Final = "floe.Conditions"
 _CONDITIONS_SOURCE: Final = """
@@ -175,51 +175,51 @@ public class Conditions {
   public Conditions() {}
 
   public String conditions(Object predicates) throws Exception {
-    HashMap made = new HashMap();
-    made.put("case_sensitive", Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis()));
-    made.put("time_zone", SQLConf.get().sessionLocalTimeZone());
-    made.put("trees", trees((Object[]) predicates));
-    return mapper.writeValueAsString(made);
+    HashMap json = new HashMap();
+    json.put("case_sensitive", Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis()));
+    json.put("time_zone", SQLConf.get().sessionLocalTimeZone());
+    json.put("trees", trees((Object[]) predicates));
+    return mapper.writeValueAsString(json);
   }
 
-  public String aggregates(Aggregation found) throws Exception {
-    HashMap made = new HashMap();
-    made.put("case_sensitive", Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis()));
-    made.put("groups", trees(found.groupByExpressions()));
-    made.put("functions", trees(found.aggregateExpressions()));
-    return mapper.writeValueAsString(made);
+  public String aggregates(Aggregation aggregation) throws Exception {
+    HashMap json = new HashMap();
+    json.put("case_sensitive", Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis()));
+    json.put("groups", trees(aggregation.groupByExpressions()));
+    json.put("functions", trees(aggregation.aggregateExpressions()));
+    return mapper.writeValueAsString(json);
   }
 
   private static List trees(Object[] expressions) {
-    ArrayList made = new ArrayList();
-    for (int place = 0; place < expressions.length; place++) made.add(tree(expressions[place]));
-    return made;
+    ArrayList trees = new ArrayList();
+    for (int i = 0; i < expressions.length; i++) trees.add(tree(expressions[i]));
+    return trees;
   }
 
   private static List node(String kind, Object first, Object second) {
     return Arrays.asList(new Object[] {kind, first, second});
   }
 
-  private static List tree(Object found) {
-    if (found instanceof Literal) {
-      Literal literal = (Literal) found;
-      return node("value", literal.dataType().typeName(), plain(literal.value()));
+  private static List tree(Object e) {
+    if (e instanceof Literal) {
+      Literal literal = (Literal) e;
+      return node("value", literal.dataType().typeName(), jsonValue(literal.value()));
     }
-    if (found instanceof NamedReference) return node("column", ((NamedReference) found).fieldNames(), null);
-    if (found instanceof Cast) {
-      Cast cast = (Cast) found;
+    if (e instanceof NamedReference) return node("column", ((NamedReference) e).fieldNames(), null);
+    if (e instanceof Cast) {
+      Cast cast = (Cast) e;
       return node("cast", cast.dataType().typeName(), tree(cast.expression()));
     }
     String name = "?";
-    if (found instanceof AggregateFunc) name = found.getClass().getSimpleName();
-    if (found instanceof Count && ((Count) found).isDistinct()) name = "CountDistinct";
-    if (found instanceof Extract) name = "EXTRACT " + ((Extract) found).field();
-    if (found instanceof UserDefinedScalarFunc) name = ((UserDefinedScalarFunc) found).canonicalName();
-    if (found instanceof GeneralScalarExpression) name = ((GeneralScalarExpression) found).name();
-    return node("call", name, trees(((Expression) found).children()));
+    if (e instanceof AggregateFunc) name = e.getClass().getSimpleName();
+    if (e instanceof Count && ((Count) e).isDistinct()) name = "CountDistinct";
+    if (e instanceof Extract) name = "EXTRACT " + ((Extract) e).field();
+    if (e instanceof UserDefinedScalarFunc) name = ((UserDefinedScalarFunc) e).canonicalName();
+    if (e instanceof GeneralScalarExpression) name = ((GeneralScalarExpression) e).name();
+    return node("call", name, trees(((Expression) e).children()));
   }
 
-  private static Object plain(Object value) {
+  private static Object jsonValue(Object value) {
     if (value == null || value instanceof Boolean || value instanceof byte[]) return value;
     if (value instanceof Float) return Double.valueOf(((Float) value).doubleValue());
     return value instanceof Number ? value : value.toString();
@@ -230,24 +230,24 @@ public class Conditions {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a field of a struct."""
+    """A reference to a column, or to a field of a struct."""
 
     path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A constant, as Spark's rows have it: a date is a number of days, a timestamp one of microseconds."""
+    """A literal in the form of Spark's internal rows: dates are days, timestamps microseconds from 1970 on."""
 
     type: str
-    """Spark's name of the type."""
+    """The type, by Spark's name."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A value as one of another type, by Spark's name of it."""
+    """A cast to a type, by Spark's name."""
 
     type: str
     inner: Node
@@ -255,7 +255,10 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator or a function: those of catalogs by their canonical names, parts of times as `EXTRACT YEAR`."""
+    """A call of an operator or function.
+
+    Functions of catalogs have their canonical names, parts of dates and times names such as `EXTRACT YEAR`.
+    """
 
     name: str
     arguments: tuple[Node, ...]
@@ -266,7 +269,7 @@ Node = Column | Value | Cast | Call
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Some predicates, and the settings of the session that they depend on."""
+    """The predicates of a filter, and the settings of the session on which their meaning depends."""
 
     trees: tuple[Node, ...]
     case_sensitive: bool = False
@@ -275,7 +278,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Aggregates:
-    """Some aggregates: calls by the names of Spark's classes, such as `Min`, `CountStar`, `CountDistinct`."""
+    """The aggregates of a query: calls named after Spark's classes, such as `Min`, `CountStar` and `CountDistinct`."""
 
     functions: tuple[Node, ...]
     is_grouped: bool
@@ -283,7 +286,7 @@ class Aggregates:
 
 
 def paths_in(tree: Node) -> Iterator[tuple[str, ...]]:
-    """The columns that a tree names.
+    """The paths of the columns that a tree refers to.
 
     >>> list(paths_in(Call("<", (Column(("a",)), Cast("long", Column(("s", "b")))))))
     [('a',), ('s', 'b')]
@@ -294,20 +297,20 @@ def paths_in(tree: Node) -> Iterator[tuple[str, ...]]:
         case Cast(_, inner):
             yield from paths_in(inner)
         case Call(_, arguments):
-            for one in arguments:
-                yield from paths_in(one)
+            for argument in arguments:
+                yield from paths_in(argument)
 
 
 def read_conditions(jvm: Jvm, predicates: Any) -> Conditions:
     """The trees of a `Predicate[]`."""
-    found: Mapping[str, Any] = json.loads(_reader(jvm).conditions(predicates))
-    return Conditions(tuple(map(_node, found["trees"])), found["case_sensitive"], found["time_zone"])
+    document: Mapping[str, Any] = json.loads(_reader(jvm).conditions(predicates))
+    return Conditions(tuple(map(_node, document["trees"])), document["case_sensitive"], document["time_zone"])
 
 
 def read_aggregates(jvm: Jvm, aggregation: Any) -> Aggregates:
-    """What an `Aggregation` asks for."""
-    found: Mapping[str, Any] = json.loads(_reader(jvm).aggregates(aggregation))
-    return Aggregates(tuple(map(_node, found["functions"])), bool(found["groups"]), found["case_sensitive"])
+    """The aggregates of an `Aggregation`."""
+    document: Mapping[str, Any] = json.loads(_reader(jvm).aggregates(aggregation))
+    return Aggregates(tuple(map(_node, document["functions"])), bool(document["groups"]), document["case_sensitive"])
 
 
 def _reader(jvm: Jvm) -> Any:
@@ -331,7 +334,7 @@ def _value(type_: str, value: Any) -> Any:
     if value is None:
         return None
     if type_ in ("float", "double"):
-        return float(value)  # of what JSON has no number for, there is a text
+        return float(value)  # NaN and infinity are strings, because JSON has no numbers for them
     if type_ == "binary":
         return base64.b64decode(value)
     return Decimal(str(value)) if type_.startswith("decimal") else value

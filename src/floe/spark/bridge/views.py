@@ -1,9 +1,8 @@
-"""Views on their way to and from Spark, whose class for them is another one before 4.2.
+"""Views in Spark: conversion of a view to the class of this Spark's version, and the statements on views.
 
-Up to 4.1 Spark reads views of its own catalog only. But it reads whatever a catalog gives it as a table of the kind
-that its own catalog has, so a view is given as that.
-
-Statements about views as Spark's parser reads them, for versions of Spark that run them on its own catalog only.
+From 4.2 on Spark has views in catalogs (`ViewCatalog`). Before, only its own catalog has views; but Spark accepts the
+class of that catalog's tables from any catalog, so a view is passed as a `V1Table`. For these versions, Floe runs the
+statements on views itself: `parse_view_statement` reads them with Spark's parser.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from floe.spark.bridge.exceptions import JavaError, to_python
 from floe.spark.bridge.jvm import Jvm
 
 HAS_VIEWS: Final = (4, 2)
-"""The first Spark whose catalogs can have views."""
+"""The first version of Spark whose catalogs can have views."""
 
 _CATALOG: Final = "org.apache.spark.sql.catalyst.catalog."
 _CATALOG_TABLE: Final = (
@@ -27,19 +26,20 @@ _CATALOG_TABLE: Final = (
     "createTime", "lastAccessTime", "createVersion", "properties", "stats", "viewText", "comment", "collation",
     "unsupportedFeatures", "tracksPartitionsInCatalog", "schemaPreservesCase", "ignoredProperties", "viewOriginalText",
 )  # fmt: skip
-"""What `CatalogTable` is made of in Spark 4.0 and 4.1."""
+"""The arguments of `CatalogTable` in Spark 4.0 and 4.1, in order."""
 
 
-def session_settings(jvm: Jvm) -> dict[str, str]:
-    """The settings of the session at work that matter to a query: a view has none of its own, as with Java."""
+def query_settings(jvm: Jvm) -> dict[str, str]:
+    """The settings of the active session that affect queries.
+
+    Spark wants them with a view. Iceberg does not store any, so a view runs with those of its reader, as with Java.
+    """
     helper = jvm.module("org.apache.spark.sql.execution.command.ViewHelper")
     conf = jvm.active_session().sessionState().conf()
     method = next(m for m in helper.getClass().getDeclaredMethods() if m.getName() == "sqlConfigsToProps")
     method.setAccessible(True)
-    found = method.invoke(helper, jvm.array("java.lang.Object", [conf, ""][: method.getParameterCount()]))
-    prefix = "view.sqlConfig."
-    entries = jvm.read_scala_map(found)
-    return {key.removeprefix(prefix): value for key, value in entries.items()}
+    settings = method.invoke(helper, jvm.array("java.lang.Object", [conf, ""][: method.getParameterCount()]))
+    return {key.removeprefix("view.sqlConfig."): value for key, value in jvm.read_scala_map(settings).items()}
 
 
 def spark_view(
@@ -54,21 +54,24 @@ def spark_view(
     properties: Mapping[str, str],
     schema_mode: str | None,
 ) -> Any:
-    """The view as what this Spark takes for one; `catalog` and `namespace` are where names are looked for."""
+    """Create the object that represents a view in this version of Spark: a `View`, or a `V1Table` before 4.2.
+
+    Names in the query are resolved in `catalog` and `namespace`; `columns` is a schema's JSON.
+    """
     if jvm.version < HAS_VIEWS:
-        found = _catalog_table(
+        table = _catalog_table(
             jvm, name, query, columns, query_columns, (catalog, *namespace), dict(properties), schema_mode
         )
-        return jvm.sql("connector.catalog.V1Table")(found)
+        return jvm.sql("connector.catalog.V1Table")(table)
     builder = jvm.sql("connector.catalog.View$Builder")()
     builder = builder.withColumns(jvm.columns(columns)).withProperties(jvm.map(properties)).withQueryText(query)
     builder = builder.withCurrentCatalog(catalog).withCurrentNamespace(jvm.strings(namespace))
-    builder = builder.withSqlConfigs(jvm.map(session_settings(jvm))).withSchemaMode(schema_mode)
+    builder = builder.withSqlConfigs(jvm.map(query_settings(jvm))).withSchemaMode(schema_mode)
     return builder.withQueryColumnNames(jvm.strings(query_columns)).build()
 
 
 def read_view(jvm: Jvm, view: Any) -> dict[str, Any]:
-    """What Spark wants stored as a view, by the names of `spark_view`."""
+    """The contents of a `View` that Spark passes to a catalog, by the parameter names of `spark_view`."""
     return {
         "query": view.queryText(),
         "columns": jvm.read_columns(view.columns()),
@@ -86,21 +89,21 @@ def _catalog_table(
     query: str,
     columns: Any,
     query_columns: Sequence[str],
-    place: Sequence[str],
+    catalog_and_namespace: Sequence[str],
     properties: dict[str, str],
     schema_mode: str | None,
 ) -> Any:
-    """A view of Spark's own catalog, which keeps what belongs to the query in numbered properties."""
-    stored = {**properties, "view.catalogAndNamespace.numParts": str(len(place))}
-    stored |= {f"view.catalogAndNamespace.part.{n}": part for n, part in enumerate(place)}
+    """The `CatalogTable` of a view: Spark's own catalog stores the context of the query in numbered properties."""
+    stored = {**properties, "view.catalogAndNamespace.numParts": str(len(catalog_and_namespace))}
+    stored |= {f"view.catalogAndNamespace.part.{n}": part for n, part in enumerate(catalog_and_namespace)}
     if query_columns:
         stored["view.query.out.numCols"] = str(len(query_columns))
         stored |= {f"view.query.out.col.{n}": column for n, column in enumerate(query_columns)}
-    stored |= {f"view.sqlConfig.{key}": value for key, value in session_settings(jvm).items()}
+    stored |= {f"view.sqlConfig.{key}": value for key, value in query_settings(jvm).items()}
     if schema_mode is not None:
         stored["view.schemaMode"] = schema_mode
     module = jvm.module(_CATALOG + "CatalogTable")
-    given = {
+    fields = {
         "identifier": jvm.sql("catalyst.TableIdentifier")(name[-1], jvm.some(name[-2])),
         "tableType": jvm.module(_CATALOG + "CatalogTableType").VIEW(),
         "storage": jvm.module(_CATALOG + "CatalogStorageFormat").empty(),
@@ -111,13 +114,13 @@ def _catalog_table(
         "comment": jvm.some(properties["comment"]) if "comment" in properties else jvm.none,
     }
     arguments = [
-        given[field] if field in given else getattr(module, f"apply$default${n}")()
-        for n, field in enumerate(_CATALOG_TABLE, start=1)
+        fields[name] if name in fields else getattr(module, f"apply$default${n}")()
+        for n, name in enumerate(_CATALOG_TABLE, start=1)
     ]
     return module.apply(*arguments)
 
 
-# Statements about views as Spark's parser reads them, for versions of Spark that run them on its own catalog only.
+# Statements on views --------------------------------------------------------------------------------------------------
 
 Name: TypeAlias = tuple[str, ...]
 
@@ -129,7 +132,7 @@ class CreateView:
     name: Name
     query: str
     columns: tuple[tuple[str, str | None], ...]
-    """Names and comments; none if the query's own names are taken."""
+    """Names and comments; empty if the columns have the names of the query."""
 
     properties: Mapping[str, str]
     schema_mode: str
@@ -182,7 +185,7 @@ class ShowViews:
     """`SHOW VIEWS [IN namespace] [LIKE pattern]`."""
 
     name: Name | None
-    """The namespace; None is the current one."""
+    """The namespace; None for the current one."""
 
     pattern: str | None
 
@@ -199,7 +202,7 @@ class ShowExtended:
     """`SHOW TABLE EXTENDED [IN namespace] LIKE pattern`."""
 
     name: Name | None
-    """The namespace; None is the current one."""
+    """The namespace; None for the current one."""
 
     pattern: str
 
@@ -218,19 +221,19 @@ ViewStatement: TypeAlias = (
 
 
 def parse_view_statement(jvm: Jvm, session: SparkSession, text: str) -> ViewStatement | None:
-    """The statement, if it is one of these; what Spark's parser refuses is none."""
+    """The statement on a view that a text is; None for other statements and for invalid SQL."""
     try:
         plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except ParseException:
         return None
     try:
         return _statement(jvm, plan)
-    except _ResolvedByOthers:
+    except _AlreadyResolved:
         return None
 
 
-class _ResolvedByOthers(Exception):
-    """A parser that others put into the session knows the name already."""
+class _AlreadyResolved(Exception):
+    """The name in the plan is resolved already, by a parser that another extension has injected into the session."""
 
 
 def _statement(jvm: Jvm, plan: Any) -> ViewStatement | None:
@@ -240,7 +243,7 @@ def _statement(jvm: Jvm, plan: Any) -> ViewStatement | None:
             if (comment := _option(plan.comment())) is not None:
                 properties["comment"] = comment
             return CreateView(
-                _parts(jvm, plan.child()),
+                _name(jvm, plan.child()),
                 plan.originalText().get(),
                 tuple((pair._1(), _option(pair._2())) for pair in jvm.read_seq(plan.userSpecifiedColumns())),
                 properties,
@@ -249,35 +252,36 @@ def _statement(jvm: Jvm, plan: Any) -> ViewStatement | None:
                 plan.replace(),
             )
         case "AlterViewAs":
-            return AlterQuery(_parts(jvm, plan.child()), plan.originalText())
+            return AlterQuery(_name(jvm, plan.child()), plan.originalText())
         case "SetViewProperties":
-            return SetProperties(_parts(jvm, plan.child()), jvm.read_scala_map(plan.properties()))
+            return SetProperties(_name(jvm, plan.child()), jvm.read_scala_map(plan.properties()))
         case "UnsetViewProperties":
-            return UnsetProperties(_parts(jvm, plan.child()), tuple(jvm.read_seq(plan.propertyKeys())))
+            return UnsetProperties(_name(jvm, plan.child()), tuple(jvm.read_seq(plan.propertyKeys())))
         case "RenameTable" if plan.isView():
-            return RenameView(_parts(jvm, plan.child()), tuple(jvm.read_seq(plan.newName())))
+            return RenameView(_name(jvm, plan.child()), tuple(jvm.read_seq(plan.newName())))
         case "DropView":
-            return DropView(_parts(jvm, plan.child()), plan.ifExists())
+            return DropView(_name(jvm, plan.child()), plan.ifExists())
         case "ShowViews":
-            return ShowViews(_parts(jvm, plan.namespace()) or None, _option(plan.pattern()))
+            return ShowViews(_name(jvm, plan.namespace()) or None, _option(plan.pattern()))
         case "ShowTablesExtended":
-            return ShowExtended(_parts(jvm, plan.namespace()) or None, plan.pattern())
+            return ShowExtended(_name(jvm, plan.namespace()) or None, plan.pattern())
         case "ShowCreateTable":
-            return ShowCreate(_parts(jvm, plan.child()))
+            return ShowCreate(_name(jvm, plan.child()))
         case _:
             return None
 
 
 def is_temporary(jvm: Jvm, session: SparkSession, name: Name) -> bool:
-    """Whether a name is that of a temporary view, which comes before all others."""
+    """Whether a name is that of a temporary view, which takes precedence over views of catalogs."""
     manager = session._jsparkSession.sessionState().catalogManager()
     return bool(manager.v1SessionCatalog().isTempView(jvm.seq(name)))
 
 
 def check_query(jvm: Jvm, name: Name, query: DataFrame, columns: Sequence[str]) -> None:
-    """Raise as Spark does for queries that no view may have: temporary things, columns without a name or too many.
+    """Raise Spark's errors for a query that a view cannot have.
 
-    A list of columns names those of the query that have no name of their own.
+    It may not use temporary views or functions, and its columns must have names, unless the statement has a list of
+    column names, which must have as many as the query.
     """
     java_query: Any = query
     plan = java_query._jdf.queryExecution().analyzed()
@@ -286,26 +290,27 @@ def check_query(jvm: Jvm, name: Name, query: DataFrame, columns: Sequence[str]) 
     helper.verifyTemporaryObjectsNotExists(False, identifier, plan, jvm.seq([]))
     if not columns:
         helper.verifyAutoGeneratedAliasesNotExists(plan, False, identifier)
-    given = len(query.columns)
-    if columns and len(columns) != given:
+    count = len(query.columns)
+    if columns and len(columns) != count:
         errors = jvm.module("org.apache.spark.sql.errors.QueryCompilationErrors")
-        how = "TooMany" if len(columns) < given else "NotEnough"
-        error = getattr(errors, f"cannotCreateView{how}ColumnsError")(identifier, jvm.seq(columns), plan)
+        method = f"cannotCreateView{'TooMany' if len(columns) < count else 'NotEnough'}ColumnsError"
+        error = getattr(errors, method)(identifier, jvm.seq(columns), plan)
         raise to_python(JavaError("", error))
 
 
-def _parts(jvm: Jvm, node: Any) -> Name:
-    """The name in a node that is not resolved yet; none for the current namespace."""
+def _name(jvm: Jvm, node: Any) -> Name:
+    """The name in an unresolved node; empty for the current namespace."""
     match jvm.simple_name(node):
         case "UnresolvedIdentifier":
             return tuple(jvm.read_seq(node.nameParts()))
-        case "":  # an object of Scala's: the current namespace
+        case "":  # the Scala object `CurrentNamespace`
             return ()
         case "UnresolvedView" | "UnresolvedTableOrView" | "UnresolvedTable" | "UnresolvedNamespace":
             return tuple(jvm.read_seq(node.multipartIdentifier()))
         case _:
-            raise _ResolvedByOthers
+            raise _AlreadyResolved
 
 
-def _option(found: Any) -> Any:
-    return found.get() if found.isDefined() else None
+def _option(option: Any) -> Any:
+    """The value of a Scala `Option`, or None."""
+    return option.get() if option.isDefined() else None

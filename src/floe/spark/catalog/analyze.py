@@ -1,6 +1,8 @@
-"""How many different values columns have, counted by tasks: each reads some files, and gives sketches.
+"""ANALYZE TABLE: estimates how many distinct values columns have.
 
-ANALYZE: different values of columns are counted; rows and sizes are not, as metadata has them at all times.
+`compute_statistics` runs the Spark job: each task reads some files and returns sketches of the columns; the driver
+merges them and writes the statistics file. `analyze_table_command` and `analyze_tables_command` are what Spark executes
+for the statements. Counts of rows and sizes need no analysis: metadata always has them.
 """
 
 from __future__ import annotations
@@ -10,16 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from floe.arrow.reading.task_reader import TaskReader
-from floe.arrow.sketches import ColumnSketches
+from floe.arrow.read.streams import ColumnSketches
+from floe.arrow.read.task_reader import TaskReader
 from floe.errors import UnsupportedFeature
 from floe.plan.tasks import pack_tasks
 from floe.spark.bridge.interfaces.write import ExternalCommandRunner
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.plans import python_command
 from floe.spark.executors import ExecutorFunction, executor_metadata, reduce_worker_overhead
-from floe.spark.read.splits import splits_for
-from floe.spark.read.worker import pickled_tasks
+from floe.spark.read.arrow_reader import pickle_tasks
+from floe.spark.read.native_reader import adaptive_split_settings
 from floe.spec.codecs.theta_sketches import ThetaSketch
 from floe.spec.metadata.table_metadata import StatisticsFile, TableMetadata
 from floe.spec.schemas.schema import Schema, SchemaField
@@ -27,94 +29,97 @@ from floe.storage.protocol import Storage
 from floe.table.maintenance import CountedColumns, register_sketches, select_counted
 from floe.table.table import Table
 
-_FEW_TASKS: Final = 16
-"""Up to so many tasks the driver alone merges their sketches; those of more come merged, as each may be a megabyte."""
+_MAX_MERGED_BY_DRIVER: Final = 16
+"""The most tasks whose sketches the driver merges alone; each may be a megabyte, so more are merged by tasks first."""
 
-Serialized = dict[int, bytes]
-"""Sketches by the ids of their columns."""
+SerializedSketches = dict[int, bytes]
+"""Serialized sketches by field id."""
 
 
 @dataclass(frozen=True)
 class SketchTasks:
-    """Reads pickled tasks with the Arrow reader, and gives the sketches of columns, serialized."""
+    """Reads pickled scan tasks with the Arrow reader, and returns the serialized sketches of columns."""
 
     metadata: TableMetadata
     storage: Storage
     schema: Schema
     columns: tuple[SchemaField, ...]
 
-    def __call__(self, contents: Iterable[bytes]) -> Iterator[Serialized]:
-        """Read what one task of Spark's has to read, in a worker."""
+    def __call__(self, contents: Iterable[bytes]) -> Iterator[SerializedSketches]:
+        """Read the files of one Spark task, in a worker."""
         reader, sketches = TaskReader(self.metadata, self.storage), ColumnSketches(self.columns)
         for content in contents:
             for task in pickle.loads(content):
                 for rows in reader.batches(task, self.schema):
                     sketches.add(rows)
         reduce_worker_overhead()
-        yield {field_id: sketch.serialize() for field_id, sketch in sketches.found.items()}
+        yield {field_id: sketch.serialize() for field_id, sketch in sketches.by_field_id.items()}
 
 
 def compute_statistics(
     jvm: Jvm, table: Table, columns: Sequence[str] | None = None, *, snapshot: int | None = None
 ) -> StatisticsFile | None:
-    """Count the different values of columns, and register the statistics file; None while nothing was written."""
-    wanted = select_counted(table.scan(snapshot=snapshot), columns, case_sensitive=jvm.is_case_sensitive)
-    if wanted is None:
+    """Estimate the distinct values of columns, and register a statistics file with them; None without a snapshot."""
+    counted = select_counted(table.scan(snapshot=snapshot), columns, case_sensitive=jvm.is_case_sensitive)
+    if counted is None:
         return None
-    return register_sketches(table.commit_target, wanted.snapshot, _sketches(jvm, table, wanted))
+    return register_sketches(table.commit_target, counted.snapshot, _compute_sketches(jvm, table, counted))
 
 
-def _sketches(jvm: Jvm, table: Table, wanted: CountedColumns) -> dict[int, ThetaSketch]:
-    splits = splits_for(table.metadata.properties, wanted.plan.size, jvm.context.defaultParallelism)
-    parts = [pickled_tasks(tasks) for tasks in pack_tasks(wanted.plan.tasks(), splits)]
-    work = SketchTasks(executor_metadata(table.metadata), table.storage, wanted.schema, wanted.columns)
-    if not parts:
-        return ColumnSketches(wanted.columns).found
-    made = jvm.context.parallelize(parts, len(parts)).mapPartitions(ExecutorFunction(work))
-    found: Serialized = made.treeReduce(ExecutorFunction(_merged), depth=1 if len(parts) <= _FEW_TASKS else 2)
-    return {field_id: ThetaSketch.deserialize(sketch) for field_id, sketch in found.items()}
+def _compute_sketches(jvm: Jvm, table: Table, counted: CountedColumns) -> dict[int, ThetaSketch]:
+    """The sketches of columns by field id, computed by a Spark job."""
+    splits = adaptive_split_settings(table.metadata.properties, counted.plan.size, jvm.context.defaultParallelism)
+    partitions = [pickle_tasks(tasks) for tasks in pack_tasks(counted.plan.tasks(), splits)]
+    if not partitions:
+        return ColumnSketches(counted.columns).by_field_id
+    function = SketchTasks(executor_metadata(table.metadata), table.storage, counted.schema, counted.columns)
+    sketches = jvm.context.parallelize(partitions, len(partitions)).mapPartitions(ExecutorFunction(function))
+    depth = 1 if len(partitions) <= _MAX_MERGED_BY_DRIVER else 2
+    merged: SerializedSketches = sketches.treeReduce(ExecutorFunction(_merge_sketches), depth=depth)
+    return {field_id: ThetaSketch.deserialize(sketch) for field_id, sketch in merged.items()}
 
 
-def _merged(one: Serialized, other: Serialized) -> Serialized:
-    """The sketches of what two tasks have read."""
-    pairs = {field_id: (sketch, other[field_id]) for field_id, sketch in one.items()}
+def _merge_sketches(first: SerializedSketches, second: SerializedSketches) -> SerializedSketches:
+    """The union of the sketches of two tasks."""
+    pairs = {field_id: (sketch, second[field_id]) for field_id, sketch in first.items()}
     return {
         field_id: ThetaSketch.union(map(ThetaSketch.deserialize, pair)).serialize() for field_id, pair in pairs.items()
     }
 
 
-# ANALYZE: different values of columns are counted; rows and sizes are not, as metadata has them at all times.
+# Commands -------------------------------------------------------------------------------------------------------------
 
 
-class Analysis(ExternalCommandRunner):
-    """Counts what has to be counted, when Spark executes the command."""
+class AnalyzeRunner(ExternalCommandRunner):
+    """Runs an analysis when Spark executes the command; without `analyze` there is nothing to compute."""
 
-    def __init__(self, jvm: Jvm, count: Callable[[], object] | None = None) -> None:
+    def __init__(self, jvm: Jvm, analyze: Callable[[], object] | None = None) -> None:
         super().__init__(jvm)
-        self._count = count
+        self._analyze = analyze
 
     def executeCommand(self, command: str, options: Any) -> Any:
-        """Count it; there is nothing to be told."""
-        if self._count is not None:
-            self._count()
+        """Run the analysis; returns the lines of the result, of which there are none."""
+        if self._analyze is not None:
+            self._analyze()
         return self.jvm.strings([])
 
 
-def analysis(jvm: Jvm, name: str, table: Table, snapshot: int | None, node: Any) -> Any:
-    """The command in the place of ANALYZE TABLE, which Spark itself carries out only for tables of its own."""
+def analyze_table_command(jvm: Jvm, name: str, table: Table, snapshot: int | None, node: Any) -> Any:
+    """The command that replaces ANALYZE TABLE, which Spark can execute only for tables of its own catalog."""
     if jvm.simple_name(node) == "AnalyzeTable":
         if not node.partitionSpec().isEmpty():
             raise UnsupportedFeature(
-                "ANALYZE TABLE does not take a PARTITION: rows and sizes of partitions are in metadata at all times",
+                "ANALYZE TABLE does not take a PARTITION: metadata always has the rows and sizes of partitions",
                 hint=f"leave it out, or SELECT * FROM {name}.partitions",
                 table=name,
             )
-        return python_command(jvm, Analysis(jvm), f"ANALYZE TABLE {name}: rows and size, as metadata has them")
+        return python_command(jvm, AnalyzeRunner(jvm), f"ANALYZE TABLE {name}: rows and size, as metadata has them")
     columns: Sequence[str] | None = None if node.allColumns() else jvm.read_seq(node.columnNames().get())
-    counter = Analysis(jvm, lambda: compute_statistics(jvm, table, columns, snapshot=snapshot))
-    return python_command(jvm, counter, f"ANALYZE TABLE {name}: {', '.join(columns or ['all columns'])}")
+    runner = AnalyzeRunner(jvm, lambda: compute_statistics(jvm, table, columns, snapshot=snapshot))
+    return python_command(jvm, runner, f"ANALYZE TABLE {name}: {', '.join(columns or ['all columns'])}")
 
 
-def analysis_of_all(jvm: Jvm, namespace: str) -> Any:
-    """The command in the place of ANALYZE TABLES, which is about rows and sizes alone."""
-    return python_command(jvm, Analysis(jvm), f"ANALYZE TABLES IN {namespace}: rows and sizes, as metadata has them")
+def analyze_tables_command(jvm: Jvm, namespace: str) -> Any:
+    """The command that replaces ANALYZE TABLES; it is about rows and sizes alone, so it does nothing."""
+    title = f"ANALYZE TABLES IN {namespace}: rows and sizes, as metadata has them"
+    return python_command(jvm, AnalyzeRunner(jvm), title)

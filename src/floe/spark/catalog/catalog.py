@@ -1,6 +1,8 @@
 """A lake as a catalog of Spark: `lake.db.t` in SQL is `lake.table("db.t")` in Python.
 
-ALTER TABLE: the changes that Spark hands over, made in one commit.
+`SparkCatalog` implements Spark's interfaces for namespaces and tables; views, functions and procedures are mixed in
+from `floe.spark.catalog.views`, `floe.spark.catalog.functions` and `floe.spark.procedures.procedure`. `alter_table`
+makes the changes of an ALTER TABLE statement, in one commit.
 """
 
 from __future__ import annotations
@@ -20,49 +22,49 @@ from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.proxies import proxy_of
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.bridge.views import HAS_VIEWS
-from floe.spark.catalog.analyze import analysis_of_all
+from floe.spark.catalog.analyze import analyze_tables_command
 from floe.spark.catalog.definitions import (
     IDENTIFIER_FIELDS,
     LOCATION,
     SORT_ORDER,
     Evaluate,
-    NewTable,
-    make_room,
-    new_table,
+    TableDefinition,
+    ensure_namespace,
+    table_definition,
     table_like,
 )
 from floe.spark.catalog.functions import LakeFunctions
 from floe.spark.catalog.metadata_table import MetadataTable
-from floe.spark.catalog.table import SparkTable, StagedSparkTable, metadata_or_data_table, takes_any_columns
+from floe.spark.catalog.table import SparkTable, StagedSparkTable, accepts_any_schema, spark_table
 from floe.spark.catalog.views import LakeViews
-from floe.spark.names import AsOf, Selected, name_candidates, version_as_of
+from floe.spark.names import AsOf, TableSelector, name_candidates, version_as_of
 from floe.spark.procedures.procedure import LakeProcedures
 from floe.spark.read.changes import ChangesTable
 from floe.spark.schemas import floe_type
 from floe.spark.settings import CATALOG_PREFIX, DEFAULT_NAMESPACE, NULLABLE_QUERY_SCHEMA, with_defaults
-from floe.spark.write.retries import changes_rows
+from floe.spark.write.row_level import is_row_level_load
 from floe.spec.properties import FORMAT_VERSION
 from floe.spec.types import Type
 from floe.spec.values.conversion import convert
-from floe.storage.locations import parse
+from floe.storage.locations import same_file
 from floe.table.evolution import SchemaEvolution
 from floe.table.lake import Lake
 from floe.table.table import Table
 from floe.table.transaction import Transaction
 
-# ALTER TABLE: the changes that Spark hands over, made in one commit.
+# ALTER TABLE ----------------------------------------------------------------------------------------------------------
 
-Path = tuple[str, ...]
+ColumnPath = tuple[str, ...]
 
 _CURRENT_SNAPSHOT: Final = "current-snapshot-id"
-_PICK: Final = "cherry-pick-snapshot-id"
+_CHERRY_PICK: Final = "cherry-pick-snapshot-id"
 
 
-def alter(jvm: Jvm, table: Table, changes: Iterable[Any], evaluate: Evaluate) -> None:
-    """Make the changes of an ALTER TABLE statement."""
+def alter_table(jvm: Jvm, table: Table, changes: Iterable[Any], evaluate: Evaluate) -> None:
+    """Make Spark's `TableChange`s of an ALTER TABLE statement, in one commit; `evaluate` computes column defaults."""
     set_properties: dict[str, str] = {}
     removed: list[str] = []
-    columns: list[tuple[str, Any]] = []
+    column_changes: list[tuple[str, Any]] = []
     for change in changes:
         match jvm.simple_name(change):
             case "SetProperty":
@@ -76,36 +78,37 @@ def alter(jvm: Jvm, table: Table, changes: Iterable[Any], evaluate: Evaluate) ->
             case "AddConstraint" | "DropConstraint":
                 raise UnsupportedFeature("Iceberg tables have no constraints but NOT NULL")
             case name:
-                columns.append((name, change))
+                column_changes.append((name, change))
     with table.transaction() as transaction:
         _change_properties(transaction, set_properties, removed)
-        if columns:
+        if column_changes:
             evolution = transaction.evolve(case_sensitive=jvm.is_case_sensitive)
-            for name, change in columns:
+            for name, change in column_changes:
                 _change_column(jvm, evolution, name, change, evaluate)
 
 
-def _change_properties(transaction: Transaction, given: dict[str, str], removed: Sequence[str]) -> None:
+def _change_properties(transaction: Transaction, set_properties: dict[str, str], removed: Sequence[str]) -> None:
+    """Set and remove properties; some of them stand for other changes, as in Java Iceberg."""
     for name in (SORT_ORDER, IDENTIFIER_FIELDS):
-        if name in given or name in removed:
+        if name in set_properties or name in removed:
             statement = "WRITE ORDERED BY …" if name == SORT_ORDER else "SET IDENTIFIER FIELDS …"
             raise InvalidInput(f"{name} is not a property", hint=f"use ALTER TABLE … {statement}")
-    own = dict(given)
-    if (version := own.pop(FORMAT_VERSION.name, None)) is not None:
-        transaction.upgrade(_number(FORMAT_VERSION.name, version))
-    if (location := own.pop(LOCATION, None)) is not None:
+    values = dict(set_properties)
+    if (version := values.pop(FORMAT_VERSION.name, None)) is not None:
+        transaction.upgrade(_parse_number(FORMAT_VERSION.name, version))
+    if (location := values.pop(LOCATION, None)) is not None:
         transaction.set_location(location)
-    if own:
-        transaction.set_properties({k: v for k, v in own.items() if k not in (_CURRENT_SNAPSHOT, _PICK)})
+    if values:
+        transaction.set_properties({k: v for k, v in values.items() if k not in (_CURRENT_SNAPSHOT, _CHERRY_PICK)})
     if removed:
         transaction.remove_properties(*removed)
-    if (current := own.get(_CURRENT_SNAPSHOT)) is not None:
-        transaction.set_current(_number(_CURRENT_SNAPSHOT, current))
-    if (picked := own.get(_PICK)) is not None:
-        transaction.cherry_pick(_number(_PICK, picked))
+    if (current := values.get(_CURRENT_SNAPSHOT)) is not None:
+        transaction.set_current(_parse_number(_CURRENT_SNAPSHOT, current))
+    if (picked := values.get(_CHERRY_PICK)) is not None:
+        transaction.cherry_pick(_parse_number(_CHERRY_PICK, picked))
 
 
-def _number(name: str, text: str) -> int:
+def _parse_number(name: str, text: str) -> int:
     if not text.isdigit():
         raise InvalidInput(f"{name} is a number, found {text!r}")
     return int(text)
@@ -123,7 +126,7 @@ def _change_column(jvm: Jvm, evolution: SchemaEvolution, kind: str, change: Any,
                 doc=change.comment(),
                 required=not change.isNullable(),
                 default=None if default is None else evaluate(default.getSql(), type_),
-                **_place(jvm, path, change.position()),
+                **_position(jvm, path, change.position()),
             )
         case "RenameColumn":
             evolution.rename_column(path, change.newName())
@@ -137,17 +140,17 @@ def _change_column(jvm: Jvm, evolution: SchemaEvolution, kind: str, change: Any,
         case "UpdateColumnComment":
             evolution.set_doc(path, change.newComment())
         case "UpdateColumnPosition":
-            evolution.move_column(path, **_place(jvm, path, change.position()))
+            evolution.move_column(path, **_position(jvm, path, change.position()))
         case "UpdateColumnDefaultValue":
             sql = change.newDefaultValue()
             type_ = evolution.schema.resolve(path, case_sensitive=jvm.is_case_sensitive).field.type
             evolution.set_default(path, evaluate(sql, type_) if sql else None)
         case _:
-            raise UnsupportedFeature(f"Floe does not know this change of a table: {kind}")
+            raise UnsupportedFeature(f"Floe does not support this change of a table: {kind}")
 
 
-def _place(jvm: Jvm, path: Path, position: Any) -> dict[str, Any]:
-    """Where a column goes: nowhere in particular, first, or behind another one of the same struct."""
+def _position(jvm: Jvm, path: ColumnPath, position: Any) -> dict[str, Any]:
+    """The arguments `first` or `after` for a column; none if the statement does not say where it goes."""
     if position is None:
         return {}
     if jvm.simple_name(position) == "First":
@@ -155,194 +158,199 @@ def _place(jvm: Jvm, path: Path, position: Any) -> dict[str, Any]:
     return {"after": (*path[:-1], position.column())}
 
 
-_SPARKS_OWN = frozenset({"owner"})
-"""Properties that Spark gives to every new namespace."""
+# The catalog ----------------------------------------------------------------------------------------------------------
+
+_SPARK_PROPERTIES = frozenset({"owner"})
+"""Properties that Spark sets for every new namespace."""
 
 
 class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog, SupportsNamespaces, Rewritable):
-    """The catalog of a lake in Spark sessions."""
+    """A lake as a catalog of Spark sessions."""
 
     def __init__(self, jvm: Jvm, name: str, lake: Lake) -> None:
         super().__init__(jvm)
         self._name = name
         self.lake = lake
         self._loaded: WeakValueDictionary[tuple[str, ...], Table] = WeakValueDictionary()
-        """The tables that plans of Spark still hold."""
+        """Loaded tables by identifier, as long as a plan of Spark refers to them."""
 
     def title(self) -> str:
-        """What plans show."""
+        """The text that plans show."""
         return f"Floe catalog {self._name}"
 
     def name(self) -> str:
-        """The catalog's name in the session."""
+        """The name of the catalog in the session."""
         return self._name
 
     def defaultNamespace(self) -> Any:
-        """Where `USE lake` leads, as the setting `spark.sql.catalog.lake.default-namespace` says."""
-        asked = DEFAULT_NAMESPACE.read(self._set())
-        return self.jvm.strings([] if not asked else asked.split("."))
+        """The namespace that `USE lake` makes the current one: the setting `default-namespace` of the catalog."""
+        namespace = DEFAULT_NAMESPACE.read(self._settings())
+        return self.jvm.strings([] if not namespace else namespace.split("."))
 
     def useNullableQuerySchema(self) -> bool:
-        """Whether tables made of queries may have nulls everywhere, as the setting of that name says."""
-        return NULLABLE_QUERY_SCHEMA.read(self._set())
+        """Whether CREATE TABLE … AS SELECT makes all columns nullable: the setting of that name."""
+        return NULLABLE_QUERY_SCHEMA.read(self._settings())
 
     def capabilities(self) -> Any:
-        """Columns may have defaults."""
+        """The capabilities of the catalog: columns may have defaults."""
         kind = "org.apache.spark.sql.connector.catalog.TableCatalogCapability"
         return self.jvm.set([self.jvm.constant(kind, "SUPPORT_COLUMN_DEFAULT_VALUE")])
 
     # namespaces --------------------------------------------------------------------------------------------------
 
     def listNamespaces(self, *parent: Any) -> Any:
-        """The outermost namespaces, or those below one."""
+        """List the namespaces at the top level, or those directly below a parent."""
         above = self.jvm.read_strings(parent[0]) if parent else ()
-        with self._telling(above):
+        with self._spark_errors(above):
             return self.jvm.string_lists(self.lake.catalog.namespaces(above))
 
     def namespaceExists(self, namespace: Any) -> bool:
-        """Whether there is such a namespace."""
+        """Whether a namespace exists; the empty one always does."""
         name = self.jvm.read_strings(namespace)
         return not name or self.lake.namespace_exists(name)
 
     def loadNamespaceMetadata(self, namespace: Any) -> Any:
         """The properties of a namespace."""
         name = self.jvm.read_strings(namespace)
-        with self._telling(name):
+        with self._spark_errors(name):
             return self.jvm.map(self.lake.namespace_properties(name))
 
     def createNamespace(self, namespace: Any, properties: Any) -> None:
-        """Make a namespace."""
-        name, given = self.jvm.read_strings(namespace), self.jvm.read_map(properties)
+        """Create a namespace; in a catalog without namespace properties, those that Spark sets are dropped."""
+        name, values = self.jvm.read_strings(namespace), self.jvm.read_map(properties)
         if Capability.NAMESPACE_PROPERTIES not in self.lake.capabilities:
-            given = {key: value for key, value in given.items() if key not in _SPARKS_OWN}
-        with self._telling(name):
-            self.lake.create_namespace(name, given or None)
+            values = {key: value for key, value in values.items() if key not in _SPARK_PROPERTIES}
+        with self._spark_errors(name):
+            self.lake.create_namespace(name, values or None)
 
     def alterNamespace(self, namespace: Any, changes: Any) -> None:
-        """Change the properties of a namespace."""
+        """Set and remove properties of a namespace."""
         name = self.jvm.read_strings(namespace)
-        given, removed = {}, []
+        set_properties, removed = {}, []
         for change in changes:
             if self.jvm.simple_name(change) == "SetProperty":
-                given[change.property()] = change.value()
+                set_properties[change.property()] = change.value()
             else:
                 removed.append(change.property())
-        with self._telling(name):
-            self.lake.update_namespace(name, given, remove=removed)
+        with self._spark_errors(name):
+            self.lake.update_namespace(name, set_properties, remove=removed)
 
     def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
-        """Remove a namespace, with what is in it if that was asked for."""
+        """Drop a namespace, with `cascade` also what is in it; False if there is none."""
         name = self.jvm.read_strings(namespace)
         if not self.lake.namespace_exists(name):
             return False
-        with self._telling(name):
+        with self._spark_errors(name):
             self.lake.drop_namespace(name, cascade=cascade)
         return True
 
-    def rewritten(self, node: Any) -> Any:
-        """What carries out ANALYZE TABLES."""
+    def rewrite(self, node: Any) -> Any:
+        """Replace ANALYZE TABLES by a command that Floe runs; raises if there is no such namespace."""
         name = self.jvm.read_seq(node.child().namespace())
-        self.lake.namespace_properties(name)  # so that one that is not there is told
-        return analysis_of_all(self.jvm, ".".join((self._name, *name)))
+        self.lake.namespace_properties(name)
+        return analyze_tables_command(self.jvm, ".".join((self._name, *name)))
 
     # tables ------------------------------------------------------------------------------------------------------
 
     def listTables(self, namespace: Any) -> Any:
-        """The tables of a namespace."""
+        """List the tables of a namespace."""
         name = self.jvm.read_strings(namespace)
-        with self._telling(name):
+        with self._spark_errors(name):
             return self.jvm.identifiers(self.lake.catalog.tables(name))
 
     def tableExists(self, identifier: Any) -> bool:
-        """Whether there is such a table, or a metadata table or state of one."""
+        """Whether a table exists; its name may select a metadata table, a snapshot or a ref."""
         return self._find(self.jvm.read_identifier(identifier)) is not None
 
-    def loadTable(self, identifier: Any, *how: Any) -> Any:
-        """A table, perhaps as of a version or a time, perhaps for writing."""
-        name = self.jvm.read_identifier(identifier)
-        found = self.find_table(name, *how)
-        if found is None and self.jvm.version < HAS_VIEWS:
-            found = self.find_view(name)
-        if found is None:
-            self.check_metadata_table(name)
-            raise self._error(NoSuchTable("there is no such table"), name)
-        return found
+    def loadTable(self, identifier: Any, *arguments: Any) -> Any:
+        """Load a table; the arguments are a version or timestamp, or the privileges that a write needs.
 
-    def find_table(self, name: tuple[str, ...], *how: Any) -> SparkTable | MetadataTable | ChangesTable | None:
-        """The table that `loadTable` gives, if there is one."""
-        found = self._find(name)
-        if found is None:
+        Before Spark has views of its own, a view is loaded by this method too.
+        """
+        name = self.jvm.read_identifier(identifier)
+        relation = self.find_table(name, *arguments)
+        if relation is None and self.jvm.version < HAS_VIEWS:
+            relation = self.find_view(name)
+        if relation is None:
+            self.check_metadata_table(name)
+            raise self._spark_error(NoSuchTable("there is no such table"), name)
+        return relation
+
+    def find_table(self, name: tuple[str, ...], *arguments: Any) -> SparkTable | MetadataTable | ChangesTable | None:
+        """The table that `loadTable` returns for its arguments; None if there is none."""
+        match = self._find(name)
+        if match is None:
             return None
-        selected, table = found
-        as_of = self._as_of(*how)
-        if not as_of.is_now:
-            if not selected.as_of.is_now:
+        selected, table = match
+        as_of = self._as_of(*arguments)
+        if not as_of.is_current:
+            if not selected.as_of.is_current:
                 raise InvalidInput(
                     f"the name says {selected.as_of} already, so there can be no AS OF too", table=".".join(name)
                 )
-            selected = Selected(selected.table, as_of, None, selected.metadata_table)
-        changing = takes_any_columns(table.metadata) and changes_rows(self.jvm, how)
-        return metadata_or_data_table(self.jvm, (self._name, *name), table, selected, changes_rows=changing)
+            selected = TableSelector(selected.table, as_of, None, selected.metadata_table)
+        for_row_level = accepts_any_schema(table.metadata) and is_row_level_load(self.jvm, arguments)
+        return spark_table(self.jvm, (self._name, *name), table, selected, for_row_level=for_row_level)
 
-    def createTable(self, identifier: Any, *definition: Any) -> Any:
-        """Make a table."""
+    def createTable(self, identifier: Any, *arguments: Any) -> Any:
+        """Create a table, and in a catalog of folders also its namespace."""
         name = self.jvm.read_identifier(identifier)
-        with self._telling_of_table(name):
-            made = self._definition(name, definition)
-            make_room(self.lake, self._name, name)
-            table = self.lake.create_table(name, **made.arguments())
-        return self._table(name, table)
+        with self._spark_table_errors(name):
+            definition = self._definition(name, arguments)
+            ensure_namespace(self.lake, self._name, name)
+            table = self.lake.create_table(name, **definition.arguments())
+        return self._spark_table(name, table)
 
-    def stageCreate(self, identifier: Any, *definition: Any) -> Any:
-        """A table that is made together with its rows."""
-        return self._stage(identifier, definition, replacing=False)
+    def stageCreate(self, identifier: Any, *arguments: Any) -> Any:
+        """Stage a new table, which is committed together with its rows."""
+        return self._stage(identifier, arguments, or_replace=False)
 
-    def stageReplace(self, identifier: Any, *definition: Any) -> Any:
-        """A table that takes another one's place, together with its rows."""
+    def stageReplace(self, identifier: Any, *arguments: Any) -> Any:
+        """Stage a replacement of an existing table, which is committed together with its rows."""
         name = self.jvm.read_identifier(identifier)
         if not self.lake.table_exists(name):
-            raise self._error(NoSuchTable("there is no such table"), name)
-        return self._stage(identifier, definition, replacing=True)
+            raise self._spark_error(NoSuchTable("there is no such table"), name)
+        return self._stage(identifier, arguments, or_replace=True)
 
-    def stageCreateOrReplace(self, identifier: Any, *definition: Any) -> Any:
-        """One or the other."""
-        return self._stage(identifier, definition, replacing=True)
+    def stageCreateOrReplace(self, identifier: Any, *arguments: Any) -> Any:
+        """Stage a new table, or a replacement if the table exists."""
+        return self._stage(identifier, arguments, or_replace=True)
 
-    def _stage(self, identifier: Any, definition: Sequence[Any], *, replacing: bool) -> StagedSparkTable:
+    def _stage(self, identifier: Any, arguments: Sequence[Any], *, or_replace: bool) -> StagedSparkTable:
         name = self.jvm.read_identifier(identifier)
-        with self._telling_of_table(name):
-            made = self._definition(name, definition)
-            make_room(self.lake, self._name, name)
-            transaction = self.lake.create_table_transaction(name, **made.arguments(), or_replace=replacing)
+        with self._spark_table_errors(name):
+            definition = self._definition(name, arguments)
+            ensure_namespace(self.lake, self._name, name)
+            transaction = self.lake.create_table_transaction(name, **definition.arguments(), or_replace=or_replace)
         return StagedSparkTable(self.jvm, (self._name, *name), transaction)
 
     def createTableLike(self, identifier: Any, info: Any, source: Any) -> Any:
-        """Make a table like another: of ours, also its order, format version and properties."""
+        """Create a table like another; of a table of Floe also with its sort order, format version and properties."""
         like = proxy_of(source)
         if not isinstance(like, SparkTable):
             return self.createTable(identifier, info)
         name = self.jvm.read_identifier(identifier)
-        given = self.jvm.read_map(info.properties())
-        with self._telling_of_table(name):
-            made = table_like(like.table, given)
-            make_room(self.lake, self._name, name)
-            table = self.lake.create_table(name, **made.arguments())
-        return self._table(name, table)
+        properties = self.jvm.read_map(info.properties())
+        with self._spark_table_errors(name):
+            definition = table_like(like.table, properties)
+            ensure_namespace(self.lake, self._name, name)
+            table = self.lake.create_table(name, **definition.arguments())
+        return self._spark_table(name, table)
 
     def alterTable(self, identifier: Any, changes: Any) -> Any:
-        """Change a table."""
+        """Make the changes of an ALTER TABLE statement; returns the changed table."""
         name = self.jvm.read_identifier(identifier)
-        with self._telling_of_table(name):
+        with self._spark_table_errors(name):
             table = self.lake.table(name)
-            alter(self.jvm, table, changes, self.evaluate)
-        return self._table(name, table)
+            alter_table(self.jvm, table, changes, self.evaluate)
+        return self._spark_table(name, table)
 
     def dropTable(self, identifier: Any) -> bool:
-        """Remove a table; its files stay."""
+        """Drop a table and keep its files; False if there is none."""
         return self._drop(identifier, purge=False)
 
     def purgeTable(self, identifier: Any) -> bool:
-        """Remove a table with its files."""
+        """Drop a table and delete its files; False if there is none."""
         return self._drop(identifier, purge=True)
 
     def _drop(self, identifier: Any, *, purge: bool) -> bool:
@@ -354,38 +362,38 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
         return True
 
     def renameTable(self, old: Any, new: Any) -> None:
-        """Give a table another name."""
-        before = self.jvm.read_identifier(old)
-        after = self.new_name(before, self.jvm.read_identifier(new))
+        """Rename a table."""
+        old_name = self.jvm.read_identifier(old)
+        new_name = self.new_name(old_name, self.jvm.read_identifier(new))
         try:
-            self.lake.rename_table(before, after)
+            self.lake.rename_table(old_name, new_name)
         except NoSuchTable as error:
-            raise self._error(error, before) from None
+            raise self._spark_error(error, old_name) from None
         except TableAlreadyExists as error:
-            raise self._error(error, after) from None
+            raise self._spark_error(error, new_name) from None
 
-    # the insides -------------------------------------------------------------------------------------------------
+    # internal ----------------------------------------------------------------------------------------------------
 
-    def _table(self, name: Sequence[str], table: Table) -> SparkTable:
-        return SparkTable(self.jvm, (self._name, *name), table, Selected(tuple(name)))
+    def _spark_table(self, name: Sequence[str], table: Table) -> SparkTable:
+        return SparkTable(self.jvm, (self._name, *name), table, TableSelector(tuple(name)))
 
-    def _find(self, name: tuple[str, ...]) -> tuple[Selected, Table] | None:
-        """The first meaning of a name for which there is a table."""
-        for reading in name_candidates(name):
+    def _find(self, name: tuple[str, ...]) -> tuple[TableSelector, Table] | None:
+        """The first interpretation of a name for which there is a table, and the table."""
+        for candidate in name_candidates(name):
             try:
-                return reading, self._load(reading.table)
+                return candidate, self._load(candidate.table)
             except (NoSuchTable, NoSuchNamespace):
                 continue
             except InvalidInput:
-                if reading.table == name:
+                if candidate.table == name:
                     raise
         return None
 
     def _load(self, identifier: tuple[str, ...]) -> Table:
-        """The table as it is now.
+        """Load the current state of a table.
 
-        Spark loads a table several times for one statement. Loads go through one pointer, which reads where the current
-        metadata is, and parses the file only if it is not the one that it has parsed before.
+        Spark loads a table several times for one statement. All loads go through one pointer, which finds the current
+        metadata file, and parses it only if it is not the one that it has parsed before.
         """
         earlier = self._loaded.get(identifier)
         try:
@@ -393,52 +401,57 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
         except NoSuchTable:
             if earlier is None:
                 raise
-            table = self.lake.table(identifier)  # for the hint of its error
+            table = self.lake.table(identifier)  # its error has a hint
         self._loaded[identifier] = table
         return table
 
-    def _as_of(self, *how: Any) -> AsOf:
-        """What the further arguments of `loadTable` say: a version, microseconds, privileges, or a context of these."""
-        for found in how:
-            if isinstance(found, str):
-                return version_as_of(found)
-            if isinstance(found, int):
-                return AsOf(timestamp_ms=found // 1000)
-            if self.jvm.simple_name(found) == "TableContext":
-                travel = found.timeTravel()
-                if travel.isPresent():
-                    return self._travelled(travel.get())
+    def _as_of(self, *arguments: Any) -> AsOf:
+        """The time travel in the arguments of `loadTable`: a version, microseconds, or a `TableContext`."""
+        for argument in arguments:
+            if isinstance(argument, str):
+                return version_as_of(argument)
+            if isinstance(argument, int):
+                return AsOf(timestamp_ms=argument // 1000)
+            if self.jvm.simple_name(argument) == "TableContext":
+                time_travel = argument.timeTravel()
+                if time_travel.isPresent():
+                    return self._time_travel(time_travel.get())
         return AsOf()
 
-    def _travelled(self, travel: Any) -> AsOf:
-        kind = self.jvm.simple_name(travel)
+    def _time_travel(self, specification: Any) -> AsOf:
+        kind = self.jvm.simple_name(specification)
         if "Version" in kind:
-            return version_as_of(travel.version())
-        return AsOf(timestamp_ms=travel.micros() // 1000)
+            return version_as_of(specification.version())
+        return AsOf(timestamp_ms=specification.micros() // 1000)
 
-    def _definition(self, name: Sequence[str], given: Sequence[Any]) -> NewTable:
-        """What CREATE TABLE says; the shape of the arguments differs between versions of Spark."""
-        if len(given) == 1:
-            columns, partitions, properties = given[0].columns(), given[0].partitions(), given[0].properties()
+    def _definition(self, name: Sequence[str], arguments: Sequence[Any]) -> TableDefinition:
+        """The definition in the arguments of `createTable`: one `TableInfo`, or in older versions its three parts."""
+        if len(arguments) == 1:
+            info = arguments[0]
+            columns, partitions, properties = info.columns(), info.partitions(), info.properties()
         else:
-            columns, partitions, properties = given
-        known = with_defaults(self.jvm, self._name, "table", self.jvm.read_map(properties))
-        if LOCATION in known and _is_same(known[LOCATION], self.lake.catalog.default_location(tuple(name))):
-            del known[LOCATION]  # which Spark spells in its own way
-        return new_table(
+            columns, partitions, properties = arguments
+        values = with_defaults(self.jvm, self._name, "table", self.jvm.read_map(properties))
+        if LOCATION in values and self._is_default_location(name, values[LOCATION]):
+            del values[LOCATION]  # Spark may spell it differently
+        return table_definition(
             self.jvm.read_columns(columns),
             [transform.toString() for transform in partitions],
-            known,
+            values,
             self.evaluate,
             case_sensitive=self.jvm.is_case_sensitive,
         )
 
-    def _set(self) -> dict[str, str]:
-        """What is set below the catalog's name."""
+    def _is_default_location(self, name: Sequence[str], location: str) -> bool:
+        default_location = self.lake.catalog.default_location(tuple(name))
+        return same_file(location.rstrip("/"), default_location.rstrip("/"))
+
+    def _settings(self) -> dict[str, str]:
+        """The session's settings of the catalog, without the prefix `spark.sql.catalog.<name>.`."""
         return self.jvm.settings_below(f"{CATALOG_PREFIX}{self._name}.")
 
     def evaluate(self, sql: str, type_: Type) -> Any:
-        """The value of a SQL expression, as a value of a column's type: Spark computes it."""
+        """Evaluate a SQL expression with Spark, and convert the result to a value of a type."""
         spark = SparkSession(self.jvm.context, self.jvm.active_session())
         match type_.kind:
             case "timestamptz":
@@ -450,25 +463,17 @@ class SparkCatalog(LakeViews, LakeFunctions, LakeProcedures, StagingTableCatalog
                 return convert(type_, spark.sql(f"SELECT {sql}").collect()[0][0])
 
     @contextmanager
-    def _telling(self, name: Sequence[str]) -> Iterator[None]:
-        """Errors about this namespace are told as Spark's own."""
+    def _spark_errors(self, name: Sequence[str]) -> Iterator[None]:
+        """Turn errors about a namespace into those that Spark's interface declares."""
         try:
             yield
         except FloeError as error:
             raise declared_error(self.jvm, error, name) or error from None
 
     @contextmanager
-    def _telling_of_table(self, name: Sequence[str]) -> Iterator[None]:
-        """Errors about this table, or its namespace, are told as Spark's own."""
+    def _spark_table_errors(self, name: Sequence[str]) -> Iterator[None]:
+        """Turn errors about a table or its namespace into those that Spark's interface declares."""
         try:
             yield
         except FloeError as error:
-            raise self._error(error, name) from None
-
-    def _error(self, error: FloeError, name: Sequence[str]) -> Exception:
-        about = name[:-1] if isinstance(error, NoSuchNamespace) else name
-        return declared_error(self.jvm, error, about) or error
-
-
-def _is_same(one: str, other: str) -> bool:
-    return parse(one.rstrip("/")) == parse(other.rstrip("/"))
+            raise self._spark_error(error, name) from None

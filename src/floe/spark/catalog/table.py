@@ -1,12 +1,8 @@
-"""A table of a lake as Spark sees it: at one state, which a query keeps from its analysis to its end.
+"""Tables of a lake as Spark's `Table` objects.
 
-The partitions of a table for SHOW PARTITIONS: values of partition fields as the folders of files say them.
-
-Writes of tables, whether they are there or being made.
-
-A table that is being made, or replaced, together with its rows: CREATE TABLE … AS SELECT, REPLACE TABLE ….
-
-The columns that every table has for those who name them, such as `_file` and `_pos`.
+A `SparkTable` is a table at one state, which a query keeps from its analysis to its end. A `StagedSparkTable` is a
+table that is created or replaced together with its rows (CREATE TABLE … AS SELECT, REPLACE TABLE … AS SELECT).
+`spark_table` chooses between a `SparkTable`, a metadata table and the table of changes, by the name in the statement.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
-from floe.commit.operations.overwrite import DeleteFiles
+from floe.commit.operations.data_changes import DeleteFiles
 from floe.commit.target import CommitTarget
 from floe.errors import InvalidInput, UnsupportedFeature
 from floe.plan.metadata_tables.tables import metadata_table
@@ -33,23 +29,23 @@ from floe.spark.bridge.interfaces.write import SupportsRowLevelOperations
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.bridge.values import internal_string_rows, java_metadata_columns, read_conditions
-from floe.spark.catalog.analyze import analysis
+from floe.spark.catalog.analyze import analyze_table_command
 from floe.spark.catalog.definitions import shown_properties, spark_transforms
 from floe.spark.catalog.metadata_table import MetadataTable
-from floe.spark.names import CHANGES, Selected
+from floe.spark.names import CHANGES, TableSelector
 from floe.spark.read.builder import TableScanBuilder
 from floe.spark.read.changes import ChangesTable
-from floe.spark.read.filters import filter_of, translate
-from floe.spark.read.source import Source, audited_state, selects_whole_files, with_options
+from floe.spark.read.filters import combined_filter, translate
+from floe.spark.read.scan_source import ScanSource, apply_read_options, selects_whole_files, wap_state
 from floe.spark.schemas import SparkField, spark_field, spark_schema
 from floe.spark.settings import VALIDATE_FROM, session_settings
 from floe.spark.write.builder import TableWriteBuilder
 from floe.spark.write.insert import commit_target
 from floe.spark.write.options import WriteOptions, write_options
-from floe.spark.write.retries import noting_conflicts
-from floe.spark.write.row_level import statement_on
+from floe.spark.write.retries import record_conflicts
+from floe.spark.write.row_level import new_statement
 from floe.spark.write.row_level_plan import OperationBuilder
-from floe.spark.write.worker import check_types
+from floe.spark.write.worker import check_writable_types
 from floe.spec.expressions.nodes import TRUE, Expression, and_
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.partition_spec import PartitionField, unified_partition_type
@@ -72,69 +68,73 @@ from floe.table.lake import CreateTransaction
 from floe.table.table import Table
 from floe.table.transaction import Transaction
 
-# The partitions of a table for SHOW PARTITIONS: values of partition fields as the folders of files say them.
+# Partitions -----------------------------------------------------------------------------------------------------------
 
 _HINT: Final = "use INSERT, and DELETE FROM … WHERE"
 
 
 class ListedPartitions(SupportsPartitionManagement):
-    """The part of a table that lists its partitions: every value is a text, null where there is none."""
+    """The methods of a table that list its partitions, for SHOW PARTITIONS.
+
+    All values are strings, as in the paths of files, or null.
+    """
 
     table: Table
-    selected: Selected
+    selected: TableSelector
 
     def partitionSchema(self) -> Any:
-        """The partition fields of all specs, as texts."""
+        """The partition fields of all specs, as a `StructType` of strings."""
         fields = [
             {"name": name, "type": "string", "nullable": True, "metadata": {}} for name in self._partition_fields()
         ]
         return self.jvm.data_type({"type": "struct", "fields": fields})
 
     def listPartitionIdentifiers(self, names: Any, values: Any) -> Any:
-        """The partitions with these values of these fields."""
-        wanted = {
-            name: None if values.isNullAt(place) else values.getUTF8String(place).toString()
-            for place, name in enumerate(self.jvm.read_strings(names))
+        """List the partitions whose fields of these names have these values."""
+        expected = {
+            name: None if values.isNullAt(index) else values.getUTF8String(index).toString()
+            for index, name in enumerate(self.jvm.read_strings(names))
         }
-        found = [row for row in self._partition_rows() if all(row[name] == value for name, value in wanted.items())]
-        return internal_string_rows(self.jvm, list(self._partition_fields()), found)
+        rows = [row for row in self._partition_rows() if all(row[name] == value for name, value in expected.items())]
+        return internal_string_rows(self.jvm, list(self._partition_fields()), rows)
 
     def partitionExists(self, partition: Any) -> bool:
-        """Whether there are rows in such a partition."""
+        """Whether a partition has rows."""
         return len(self.listPartitionIdentifiers(self.jvm.strings(self._partition_fields()), partition)) > 0
 
     def createPartition(self, partition: Any, properties: Any) -> None:
-        """Partitions come with their rows."""
-        raise UnsupportedFeature("a partition is there when rows of it are", hint=_HINT)
+        """Raise: a partition exists exactly if it has rows."""
+        raise UnsupportedFeature("partitions cannot be added: a partition exists as soon as it has rows", hint=_HINT)
 
     def dropPartition(self, partition: Any) -> bool:
-        """Partitions go with their rows."""
-        raise UnsupportedFeature("a partition goes when its rows do", hint=_HINT)
+        """Raise: a partition exists exactly if it has rows."""
+        raise UnsupportedFeature("partitions cannot be dropped: a partition exists as long as it has rows", hint=_HINT)
 
     purgePartition = dropPartition
     truncatePartition = dropPartition
 
     def _partition_fields(self) -> dict[str, PartitionField]:
-        """The fields of all specs by name, the current one's first; those that split nothing any more are left out."""
+        """The partition fields of all specs by name, those of the current spec first; without void transforms."""
         metadata = self.table.metadata
         specs = sorted(metadata.partition_specs, key=lambda spec: spec.spec_id != metadata.default_spec_id)
-        found: dict[int, PartitionField] = {}
+        fields: dict[int, PartitionField] = {}
         for spec in specs:
             for field in spec.fields:
                 if not isinstance(field.transform, Void):
-                    found.setdefault(field.field_id, field)
-        return {field.name: field for field in found.values()}
+                    fields.setdefault(field.field_id, field)
+        return {field.name: field for field in fields.values()}
 
     def _partition_rows(self) -> list[dict[str, str | None]]:
+        """The distinct partitions, with the text of each field."""
         metadata, as_of = self.table.metadata, self.selected.as_of
         snapshot = choose_snapshot(metadata, snapshot=as_of.snapshot_id, ref=as_of.ref, as_of_ms=as_of.timestamp_ms)
-        listed = metadata_table(
+        partition_table = metadata_table(
             "partitions", metadata, self.table.metadata_location, self.table.storage, snapshot=snapshot
         )
         fields = self._partition_fields()
         if not fields:
             return []
-        partitions: Sequence[dict[str, Any]] = listed.column("partition").to_pylist()
+        partitions: Sequence[dict[str, Any]] = partition_table.column("partition").to_pylist()
         rows = [
             {name: self._partition_text(field, values.get(name)) for name, field in fields.items()}
             for values in partitions
@@ -142,7 +142,7 @@ class ListedPartitions(SupportsPartitionManagement):
         return list({tuple(row.values()): row for row in rows}.values())
 
     def _partition_text(self, field: PartitionField, value: Any) -> str | None:
-        """A value as it stands in the path of a file."""
+        """A partition value as in the path of a file."""
         if value is None:
             return None
         source = self._source_type(field.source_id)
@@ -150,10 +150,10 @@ class ListedPartitions(SupportsPartitionManagement):
 
     def _source_type(self, field_id: int) -> Type:
         schemas = (self.table.schema, *self.table.metadata.schemas)
-        return next((found.type for schema in schemas if (found := schema.find(field_id))), UNKNOWN)
+        return next((field.type for schema in schemas if (field := schema.find(field_id))), UNKNOWN)
 
 
-# Writes of tables, whether they are there or being made.
+# Capabilities and writes ----------------------------------------------------------------------------------------------
 
 _CAPABILITY: Final = "org.apache.spark.sql.connector.catalog.TableCapability"
 
@@ -162,23 +162,23 @@ WRITE_CAPABILITIES: Final = (
 )  # fmt: skip
 
 
-def takes_any_columns(metadata: TableMetadata) -> bool:
-    """Whether a table finds the columns of rows itself."""
+def accepts_any_schema(metadata: TableMetadata) -> bool:
+    """Whether Floe, not Spark, matches the columns of written rows with those of the table."""
     return ACCEPT_ANY_SCHEMA.read(metadata.properties)
 
 
-def write_capabilities(jvm: Jvm, metadata: TableMetadata, *, changes_rows: bool = False) -> list[str]:
-    """What can be done to a table that is there; for a statement that changes rows, Spark has to find its columns."""
-    found = list(WRITE_CAPABILITIES)
-    if takes_any_columns(metadata) and not changes_rows:
-        found.append("ACCEPT_ANY_SCHEMA")
+def write_capabilities(jvm: Jvm, metadata: TableMetadata, *, for_row_level: bool = False) -> list[str]:
+    """The capabilities for writes of a table; for UPDATE and MERGE, Spark always has to match the columns."""
+    names = list(WRITE_CAPABILITIES)
+    if accepts_any_schema(metadata) and not for_row_level:
+        names.append("ACCEPT_ANY_SCHEMA")
     if jvm.version >= (4, 1):
-        found.append("AUTOMATIC_SCHEMA_EVOLUTION")  # Spark alters the table for statements WITH SCHEMA EVOLUTION
-    return found
+        names.append("AUTOMATIC_SCHEMA_EVOLUTION")  # Spark alters the table for statements WITH SCHEMA EVOLUTION
+    return names
 
 
 def capability_set(jvm: Jvm, names: Sequence[str]) -> Any:
-    """What can be done with a table; Spark asks often, so each set is made once."""
+    """The capabilities as a Java set; Spark asks often, so each set is created once."""
     key = ("capabilities", *names)
     return jvm.once(key, lambda: jvm.set([jvm.constant(_CAPABILITY, name) for name in names]))
 
@@ -186,24 +186,24 @@ def capability_set(jvm: Jvm, names: Sequence[str]) -> Any:
 def write_builder(
     jvm: Jvm, name: str, target: Table | Transaction, info: Any, branch: str | None = None
 ) -> TableWriteBuilder:
-    """A write of what Spark describes."""
-    check_types(target.metadata.schema)
-    given = {key.lower(): value for key, value in jvm.read_map(info.options().asCaseSensitiveMap()).items()}
-    if VALIDATE_FROM.is_set(given) and not isinstance(target, Table):
+    """The builder of a write with the rows and options of Spark's `LogicalWriteInfo`."""
+    check_writable_types(target.metadata.schema)
+    options = {key.lower(): value for key, value in jvm.read_map(info.options().asCaseSensitiveMap()).items()}
+    if VALIDATE_FROM.is_set(options) and not isinstance(target, Table):
         raise InvalidInput(
             f"{VALIDATE_FROM} is for writes that replace rows, and this one replaces or creates the table",
             hint="leave the option out, or write with overwrite or overwritePartitions",
             table=name,
         )
-    options = write_options(jvm, given, target.metadata, branch)
-    return TableWriteBuilder(jvm, name, target, options, info.schema(), info.queryId())
+    resolved = write_options(jvm, options, target.metadata, branch)
+    return TableWriteBuilder(jvm, name, target, resolved, info.schema(), info.queryId())
 
 
-# A table that is being made, or replaced, together with its rows: CREATE TABLE … AS SELECT, REPLACE TABLE ….
+# Staged tables --------------------------------------------------------------------------------------------------------
 
 
 class StagedSparkTable(StagedTable, SupportsWrite):
-    """A table that is there when its transaction is committed, with all rows or not at all."""
+    """A table that is created or replaced when its transaction is committed, with all rows or not at all."""
 
     def __init__(self, jvm: Jvm, path: tuple[str, ...], transaction: CreateTransaction) -> None:
         super().__init__(jvm)
@@ -211,7 +211,7 @@ class StagedSparkTable(StagedTable, SupportsWrite):
         self._transaction = transaction
 
     def name(self) -> str:
-        """The table's name, for people."""
+        """The full name of the table, which Spark shows."""
         return ".".join(map(name_text, self._path))
 
     def schema(self) -> Any:
@@ -227,31 +227,31 @@ class StagedSparkTable(StagedTable, SupportsWrite):
         return spark_transforms(self.jvm, self._transaction.spec, self._transaction.schema)
 
     def properties(self) -> Any:
-        """The table's properties."""
+        """The properties of the table."""
         return self.jvm.map(dict(self._transaction.properties))
 
     def capabilities(self) -> Any:
-        """It can be written."""
+        """The capabilities of the table: it can only be written."""
         return capability_set(self.jvm, WRITE_CAPABILITIES)
 
     def newWriteBuilder(self, info: Any) -> Any:
-        """A write to the table."""
+        """The builder of the write of the rows."""
         return write_builder(self.jvm, self.name(), self._transaction, info)
 
     def commitStagedChanges(self) -> None:
-        """Make the table."""
+        """Commit the table with its rows."""
         self._transaction.commit()
 
     def abortStagedChanges(self) -> None:
-        """Forget it, and delete what was written."""
+        """Abort the transaction, and delete the files that were written."""
         self._transaction.abort()
 
 
-# The columns that every table has for those who name them, such as `_file` and `_pos`.
+# Metadata columns -----------------------------------------------------------------------------------------------------
 
 
 def metadata_columns(jvm: Jvm, metadata: TableMetadata) -> Any:
-    """The metadata columns of a table."""
+    """The metadata columns of a table (`_file`, `_pos`, …) as a `MetadataColumn[]`; created once for each layout."""
     partitions = unified_partition_type(metadata.partition_specs, metadata.schemas)
     fields = [FILE, POS, SPEC_ID, partition_column(partitions), DELETED]
     if metadata.format_version >= 3:
@@ -262,10 +262,13 @@ def metadata_columns(jvm: Jvm, metadata: TableMetadata) -> Any:
 
 
 def _spark_field(field: Field) -> SparkField:
-    made = spark_field(field)
-    if field.id == LAST_UPDATED_SEQUENCE_NUMBER.id:  # when a row was changed is not kept when it is changed again
-        made["metadata"]["__preserve_on_update"] = False
-    return made
+    column = spark_field(field)
+    if field.id == LAST_UPDATED_SEQUENCE_NUMBER.id:  # an updated row gets the sequence number of the update
+        column["metadata"]["__preserve_on_update"] = False
+    return column
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
 
 
 class SparkTable(
@@ -279,8 +282,9 @@ class SparkTable(
 ):
     """A table of a lake, as of some state.
 
-    With `by_tasks` all writes are carried out by tasks of Spark's, and rows may have more than the table's columns.
-    With `changes_rows` it is for an UPDATE or MERGE, whose columns Spark has to find, whatever the table says.
+    With `written_by_tasks` Spark executes all writes itself, and rows may have more columns than the table: a row-level
+    statement appends to such a table. With `for_row_level` it is loaded for an UPDATE or MERGE, whose columns Spark
+    has to match, whatever the table's properties say.
     """
 
     def __init__(
@@ -288,36 +292,36 @@ class SparkTable(
         jvm: Jvm,
         path: tuple[str, ...],
         table: Table,
-        selected: Selected,
+        selected: TableSelector,
         *,
-        by_tasks: bool = False,
-        changes_rows: bool = False,
+        written_by_tasks: bool = False,
+        for_row_level: bool = False,
     ) -> None:
         super().__init__(jvm)
-        self._by_tasks, self._changes_rows = by_tasks, changes_rows
+        self._written_by_tasks, self._for_row_level = written_by_tasks, for_row_level
         self.path = path
         self.table = table
         self.selected = selected
         as_of = selected.as_of
-        self._audited = audited_state(jvm, table.metadata) if as_of.is_now else as_of
+        self._audited = wap_state(jvm, table.metadata) if as_of.is_current else as_of
         self.floe_schema: Schema = schema_for(
             table.metadata, snapshot=as_of.snapshot_id, ref=as_of.ref, as_of_ms=as_of.timestamp_ms
         )
 
     def key(self) -> Any:
-        """The same table at the same state is the same to Spark."""
+        """The key by which Spark compares tables: the table and its state."""
         return (self.table.uuid, self.table.metadata_location, self.selected, self._audited)
 
     def title(self) -> str:
-        """What plans show."""
+        """The text that plans show."""
         return f"Floe table {self.name()}"
 
     def name(self) -> str:
-        """The table's name, for people."""
+        """The full name of the table, which Spark shows."""
         return ".".join(map(name_text, self.path))
 
     def id(self) -> str | None:
-        """The table's UUID."""
+        """The UUID of the table, by which Spark notices that a table was replaced."""
         return self.table.uuid
 
     @cached_property
@@ -341,112 +345,113 @@ class SparkTable(
         return spark_transforms(self.jvm, self.table.spec, self.table.schema)
 
     def properties(self) -> Any:
-        """The table's properties, and what else there is to know about it."""
+        """The properties that Spark shows: those of the table, and reserved ones from its metadata."""
         return self.jvm.map(shown_properties(self.table))
 
     def capabilities(self) -> Any:
-        """What can be done with the table."""
+        """The capabilities of the table at its state; a past snapshot or a tag can only be read."""
         names = ["BATCH_READ", "MICRO_BATCH_READ", *self._write_capabilities]
-        if self._by_tasks:
+        if self._written_by_tasks:
             names = [*(name for name in names if name != "V1_BATCH_WRITE"), "ACCEPT_ANY_SCHEMA"]
         return capability_set(self.jvm, names)
 
     def newScanBuilder(self, options: Any) -> Any:
-        """A read of the table."""
+        """The builder of a scan, at the state that its options or the name of the table select."""
         named = replace(self._source, as_of=self.selected.as_of)
-        given = self.jvm.read_map(options)  # names come in small letters
-        source = with_options(named, given, session_settings(self.jvm))
-        return TableScanBuilder(self.jvm, replace(source, as_of=self._audited) if source.as_of.is_now else source)
+        read_options = self.jvm.read_map(options)  # Spark has lowercased the names
+        source = apply_read_options(named, read_options, session_settings(self.jvm))
+        return TableScanBuilder(self.jvm, replace(source, as_of=self._audited) if source.as_of.is_current else source)
 
     @cached_property
-    def _source(self) -> Source:
-        """What is read unless options say another state."""
-        return Source(self.name(), self.table, self._audited, self.floe_schema)
+    def _source(self) -> ScanSource:
+        """The source of scans whose options select no other state."""
+        return ScanSource(self.name(), self.table, self._audited, self.floe_schema)
 
     @property
     def _write_capabilities(self) -> list[str]:
         if not self._can_be_written:
             return []
-        return write_capabilities(self.jvm, self.table.metadata, changes_rows=self._changes_rows)
+        return write_capabilities(self.jvm, self.table.metadata, for_row_level=self._for_row_level)
 
     @property
     def _can_be_written(self) -> bool:
-        """The past cannot be changed."""
-        return self.selected.as_of.is_now or self.selected.branch is not None
+        """Whether the table is selected in its current state or at a branch: the past cannot be changed."""
+        return self.selected.as_of.is_current or self.selected.branch is not None
 
     def newWriteBuilder(self, info: Any) -> Any:
-        """A write to the table."""
+        """The builder of a write to the table."""
         return write_builder(self.jvm, self.name(), self.table, info, self.selected.branch)
 
-    # changing rows -----------------------------------------------------------------------------------------------
+    # row-level operations ----------------------------------------------------------------------------------------
 
     def newRowLevelOperationBuilder(self, info: Any) -> Any:
-        """A DELETE, UPDATE or MERGE."""
+        """The builder of the operation of a DELETE, UPDATE or MERGE; raises if the state cannot be written."""
         if not self._can_be_written:
             raise UnsupportedFeature(f"{self.name()} is a state of the past, which cannot be changed")
         command = info.command()
-        given = self.jvm.read_map(info.options().asCaseSensitiveMap())
-        statement = statement_on(self.jvm, self._source, command.name().lower(), given, self.selected.branch)
-        return OperationBuilder(self.jvm, statement, command, self._for_tasks)
+        options = self.jvm.read_map(info.options().asCaseSensitiveMap())
+        statement = new_statement(self.jvm, self._source, command.name().lower(), options, self.selected.branch)
+        return OperationBuilder(self.jvm, statement, command, self._written_table)
 
-    def _for_tasks(self) -> SparkTable:
-        return SparkTable(self.jvm, self.path, self.table, self.selected, by_tasks=True)
+    def _written_table(self) -> SparkTable:
+        return SparkTable(self.jvm, self.path, self.table, self.selected, written_by_tasks=True)
 
-    # removing whole files ----------------------------------------------------------------------------------------
+    # deletes of whole files --------------------------------------------------------------------------------------
 
     def truncateTable(self, *options: Any) -> bool:
-        """Remove all rows."""
-        self._remove(TRUE)
+        """Delete all rows."""
+        self._delete_files(TRUE)
         return True
 
     def canDeleteWhere(self, predicates: Any) -> bool:
-        """Whether whole files hold all of these rows, and nothing else."""
-        found = translate(read_conditions(self.jvm, predicates), self.floe_schema)
-        if not self._can_be_written or not all(one.exact for one in found):
+        """Whether the rows that match are exactly those of some files, so that no file has to be rewritten."""
+        translations = translate(read_conditions(self.jvm, predicates), self.floe_schema)
+        if not self._can_be_written or not all(translation.exact for translation in translations):
             return False
         if self._destination()[0].head != self._source.snapshot:
-            return False  # it is for a branch that has other files
-        return selects_whole_files(self._source.plan(and_(*(one.filter for one in found))))
+            return False  # the commit goes to a branch that has other files
+        return selects_whole_files(self._source.plan(and_(*(translation.filter for translation in translations))))
 
     def deleteWhere(self, predicates: Any, *options: Any) -> None:
-        """Remove these files."""
-        self._remove(filter_of(read_conditions(self.jvm, predicates), self.floe_schema))
+        """Delete the files of the rows that match."""
+        self._delete_files(combined_filter(read_conditions(self.jvm, predicates), self.floe_schema))
 
-    def _remove(self, where: Expression) -> None:
+    def _delete_files(self, where: Expression) -> None:
         target, options = self._destination()
-        with noting_conflicts(self.jvm, self.table, at_least=1):  # a file came meanwhile of which only some rows go
+        # A concurrent commit may have added a file of which only some rows match. Then the statement is run once more,
+        # and planned as a row-level operation.
+        with record_conflicts(self.jvm, self.table, at_least=1):
             target.commit([DeleteFiles(where=where, **target.options(options.summary))])
 
     def _destination(self) -> tuple[CommitTarget, WriteOptions]:
-        """Where deletes go, as the session and the name say."""
+        """The commit target of deletes, as the name and the session say, and the write options."""
         options = write_options(self.jvm, {}, self.table.metadata, self.selected.branch)
         return commit_target(self.table, options), options
 
-    # statements that Spark leaves to others ----------------------------------------------------------------------
+    # other statements --------------------------------------------------------------------------------------------
 
-    def rewritten(self, node: Any) -> Any:
-        """What carries out ANALYZE TABLE."""
-        found = None if self.selected.as_of.is_now else self._source.snapshot
-        return analysis(self.jvm, self.name(), self.table, None if found is None else found.snapshot_id, node)
-
-    # columns that are not the table's own ------------------------------------------------------------------------
+    def rewrite(self, node: Any) -> Any:
+        """Replace ANALYZE TABLE by a command that Floe runs."""
+        snapshot = None if self.selected.as_of.is_current else self._source.snapshot
+        snapshot_id = None if snapshot is None else snapshot.snapshot_id
+        return analyze_table_command(self.jvm, self.name(), self.table, snapshot_id, node)
 
     def metadataColumns(self) -> Any:
-        """`_file`, `_pos` and the like."""
+        """The metadata columns that queries can name, such as `_file` and `_pos`."""
         return metadata_columns(self.jvm, self.table.metadata)
 
     def version(self) -> str | None:
-        """The id of the current snapshot."""
+        """The id of the current snapshot, by which Spark notices that a table has changed; None without one."""
         current = self.table.current_snapshot
         return None if current is None else str(current.snapshot_id)
 
 
-def metadata_or_data_table(
-    jvm: Jvm, path: tuple[str, ...], table: Table, selected: Selected, *, changes_rows: bool = False
+def spark_table(
+    jvm: Jvm, path: tuple[str, ...], table: Table, selected: TableSelector, *, for_row_level: bool = False
 ) -> SparkTable | MetadataTable | ChangesTable:
-    """What Spark reads for a name."""
+    """The Spark table for what a name selects: the table, a metadata table, or its changes."""
     if selected.metadata_table == CHANGES:
         return ChangesTable(jvm, path, table, selected)
     if selected.metadata_table is not None:
         return MetadataTable(jvm, path, table, selected)
-    return SparkTable(jvm, path, table, selected, changes_rows=changes_rows)
+    return SparkTable(jvm, path, table, selected, for_row_level=for_row_level)

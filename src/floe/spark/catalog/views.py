@@ -1,10 +1,8 @@
-"""The views of a lake as Spark asks for them.
+"""The views of a lake: their definitions, as Spark has them and as Iceberg stores them, and Spark's catalog of views.
 
-Views as Spark sees them, and as Iceberg stores them: the query's text, the columns, where its names are looked for.
-
-Java's catalog keeps what Spark needs to know about the query's own columns in a property; so do we. A view that others
-made without it is matched by the places of its columns. As with Java's, the property `location` of a statement that
-makes a view is where its metadata files are.
+`ViewDefinition` has the text of the query, the columns, and the catalog and namespace in which names are resolved. As
+Java Iceberg does, the names of the query's own columns are stored in a property; the columns of a view without that
+property are matched by position. The property `location` of CREATE VIEW is the folder of the view's metadata files.
 """
 
 from __future__ import annotations
@@ -38,54 +36,56 @@ from floe.storage.locations import same_file
 from floe.table.lake import Lake
 from floe.table.view import View
 
-# Views as Spark sees them, and as Iceberg stores them: the query's text, the columns, where its names are looked for.
+# Definitions ----------------------------------------------------------------------------------------------------------
 
 QUERY_COLUMNS: Final = "spark.query-column-names"
-"""Java's name for the columns that the query itself gives, with commas."""
+"""Java Iceberg's property for the names of the query's columns, separated by commas."""
 
 SCHEMA_MODE: Final = "spark.schema-mode"
-"""What `WITH SCHEMA …` says, unless it says what views do anyway."""
+"""The property for the mode of `WITH SCHEMA …`, unless it is the default."""
 
-USUAL_MODE: Final = "COMPENSATION"
+DEFAULT_SCHEMA_MODE: Final = "COMPENSATION"
 EVOLUTION: Final = "EVOLUTION"
 
-_SHOWN: Final = ("provider", "location", FORMAT_VERSION.name, "table_type", "external", "is_managed_location")
-"""Properties that Spark shows or adds, and that are none."""
+_NOT_STORED: Final = ("provider", "location", FORMAT_VERSION.name, "table_type", "external", "is_managed_location")
+"""Properties that Spark shows or adds, and that are not properties of a stored view."""
 
-
-NOT_SHOWN: Final = frozenset({*_SHOWN, COMMENT.name, "owner", "collation"})
-"""Properties that SHOW CREATE TABLE says in other words, or not at all."""
+NOT_SHOWN: Final = frozenset({*_NOT_STORED, COMMENT.name, "owner", "collation"})
+"""Properties that SHOW CREATE TABLE shows as other clauses, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
-    """What Spark knows about a view."""
+    """A view as Spark defines it."""
 
     query: str
     columns: SparkType
     query_columns: tuple[str, ...]
-    """The names of the columns that the query gives; none if the view takes them as they come."""
+    """The names of the query's own columns; empty if the view has the columns that the query has when it is read."""
 
     catalog: str | None
-    """Where names without a catalog are looked for; None is the view's own catalog."""
+    """The catalog in which names without a catalog are resolved; None for that of the view."""
 
     namespace: tuple[str, ...]
+    """The namespace in which names without a namespace are resolved."""
+
     properties: Mapping[str, str] = field(default_factory=dict)
     schema_mode: str | None = None
+    """The mode of `WITH SCHEMA …`."""
 
 
-def defined(view: View) -> ViewDefinition:
-    """The definition of a view that is there."""
+def view_definition(view: View) -> ViewDefinition:
+    """The definition of a stored view."""
     metadata = view.metadata
-    columns, mode = spark_schema(view.schema.fields), metadata.properties.get(SCHEMA_MODE, USUAL_MODE)
-    names = tuple(one["name"] for one in columns["fields"])
+    columns, mode = spark_schema(view.schema.fields), metadata.properties.get(SCHEMA_MODE, DEFAULT_SCHEMA_MODE)
+    names = tuple(column["name"] for column in columns["fields"])
     query = view.sql("spark")
     if mode == EVOLUTION:
         query_columns: tuple[str, ...] = ()
-    elif (known := _split(metadata.properties.get(QUERY_COLUMNS), len(names))) is not None:
-        query_columns = known
+    elif (stored := _split_names(metadata.properties.get(QUERY_COLUMNS), len(names))) is not None:
+        query_columns = stored
     else:
-        query, query_columns = _by_place(query, names), names
+        query, query_columns = _name_by_position(query, names), names
     version = metadata.current_version
     return ViewDefinition(
         query,
@@ -99,19 +99,19 @@ def defined(view: View) -> ViewDefinition:
 
 
 def shown_properties(metadata: ViewMetadata) -> dict[str, str]:
-    """The properties that Spark shows: the view's own, and what else there is to know about it."""
-    hidden = (QUERY_COLUMNS, SCHEMA_MODE, *_SHOWN)
-    own = {key: value for key, value in metadata.properties.items() if key not in hidden}
-    return {**_known(metadata), **own}
+    """The properties that Spark shows: the stored ones, and the reserved ones, which come from the metadata."""
+    hidden = (QUERY_COLUMNS, SCHEMA_MODE, *_NOT_STORED)
+    stored = {key: value for key, value in metadata.properties.items() if key not in hidden}
+    return {**_reserved_properties(metadata), **stored}
 
 
-def _known(metadata: ViewMetadata) -> dict[str, str]:
-    """What is shown as properties of a view that are none."""
+def _reserved_properties(metadata: ViewMetadata) -> dict[str, str]:
+    """The parts of a view's metadata that Spark shows as properties, and that cannot be set."""
     return {"provider": "iceberg", "location": metadata.location, FORMAT_VERSION.name: str(metadata.format_version)}
 
 
 def create_view(lake: Lake, name: tuple[str, ...], definition: ViewDefinition) -> View:
-    """Store a new view."""
+    """Create a view."""
     return lake.create_view(
         name,
         definition.query,
@@ -119,61 +119,71 @@ def create_view(lake: Lake, name: tuple[str, ...], definition: ViewDefinition) -
         default_namespace=definition.namespace,
         default_catalog=definition.catalog,
         properties=_stored_properties(definition),
-        location=_other_location(definition, lake.catalog.default_location(name)),
+        location=_requested_location(definition, lake.catalog.default_location(name)),
     )
 
 
 def create_or_replace_view(lake: Lake, name: tuple[str, ...], definition: ViewDefinition) -> View:
-    """Store a view; one that is there keeps its history, and what the definition does not say (as Java's do)."""
+    """Create a view, or replace it.
+
+    A replaced view keeps its history, and as in Java Iceberg the properties that the definition does not have.
+    """
     if not lake.view_exists(name):
         return create_view(lake, name, definition)
     view = lake.view(name)
-    given = _stored_properties(definition)
-    removed = [key for key in (QUERY_COLUMNS, SCHEMA_MODE) if key in view.properties and key not in given]
-    location = _other_location(definition, view.metadata.location)
-    return _replaced(view, definition, given, removed, location)
+    properties = _stored_properties(definition)
+    removed = [key for key in (QUERY_COLUMNS, SCHEMA_MODE) if key in view.properties and key not in properties]
+    location = _requested_location(definition, view.metadata.location)
+    return _replace_view(view, definition, properties, removed, location)
 
 
 def change_view(view: View, definition: ViewDefinition) -> View:
-    """Make a view what the definition says: one commit, and no new version if only the properties differ."""
-    check_not_reserved({**_known(view.metadata), **definition.properties}, view)
-    given = _stored_properties(definition)
-    removed = [key for key in view.properties if key not in given]
-    known = defined(view)
-    same = (known.query, known.columns, known.catalog, known.namespace) == (
+    """Give a view exactly the definition, in one commit; there is no new version if only properties differ.
+
+    Raises if the definition changes reserved properties.
+    """
+    check_not_reserved({**_reserved_properties(view.metadata), **definition.properties}, view)
+    properties = _stored_properties(definition)
+    removed = [key for key in view.properties if key not in properties]
+    current = view_definition(view)
+    same = (current.query, current.columns, current.catalog, current.namespace) == (
         definition.query,
         definition.columns,
         definition.catalog,
         definition.namespace,
     )
     if same:
-        return with_properties(view, given, removed)
-    return _replaced(view, definition, given, removed)
+        return update_properties(view, properties, removed)
+    return _replace_view(view, definition, properties, removed)
 
 
-def _replaced(
-    view: View, definition: ViewDefinition, given: Mapping[str, str], removed: list[str], location: str | None = None
+def _replace_view(
+    view: View,
+    definition: ViewDefinition,
+    properties: Mapping[str, str],
+    removed: list[str],
+    location: str | None = None,
 ) -> View:
     return view.replace(
         definition.query,
         schema=table_schema(definition.columns),
         default_namespace=definition.namespace,
         default_catalog=definition.catalog,
-        properties=given,
+        properties=properties,
         removed=removed,
         location=location,
     )
 
 
-def _other_location(definition: ViewDefinition, usual: str) -> str | None:
-    """The place that is asked for, unless the view is there anyway."""
-    asked = definition.properties.get("location")
-    return None if asked is None or same_file(asked.rstrip("/"), usual.rstrip("/")) else asked
+def _requested_location(definition: ViewDefinition, default: str) -> str | None:
+    """The location in the definition's properties; None if there is none, or if it is the default."""
+    location = definition.properties.get("location")
+    return None if location is None or same_file(location.rstrip("/"), default.rstrip("/")) else location
 
 
 def check_not_reserved(properties: Mapping[str, str], view: View) -> None:
-    """Raise if properties are to say something that only the view's metadata can."""
-    for key, value in _known(view.metadata).items():
+    """Raise if properties would change a reserved property of a view."""
+    for key, value in _reserved_properties(view.metadata).items():
         if key in properties and properties[key] != value:
             raise UnsupportedFeature(
                 f"{key} is a reserved property, which cannot be set",
@@ -185,42 +195,46 @@ def check_not_reserved(properties: Mapping[str, str], view: View) -> None:
             )
 
 
-def with_properties(view: View, given: Mapping[str, str], removed: list[str]) -> View:
-    """Set and remove properties."""
-    changed = {key: value for key, value in given.items() if view.properties.get(key) != value}
+def update_properties(view: View, properties: Mapping[str, str], removed: list[str]) -> View:
+    """Set and remove properties of a view; returns the view."""
+    changed = {key: value for key, value in properties.items() if view.properties.get(key) != value}
     if changed:
         view.set_properties(changed)
     return view.remove_properties(*removed) if removed else view
 
 
 def _stored_properties(definition: ViewDefinition) -> dict[str, str]:
-    stored = {key: value for key, value in definition.properties.items() if key not in _SHOWN}
+    stored = {key: value for key, value in definition.properties.items() if key not in _NOT_STORED}
     if definition.query_columns and not any("," in name for name in definition.query_columns):
         stored[QUERY_COLUMNS] = ",".join(definition.query_columns)
-    if definition.schema_mode not in (None, USUAL_MODE):
+    if definition.schema_mode not in (None, DEFAULT_SCHEMA_MODE):
         stored[SCHEMA_MODE] = str(definition.schema_mode)
     return stored
 
 
-def _split(text: str | None, count: int) -> tuple[str, ...] | None:
+def _split_names(text: str | None, count: int) -> tuple[str, ...] | None:
+    """The names in the property for query columns; None if there are not as many as the view has columns."""
     names = () if text is None else tuple(text.split(","))
     return names if len(names) == count else None
 
 
-def _by_place(query: str, names: tuple[str, ...]) -> str:
-    """The query with its columns named by their places."""
+def _name_by_position(query: str, names: tuple[str, ...]) -> str:
+    """A query that gives names to the columns of another by their positions."""
     quoted = ", ".join("`" + name.replace("`", "``") + "`" for name in names)
     return f"SELECT * FROM (\n{query}\n) AS view({quoted})"
 
 
+# Spark's catalog of views ---------------------------------------------------------------------------------------------
+
+
 class LakeViews(RelationCatalog):
-    """The part of a catalog that has to do with views."""
+    """The methods of a catalog for views."""
 
     _name: str
     lake: Lake
 
     def listViews(self, namespace: Any) -> Any:
-        """The views of a namespace."""
+        """List the views of a namespace; none if the lake has no views."""
         name = self.jvm.read_strings(namespace)
         try:
             return self.jvm.identifiers(self.lake.catalog.views(name) if self._has_views else ())
@@ -228,57 +242,57 @@ class LakeViews(RelationCatalog):
             raise declared_error(self.jvm, error, name) or error from None
 
     def viewExists(self, identifier: Any) -> bool:
-        """Whether there is such a view."""
+        """Whether a view exists."""
         return self._has_views and self.lake.view_exists(self.jvm.read_identifier(identifier))
 
     def loadView(self, identifier: Any) -> Any:
-        """A view."""
+        """Load a view."""
         name = self.jvm.read_identifier(identifier)
-        found = self.find_view(name)
-        if found is None:
-            raise self._view_error(NoSuchView("there is no such view"), name)
-        return found
+        view = self.find_view(name)
+        if view is None:
+            raise self._spark_error(NoSuchView("there is no such view"), name)
+        return view
 
     def loadRelation(self, identifier: Any) -> Any:
-        """A table or a view."""
+        """Load a table or view."""
         name = self.jvm.read_identifier(identifier)
-        found = self.find_table(name) or self.find_view(name)
-        if found is None:
+        relation = self.find_table(name) or self.find_view(name)
+        if relation is None:
             self.check_metadata_table(name)
-            raise self._view_error(NoSuchTable("there is no such table or view"), name)
-        return found
+            raise self._spark_error(NoSuchTable("there is no such table or view"), name)
+        return relation
 
     def createView(self, identifier: Any, view: Any) -> Any:
-        """Make a view."""
+        """Create a view as Spark describes it; returns the description."""
         name = self.jvm.read_identifier(identifier)
         try:
             self._check_namespace(name)
-            create_view(self.lake, name, self._new_view(view))
+            create_view(self.lake, name, self._new_definition(view))
         except FloeError as error:
-            raise self._view_error(error, name) from None
+            raise self._spark_error(error, name) from None
         return view
 
     def replaceView(self, identifier: Any, view: Any) -> Any:
-        """Make a view another one."""
+        """Give a view another definition."""
         name = self.jvm.read_identifier(identifier)
         try:
-            change_view(self.lake.view(name), self._definition_of(view))
+            change_view(self.lake.view(name), self._read_definition(view))
         except FloeError as error:
-            raise self._view_error(error, name) from None
+            raise self._spark_error(error, name) from None
         return view
 
     def createOrReplaceView(self, identifier: Any, view: Any) -> Any:
-        """One or the other: what the statement does not say stays."""
+        """Create a view, or replace it; a replaced view keeps properties that the statement does not set."""
         name = self.jvm.read_identifier(identifier)
         try:
             self._check_namespace(name)
-            create_or_replace_view(self.lake, name, self._new_view(view))
+            create_or_replace_view(self.lake, name, self._new_definition(view))
         except FloeError as error:
-            raise self._view_error(error, name) from None
+            raise self._spark_error(error, name) from None
         return view
 
     def dropView(self, identifier: Any) -> bool:
-        """Remove a view."""
+        """Drop a view; False if there is none."""
         try:
             self.lake.drop_view(self.jvm.read_identifier(identifier))
         except (NoSuchView, NoSuchNamespace):
@@ -286,26 +300,26 @@ class LakeViews(RelationCatalog):
         return True
 
     def renameView(self, old: Any, new: Any) -> None:
-        """Give a view another name."""
-        before = self.jvm.read_identifier(old)
-        after = self.new_name(before, self.jvm.read_identifier(new))
+        """Rename a view."""
+        old_name = self.jvm.read_identifier(old)
+        new_name = self.new_name(old_name, self.jvm.read_identifier(new))
         try:
-            self.lake.rename_view(before, after)
+            self.lake.rename_view(old_name, new_name)
         except NoSuchView as error:
-            raise self._view_error(error, before) from None
+            raise self._spark_error(error, old_name) from None
         except ViewAlreadyExists as error:
-            raise self._view_error(error, after) from None
+            raise self._spark_error(error, new_name) from None
 
-    def new_name(self, before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
-        """The name that RENAME TO means: Spark gives what was written, perhaps with the catalog, or the name alone."""
-        if len(after) == 1:
-            return (*before[:-1], *after)
-        if len(after) > 2 and after[0] == self._name and not self.lake.namespace_exists(after[:-1]):
-            return after[1:]
-        return after
+    def new_name(self, old_name: tuple[str, ...], written: tuple[str, ...]) -> tuple[str, ...]:
+        """The identifier that RENAME TO means: Spark passes it as written, with or without catalog and namespace."""
+        if len(written) == 1:
+            return (*old_name[:-1], *written)
+        if len(written) > 2 and written[0] == self._name and not self.lake.namespace_exists(written[:-1]):
+            return written[1:]
+        return written
 
     def check_metadata_table(self, name: tuple[str, ...]) -> None:
-        """Raise for what follows the name of a table and is none of its metadata tables: Spark would not tell."""
+        """Raise if a name is that of a table and an unknown metadata table; Spark's error would not say so."""
         *table, last = name
         if len(table) < 2 or not self.lake.table_exists(table) or self.lake.namespace_exists(table):
             return
@@ -317,32 +331,33 @@ class LakeViews(RelationCatalog):
             " and branch_<name>, tag_<name>, snapshot_id_<id>, at_timestamp_<milliseconds>",
         )
 
-    def find_table(self, name: tuple[str, ...], *how: Any) -> Any:
-        """The table of a name, if there is one: the other part of the catalog says."""
+    def find_table(self, name: tuple[str, ...], *arguments: Any) -> Any:
+        """The table of a name; None if there is none. The catalog implements it."""
         raise NotImplementedError
 
-    # the insides -------------------------------------------------------------------------------------------------
+    # internal ----------------------------------------------------------------------------------------------------
 
     def find_view(self, name: Sequence[str]) -> Any:
-        """The view as what this Spark takes for one; None if there is none."""
+        """The view of a name, as an object of this version of Spark; None if there is none."""
         if len(name) < 2 or not self._has_views:
             return None
         try:
             view = self.lake.view(tuple(name))
         except (NoSuchView, NoSuchNamespace):
             return None
-        found = defined(view)
-        return spark_view(self.jvm, name, **{**asdict(found), "catalog": found.catalog or self._name})
+        definition = view_definition(view)
+        return spark_view(self.jvm, name, **{**asdict(definition), "catalog": definition.catalog or self._name})
 
-    def _new_view(self, view: Any) -> ViewDefinition:
-        """What Spark gives, with the properties that the catalog's settings have for views."""
-        made = self._definition_of(view)
-        return replace(made, properties=with_defaults(self.jvm, self._name, "view", made.properties))
+    def _new_definition(self, view: Any) -> ViewDefinition:
+        """The definition in Spark's description, with the catalog's default properties of views."""
+        definition = self._read_definition(view)
+        return replace(definition, properties=with_defaults(self.jvm, self._name, "view", definition.properties))
 
-    def _definition_of(self, view: Any) -> ViewDefinition:
-        """What Spark gives; names that were looked for in this catalog are so whatever its name is elsewhere."""
-        found = ViewDefinition(**read_view(self.jvm, view))
-        return replace(found, catalog=None) if found.catalog == self._name else found
+    def _read_definition(self, view: Any) -> ViewDefinition:
+        """The definition in Spark's description."""
+        definition = ViewDefinition(**read_view(self.jvm, view))
+        # this catalog is stored as None, because it may have another name in other sessions
+        return replace(definition, catalog=None) if definition.catalog == self._name else definition
 
     def _check_namespace(self, name: tuple[str, ...]) -> None:
         if not self.lake.namespace_exists(name[:-1]):
@@ -352,6 +367,7 @@ class LakeViews(RelationCatalog):
     def _has_views(self) -> bool:
         return Capability.VIEWS in self.lake.capabilities
 
-    def _view_error(self, error: FloeError, name: Sequence[str]) -> Exception:
-        about = name[:-1] if isinstance(error, NoSuchNamespace) else name
-        return declared_error(self.jvm, error, about) or error
+    def _spark_error(self, error: FloeError, name: Sequence[str]) -> Exception:
+        """The error that Spark's interface declares for an error about a table or view, or its namespace."""
+        identifier = name[:-1] if isinstance(error, NoSuchNamespace) else name
+        return declared_error(self.jvm, error, identifier) or error

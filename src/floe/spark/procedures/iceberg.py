@@ -14,13 +14,13 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 
 from floe.catalog.identifiers import format_identifier, parse_namespace
-from floe.commit.operations.rollback import RollbackToTime
+from floe.commit.operations.refs import RollbackToTime
 from floe.errors import InvalidInput
 from floe.spark.bridge.values import STRING_ARRAY, STRING_MAP
 from floe.spark.catalog.analyze import compute_statistics
 from floe.spark.names import CHANGES, AsOf
 from floe.spark.procedures.procedure import Column, Context, Parameter, Procedure, register, required_text
-from floe.spark.read.changes import OPTIONS, change_range, net_of_all, with_updates
+from floe.spark.read.changes import RANGE_OPTIONS, change_range, net_changes, pair_updates
 from floe.spark.settings import END_SNAPSHOT_ID, START_SNAPSHOT_ID
 from floe.spec.metadata.ancestry import ancestors
 from floe.spec.metadata.snapshots import MAIN_BRANCH
@@ -70,7 +70,7 @@ class RollbackToTimestamp(Procedure):
         table = context.table(arguments["table"])
         before = _current(table)
         millis = -(-arguments["timestamp"] // 1000)  # snapshots of the same millisecond may be older
-        table.commit_target.commit([RollbackToTime(millis, branch=MAIN_BRANCH, seen=before)])
+        table.commit_target.commit([RollbackToTime(millis, branch=MAIN_BRANCH, expected=before)])
         return [(before, _current(table))]
 
 
@@ -181,7 +181,7 @@ class CreateChangelogView(Procedure):
     parameters = (
         _TABLE,
         Parameter("changelog_view", "string", "NULL", "its name; by default that of the table and _changes"),
-        Parameter("options", STRING_MAP, "NULL", f"which snapshots: {', '.join(OPTIONS)}"),
+        Parameter("options", STRING_MAP, "NULL", f"which snapshots: {', '.join(RANGE_OPTIONS)}"),
         Parameter("compute_updates", "boolean", "NULL", "whether updates are found, by identifier columns"),
         Parameter("identifier_columns", STRING_ARRAY, "NULL", "by default the identifier fields of the table"),
         Parameter("net_changes", "boolean", "false", "whether changes that later changes undo are left out"),
@@ -201,9 +201,9 @@ class CreateChangelogView(Procedure):
             )
         rows = _changes(context, name, table, arguments["options"] or {})
         if arguments["net_changes"]:
-            rows = net_of_all(rows)
+            rows = net_changes(rows)
         elif identifiers:
-            rows = with_updates(rows, identifiers)
+            rows = pair_updates(rows, identifiers)
         view = _view_name(arguments["changelog_view"], name)
         rows.createOrReplaceTempView(format_identifier(view))
         return [(format_identifier(view),)]
@@ -212,8 +212,8 @@ class CreateChangelogView(Procedure):
 def _changes(context: Context, name: tuple[str, ...], table: Table, options: dict[str, str]) -> DataFrame:
     """Read the changes up to a snapshot that is fixed now, so that the view stays the same."""
     selection = {key.lower(): value for key, value in options.items() if value is not None}
-    if unknown := sorted(set(selection) - set(OPTIONS)):
-        raise InvalidInput(f"there is no option {', '.join(unknown)}", hint=f"there are {', '.join(OPTIONS)}")
+    if unknown := sorted(set(selection) - set(RANGE_OPTIONS)):
+        raise InvalidInput(f"there is no option {', '.join(unknown)}", hint=f"there are {', '.join(RANGE_OPTIONS)}")
     changes = change_range(table.metadata, AsOf(), selection)
     ends = {} if changes.after is None else {START_SNAPSHOT_ID.name: str(changes.after)}
     if changes.until is not None:
@@ -230,7 +230,7 @@ def _identifiers(table: Table, columns: Sequence[str] | None) -> list[str]:
         if not names:
             raise InvalidInput(
                 "updates cannot be found without identifier columns",
-                hint="name them with identifier_columns => array(…), or ALTER _TABLE … SET IDENTIFIER FIELDS …",
+                hint="name them with identifier_columns => array(…), or ALTER TABLE … SET IDENTIFIER FIELDS …",
                 table=table.name,
             )
         return names
@@ -270,7 +270,7 @@ class RegisterTable(Procedure):
         if current is None:
             return [(None, None, None)]
         summary = current.summary or {}
-        return [(current.snapshot_id, *(_number(summary.get(f"total-{what}")) for what in ("records", "data-files")))]
+        return [(current.snapshot_id, *(_number(summary.get(f"total-{unit}")) for unit in ("records", "data-files")))]
 
 
 def _number(text: str | None) -> int | None:

@@ -206,7 +206,7 @@ class CatalogProcedure(UnboundProcedure, BoundProcedure):
 
     def _java_parameter(self, parameter: Parameter) -> Any:
         # `in` is a keyword of Python
-        builder = getattr(self.jvm.named(_PARAMETER), "in")(parameter.name, self.jvm.data_type(parameter.type))
+        builder = getattr(self.jvm.java_class(_PARAMETER), "in")(parameter.name, self.jvm.data_type(parameter.type))
         if parameter.default is not None:
             builder = builder.defaultValue(parameter.default)
         return (builder if parameter.comment is None else builder.comment(parameter.comment)).build()
@@ -226,7 +226,7 @@ class CatalogProcedure(UnboundProcedure, BoundProcedure):
                 )
         with engine_properties(snapshot_properties(self.jvm)):
             rows = list(self._procedure.call(self._context, **arguments))
-        scans = self.jvm.named("java.util.ArrayList")()
+        scans = self.jvm.java_class("java.util.ArrayList")()
         scans.add(ResultScan(self.jvm, self._procedure.output, rows))
         return scans.iterator()
 

@@ -1,13 +1,14 @@
-"""The scan builder: takes the columns, filters, limit and aggregates that Spark pushes down.
+"""Spark's scan builder: takes the columns, predicates, limit and aggregates that Spark pushes down.
 
-COUNT, MIN and MAX are answered from metadata where that is exact; no data file is read then.
+COUNT, MIN and MAX are computed from metadata where that is exact. The scan is then one row (`AggregateScan`), and no
+data file is read. All other scans are a `TableScan`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from floe.plan.counts import count_rows, count_values, value_range
 from floe.plan.scan_plan import ScanPlan
@@ -20,22 +21,25 @@ from floe.spark.bridge.interfaces.read import (
 )
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.values import Aggregates, Call, Column, Node, read_aggregates, read_conditions, to_internal_rows
-from floe.spark.read.filters import check_texts, files_named, translate
+from floe.spark.read.filters import check_text_literals, file_predicate_paths, translate
 from floe.spark.read.scan import TableScan
-from floe.spark.read.source import NOTHING_PUSHED, Pushed, Source, projected, selects_whole_files
-from floe.spark.schemas import ONLY_READ, spark_type
+from floe.spark.read.scan_source import NO_PREDICATES, PushedPredicates, ScanSource, project_schema, selects_whole_files
+from floe.spark.schemas import READ_ONLY_TYPES, spark_type
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.partitioning.partition_spec import unified_partition_type
 from floe.spec.schemas.metadata_columns import FILE
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, Field, Type
 
-# Counts, minima and maxima told from metadata, where that is exact: no file is read then.
+_PREDICATE: Final = "org.apache.spark.sql.connector.expressions.filter.Predicate"
+
+
+# Aggregates -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The value of an aggregate."""
+class AggregateResult:
+    """The value of an aggregate function, with the name and type of its column."""
 
     name: str
     type: Type
@@ -43,47 +47,48 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """An aggregate: its name, and the column that it is of."""
+class _Aggregate:
+    """An aggregate function that metadata may answer."""
 
     name: str
     field: Field | None
+    """The column that is aggregated; None for COUNT(*)."""
 
 
-def answers(aggregates: Aggregates, source: Source, where: Expression) -> list[Answer] | None:
-    """What the aggregates are; None unless metadata tells all of them exactly."""
+def compute_aggregates(aggregates: Aggregates, source: ScanSource, where: Expression) -> list[AggregateResult] | None:
+    """The results of aggregates over the rows that match a filter; None unless metadata gives all of them exactly."""
     if aggregates.is_grouped:
         return None
-    asked = []
+    aggregated = []
     for function in aggregates.functions:
-        one = _asked(function, source, aggregates.case_sensitive)
-        if one is None:
+        aggregate = _resolve_aggregate(function, source, aggregates.case_sensitive)
+        if aggregate is None:
             return None
-        asked.append(one)
-    plan = source.plan(where, metrics=[one.field.id for one in asked if one.field is not None])
-    found = []
-    for one in asked:
-        if one.field is None:
+        aggregated.append(aggregate)
+    plan = source.plan(where, metrics=[aggregate.field.id for aggregate in aggregated if aggregate.field is not None])
+    results = []
+    for aggregate in aggregated:
+        if aggregate.field is None:
             rows = count_rows(plan)
-            known, made = rows.is_complete, Answer("count(*)", LONG, rows.count)
-        elif one.name == "Count":
-            values = count_values(plan, one.field.id)
-            known, made = values.is_complete, Answer(f"count({one.field.name})", LONG, values.count)
+            is_exact, result = rows.is_complete, AggregateResult("count(*)", LONG, rows.count)
+        elif aggregate.name == "Count":
+            values = count_values(plan, aggregate.field.id)
+            is_exact, result = values.is_complete, AggregateResult(f"count({aggregate.field.name})", LONG, values.count)
         else:
-            extent = value_range(plan, one.field.id)
-            value = extent.lower if one.name == "Min" else extent.upper
-            known = extent.is_complete
-            made = Answer(f"{one.name.lower()}({one.field.name})", one.field.type, value)
-        if not known:
+            bounds = value_range(plan, aggregate.field.id)
+            value = bounds.lower if aggregate.name == "Min" else bounds.upper
+            is_exact = bounds.is_complete
+            result = AggregateResult(f"{aggregate.name.lower()}({aggregate.field.name})", aggregate.field.type, value)
+        if not is_exact:
             return None
-        found.append(made)
-    return found
+        results.append(result)
+    return results
 
 
-def _asked(function: Node, source: Source, case_sensitive: bool) -> _Asked | None:
+def _resolve_aggregate(function: Node, source: ScanSource, case_sensitive: bool) -> _Aggregate | None:
     match function:
         case Call("CountStar"):
-            return _Asked("CountStar", None)
+            return _Aggregate("CountStar", None)
         case Call("Count" | "Min" | "Max" as name, (Column(path),)):
             pass
         case _:
@@ -92,68 +97,72 @@ def _asked(function: Node, source: Source, case_sensitive: bool) -> _Asked | Non
         return None
     entry = source.schema.resolve(path, case_sensitive=case_sensitive)
     type_ = entry.field.type
-    is_told = not (entry.in_collection or type_.is_nested or type_.kind in ONLY_READ)
-    return _Asked(name, entry.field) if is_told else None
+    is_supported = not (entry.in_collection or type_.is_nested or type_.kind in READ_ONLY_TYPES)
+    return _Aggregate(name, entry.field) if is_supported else None
 
 
 class AggregateScan(LocalScan):
-    """One row with the answers."""
+    """A scan that returns one row with the results of aggregates, without any task."""
 
-    def __init__(self, jvm: Jvm, source: Source, found: Sequence[Answer], looked_at: Expression) -> None:
+    def __init__(
+        self, jvm: Jvm, source: ScanSource, results: Sequence[AggregateResult], pushed_filter: Expression
+    ) -> None:
         super().__init__(jvm)
-        self.source, self._found, self.looked_at = source, found, looked_at
+        self.source, self._results, self.pushed_filter = source, results, pushed_filter
 
     def readSchema(self) -> Any:
-        """The answers as columns."""
+        """The schema of the row: a column for each aggregate."""
         fields = [
-            {"name": one.name, "type": spark_type(one.type), "nullable": True, "metadata": {}} for one in self._found
+            {"name": result.name, "type": spark_type(result.type), "nullable": True, "metadata": {}}
+            for result in self._results
         ]
         return self.jvm.data_type({"type": "struct", "fields": fields})
 
     def description(self) -> str:
-        """What EXPLAIN says."""
-        return f"Floe table {self.source.name}; {', '.join(one.name for one in self._found)} told by metadata"
+        """The text of the scan in EXPLAIN."""
+        names = ", ".join(result.name for result in self._results)
+        return f"Floe table {self.source.name}; {names} computed from metadata"
 
     def rows(self) -> Any:
-        """The row."""
-        types = [spark_type(one.type) for one in self._found]
-        return to_internal_rows(self.jvm, [[one.value for one in self._found]], types)
+        """The row, as Spark's `InternalRow[]`."""
+        types = [spark_type(result.type) for result in self._results]
+        return to_internal_rows(self.jvm, [[result.value for result in self._results]], types)
 
 
-_PREDICATE = "org.apache.spark.sql.connector.expressions.filter.Predicate"
+# The scan builder -----------------------------------------------------------------------------------------------------
 
 
 class TableScanBuilder(
     SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit, SupportsPushDownAggregates
 ):
-    """Puts a read of a table together."""
+    """Builds the scan of a table from what Spark pushes down."""
 
-    def __init__(self, jvm: Jvm, source: Source) -> None:
+    def __init__(self, jvm: Jvm, source: ScanSource) -> None:
         super().__init__(jvm)
         self._source = source
-        self._wanted: Schema = source.schema
-        self._pushed = NOTHING_PUSHED
+        self._projection: Schema = source.schema
+        self._pushed = NO_PREDICATES
         self._paths: frozenset[str] | None = None
         self._limit: int | None = None
-        self._answers: list[Answer] | None = None
+        self._aggregates: list[AggregateResult] | None = None
         self._plan: ScanPlan | None = None
 
     def pruneColumns(self, schema: Any) -> None:
-        """Read these columns, and of structs these parts."""
+        """Take the columns, and the fields of structs, that the query needs."""
         metadata = self._source.table.metadata
         partitions = unified_partition_type(metadata.partition_specs, metadata.schemas)
-        self._wanted = projected(self._source.schema, self.jvm.read_data_type(schema), partitions)
+        self._projection = project_schema(self._source.schema, self.jvm.read_data_type(schema), partitions)
 
     def pushPredicates(self, predicates: Any) -> Any:
-        """Leave out files by these; gives those that Spark has to check for each row.
+        """Take predicates to prune files by, and return those that Spark must evaluate on each row.
 
-        That is all of them, unless metadata tells that all rows of the files that are left pass.
+        These are all of them, unless all rows of the remaining files match by their metadata.
         """
         conditions = read_conditions(self.jvm, predicates)
-        check_texts(conditions, self._source.schema)
-        self._pushed = Pushed(predicates, conditions.trees, translate(conditions, self._source.schema))
-        for tree, made in zip(conditions.trees, self._pushed.found, strict=True):
-            paths = files_named(tree) if made.filter == TRUE else None
+        check_text_literals(conditions, self._source.schema)
+        self._pushed = PushedPredicates(predicates, conditions.trees, translate(conditions, self._source.schema))
+        for tree, translation in zip(conditions.trees, self._pushed.translations, strict=True):
+            paths = file_predicate_paths(tree) if translation.filter == TRUE else None
             if paths is not None and not self._source.schema.has((FILE.name,)):
                 self._paths = paths if self._paths is None else self._paths & paths
         if self._pushed.is_exact:
@@ -163,35 +172,37 @@ class TableScanBuilder(
         return predicates
 
     def pushedPredicates(self) -> Any:
-        """Those that leave out files."""
-        array, places = self._pushed.array, self._pushed.places
-        if len(places) == len(self._pushed.trees) > 0:
+        """The predicates that prune files; Spark shows them in EXPLAIN."""
+        array, indexes = self._pushed.array, self._pushed.pruning
+        if len(indexes) == len(self._pushed.trees) > 0:
             return array
-        return self.jvm.array(_PREDICATE, [array[place] for place in places])
+        return self.jvm.array(_PREDICATE, [array[index] for index in indexes])
 
     def pushLimit(self, limit: int) -> bool:
-        """So many rows are enough."""
+        """Take the limit of the query; Spark still applies it to the rows."""
         self._limit = limit
         return True
 
     def supportCompletePushDown(self, aggregation: Any) -> bool:
-        """Whether metadata tells the answer."""
+        """Whether metadata answers the aggregates, so that Spark need not aggregate the rows again."""
         return self.pushAggregation(aggregation)
 
     def pushAggregation(self, aggregation: Any) -> bool:
-        """Tell the answer from metadata, if that is exact."""
-        if self._answers is None and self._source.tells_aggregates:
-            self._answers = answers(read_aggregates(self.jvm, aggregation), self._source, self._pushed.where)
-        return self._answers is not None
+        """Take aggregates, if metadata answers them exactly."""
+        if self._aggregates is None and self._source.pushes_aggregates:
+            self._aggregates = compute_aggregates(
+                read_aggregates(self.jvm, aggregation), self._source, self._pushed.where
+            )
+        return self._aggregates is not None
 
     def build(self) -> Any:
-        """The read."""
-        if self._answers is not None:
-            return AggregateScan(self.jvm, self._source, self._answers, self._pushed.where)
+        """The scan: Spark calls this when everything is pushed down."""
+        if self._aggregates is not None:
+            return AggregateScan(self.jvm, self._source, self._aggregates, self._pushed.where)
         return TableScan(
             self.jvm,
             self._source,
-            self._wanted,
+            self._projection,
             pushed=self._pushed,
             limit=self._limit,
             plan=self._plan,

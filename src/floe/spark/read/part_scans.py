@@ -1,40 +1,54 @@
-"""The scans inside a rewritten plan: files for Spark's reader, files for the Arrow reader, and equality delete files.
+"""The scans inside the plan that replaces a table scan (`floe.spark.read.rewrite`).
 
-For both readers there are functions that make the input partitions and the reader factory.
-
-Equality delete files that compare the same columns are joined with together (spec: Scan Planning, Equality Delete
-Files): global deletes, and deletes of one partition. A row is deleted if it equals a row of the delete files and its
-data sequence number is strictly less than theirs.
+A `TableScan` that Spark's reader cannot read alone is divided. `NativeScan` reads data files with Spark's Parquet
+reader, `ArrowScan` reads data files with the Arrow reader in Python workers, and an `EqualityDeletesScan` reads delete
+files for an anti-join. They share the plan and the runtime filters of the `TableScan`. The functions that create input
+partitions and reader factories for both readers serve the undivided scan too.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from floe.arrow.reading.deletes import KeyColumns, key_columns
-from floe.plan.delete_files import DeleteKind
-from floe.plan.tasks import SplitSettings, pack_tasks
+from floe.arrow.read.deletes import EqualityDeletes, KeyColumns
+from floe.arrow.read.extra_columns import with_columns
+from floe.formats.registry import default_registry
+from floe.plan.tasks import SplitSettings, pack_bins, pack_tasks
 from floe.spark.bridge.interfaces.read import Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.parquet_readers import partitioned_files
+from floe.spark.bridge.parquet_readers import file_partitions
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.bridge.values import Call, Column, Node, paths_in
-from floe.spark.read.native import BITS, NativeColumns, reader_factory
-from floe.spark.read.position_deletes import bit_sets
-from floe.spark.read.source import PlannedFiles, Pushed, Source
-from floe.spark.read.splits import file_parts
-from floe.spark.read.worker import ReadTasks, pickled_tasks, python_partitions, python_reader_factory
+from floe.spark.read.arrow_reader import (
+    ReadTasks,
+    pickle_tasks,
+    python_partitions,
+    python_reader_factory,
+    to_spark_batch,
+    unpickle_tasks,
+)
+from floe.spark.read.deletes import EqualityDeleteGroup, PartitionScopes, deletion_bitmaps
+from floe.spark.read.native_reader import (
+    DELETED_ROWS,
+    SCOPE,
+    SEQUENCE_NUMBER,
+    NativeColumns,
+    native_columns,
+    reader_factory,
+    split_files,
+)
+from floe.spark.read.scan_source import NO_PREDICATES, PlannedFiles, PushedPredicates, ScanSource
+from floe.spark.read.statistics import TableStatistics, estimated_width
 from floe.spark.schemas import spark_schema
 from floe.spec.expressions.nodes import Expression
-from floe.spec.manifests.entries import DataFile
-from floe.spec.schemas.schema import Schema, SchemaField
+from floe.spec.metadata.table_metadata import TableMetadata
+from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field
 from floe.storage.protocol import Storage
 
@@ -42,9 +56,9 @@ if TYPE_CHECKING:
     from floe.spark.read.scan import TableScan
 
 
-# The two readers: which partitions each gets, and what makes it in executors.
-
 _INPUT: Final = "org.apache.spark.sql.connector.read.InputPartition"
+
+# Input partitions and reader factories --------------------------------------------------------------------------------
 
 
 def native_partitions(
@@ -53,33 +67,38 @@ def native_partitions(
     storage: Storage,
     columns: NativeColumns,
     splits: SplitSettings,
-    bits: Mapping[str, bytes] | None = None,
+    bitmaps: Mapping[str, bytes] | None = None,
 ) -> Any:
-    """Files in parts for Spark's reader, packed into partitions, the largest first."""
+    """The splits of files for Spark's Parquet reader, packed into partitions, the largest first.
+
+    `bitmaps` are the deleted rows of files, by path.
+    """
     if not len(files):
         return jvm.array(_INPUT, [])
-    parts = file_parts(files, storage, columns.constants, splits.target_size, bits)
-    return partitioned_files(jvm, parts.largest_first(), columns.kinds, splits.target_size, splits.open_file_cost)
+    file_splits = split_files(files, storage, columns.constants, splits.target_size, bitmaps)
+    types, size = columns.constant_types, splits.target_size
+    return file_partitions(jvm, file_splits.largest_first(), types, size, splits.open_file_cost)
 
 
-def native_factory(jvm: Jvm, columns: NativeColumns, pushed: Pushed) -> Any:
-    """What makes Spark's readers; predicates on columns that have their names in all files leave out row groups.
+def native_factory(jvm: Jvm, columns: NativeColumns, pushed: PushedPredicates) -> Any:
+    """The factory of Spark's Parquet readers, with the predicates by which they may prune row groups.
 
-    But not those that NaN may pass: it is above all numbers to Spark, and not in the bounds that row groups have.
+    These are predicates on columns that have the same name in all files. Predicates on floats that NaN may match are
+    left out: Spark sorts NaN above all numbers, but the bounds of row groups do not include it.
     """
-    own = {field.name: field.type.kind for field in columns.data if field.id in columns.own_names}
+    kinds = {field.name: field.type.kind for field in columns.data if field.id in columns.unique_names}
     chosen = []
-    for place in pushed.places:
-        paths = list(paths_in(pushed.trees[place]))
-        if paths and all(len(path) == 1 and path[0] in own for path in paths):
-            floating = any(own[path[0]] in ("float", "double") for path in paths)
-            if not floating or _is_below(pushed.trees[place]):
-                chosen.append(place)
+    for index in pushed.pruning:
+        paths = list(paths_in(pushed.trees[index]))
+        if paths and all(len(path) == 1 and path[0] in kinds for path in paths):
+            is_floating = any(kinds[path[0]] in ("float", "double") for path in paths)
+            if not is_floating or _is_upper_bound(pushed.trees[index]):
+                chosen.append(index)
     return reader_factory(jvm, columns, pushed.array, chosen)
 
 
-def _is_below(tree: Node) -> bool:
-    """Whether a predicate says that a column is below some value."""
+def _is_upper_bound(tree: Node) -> bool:
+    """Whether a predicate is an upper bound of a column, which NaN never matches."""
     match tree:
         case Call("<" | "<=", (Column(), _)):
             return True
@@ -87,139 +106,61 @@ def _is_below(tree: Node) -> bool:
 
 
 def columnar_mode(jvm: Jvm, factory: Any) -> Any:
-    """Whether the rows of a reader come in columns."""
+    """Spark's `ColumnarSupportMode` for the readers of a factory."""
     mode = "SUPPORTED" if factory.supportColumnarReads(None) else "UNSUPPORTED"
     return jvm.constant("org.apache.spark.sql.connector.read.Scan$ColumnarSupportMode", mode)
 
 
 def arrow_partitions(jvm: Jvm, files: PlannedFiles, splits: SplitSettings) -> Any:
-    """Files in parts for the Arrow reader, packed into partitions."""
-    return python_partitions(jvm, map(pickled_tasks, pack_tasks(files.tasks(), splits)))
+    """The tasks of files for the Arrow reader, packed into partitions."""
+    return python_partitions(jvm, map(pickle_tasks, pack_tasks(files.tasks(), splits)))
 
 
-def arrow_factory(jvm: Jvm, source: Source, columns: Schema) -> Any:
-    """What has workers read with the Arrow reader."""
-    read = ReadTasks(source.shipped_metadata, source.storage, columns)
+def arrow_factory(jvm: Jvm, source: ScanSource, columns: Schema) -> Any:
+    """The factory of readers that run the Arrow reader in Python workers."""
+    read = ReadTasks(source.executor_metadata, source.storage, columns)
     return python_reader_factory(jvm, read, spark_schema(columns.fields))
 
 
-# The equality deletes of a read, as files of rows to be joined with (spec: Scan Planning, Equality Delete Files).
+# Scans of data files --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class DeletedKeys:
-    """Delete files that compare the same columns, and reach equally far."""
+class FileShare:
+    """The files of a table scan that belong to one part of it.
 
-    columns: KeyColumns
-    everywhere: bool
-    """Whether they reach the whole table, and not only their partitions."""
-
-    table: pa.Table
-    """The files, with the columns that readers of files ask for."""
-
-    files: tuple[DataFile, ...]
-
-    @property
-    def rows(self) -> int:
-        """How many rows the files have."""
-        return sum(max(0, file.record_count) for file in self.files)
-
-    @cached_property
-    def paths(self) -> tuple[str, ...]:
-        """Where the files are."""
-        return tuple(file.file_path for file in self.files)
-
-    def may_be_null(self, entry: SchemaField) -> bool:
-        """Whether a key may have null in a column, by the counts of the files."""
-        return bool(entry.ancestors) or not all(_has_no_null(file, entry.field.id) for file in self.files)
-
-    def in_parquet(self, yes: bool) -> DeletedKeys:
-        """Those of the files that are in Parquet, or the others."""
-        chosen = [(file.file_format == "parquet") == yes for file in self.files]
-        files = tuple(file for file, one in zip(self.files, chosen, strict=True) if one)
-        return DeletedKeys(self.columns, self.everywhere, self.table.filter(pa.array(chosen, pa.bool_())), files)
-
-    def __str__(self) -> str:
-        return f"({', '.join(entry.name for entry in self.columns.entries)})"
-
-
-class Scopes:
-    """The numbers of the partitions of some files, as one plan has them: another plan may have others."""
-
-    def __init__(self, files: PlannedFiles) -> None:
-        self._paths = files.table["file_path"].combine_chunks()
-        self._numbers = pa.array(files.partition_numbers, pa.int32())
-
-    def added_to(self, table: pa.Table) -> pa.Table:
-        """The same files with a column for the numbers."""
-        places = pc.index_in(table["file_path"], value_set=self._paths)
-        return table.append_column("scope", self._numbers.take(places.combine_chunks()))
-
-
-def deleted_keys(files: PlannedFiles) -> list[DeletedKeys]:
-    """The equality deletes of some files."""
-    index = files.plan.deletes
-    numbers = files.equality_deletes
-    if index is None or not numbers.size:
-        return []
-    table = files.plan.deletes_to_arrow().take(pa.array(numbers))
-    table = table.append_column("scope", pa.array(index.deletes.partition[numbers], pa.int32()))
-    table = table.append_column("split_offsets", pa.nulls(len(numbers), pa.list_(pa.int64())))
-    everywhere = (index.deletes.kind[numbers] == DeleteKind.GLOBAL_EQUALITY).tolist()
-    groups: dict[tuple[tuple[int, ...], bool], list[int]] = defaultdict(list)
-    for place, ids in enumerate(table["equality_ids"].to_pylist()):
-        groups[tuple(sorted(set(ids or ()))), everywhere[place]].append(place)
-    found = []
-    for (ids, reach), places in sorted(groups.items()):
-        objects = tuple(index.files(numbers[places].tolist()))
-        columns = key_columns(files.plan.metadata, ids, objects[0].file_path)
-        found.append(DeletedKeys(columns, reach, table.take(pa.array(places)), objects))
-    return found
-
-
-def compared_columns(keys: Iterable[DeletedKeys]) -> list[SchemaField]:
-    """The columns that some deletes compare."""
-    return [entry for one in keys for entry in one.columns.entries]
-
-
-def _has_no_null(file: DataFile, field_id: int) -> bool:
-    nulls, values = file.null_value_counts or {}, file.value_counts or {}
-    return nulls.get(field_id) == 0 and values.get(field_id) == file.record_count
-
-
-class Share:
-    """Which files of a read are in a part: decided once, whatever filters come later."""
+    Files are assigned by path when the scan is divided, so runtime filters that come later do not move them.
+    """
 
     def __init__(self, paths: frozenset[str], *, inside: bool = True) -> None:
         self.paths = paths
         self._inside = inside
 
     def key(self) -> Any:
-        """What makes two shares the same."""
+        """Equal for two shares with the same files."""
         return (self.paths, self._inside)
 
-    def of(self, files: PlannedFiles) -> PlannedFiles:
-        """Those of the files that are in the part."""
-        return files.among(self.paths, inside=self._inside)
+    def select(self, files: PlannedFiles) -> PlannedFiles:
+        """The files that are in the share."""
+        return files.select_paths(self.paths, inside=self._inside)
 
 
-class ReadPart(SupportsReportStatistics, Batch):
-    """Files that are read in one way."""
+class PartScan(SupportsReportStatistics, Batch):
+    """A part of a table scan, whose files are all read by the same reader."""
 
-    def __init__(self, whole: TableScan, fields: tuple[Field, ...]) -> None:
-        super().__init__(whole.jvm)
-        self._whole, self._fields = whole, fields
+    def __init__(self, scan: TableScan, fields: tuple[Field, ...]) -> None:
+        super().__init__(scan.jvm)
+        self._scan, self._fields = scan, fields
 
     def readSchema(self) -> Any:
-        """The columns that come."""
+        """The schema of the rows that the reader returns."""
         return self.jvm.data_type(spark_schema(self._fields))
 
     def toBatch(self) -> Any:
-        """The read itself."""
+        """The scan itself, as a batch read."""
         return self
 
     def columnarSupportMode(self) -> Any:
-        """Whether rows come in columns."""
+        """Whether the reader returns columnar batches."""
         return self._columnar
 
     @cached_property
@@ -227,7 +168,7 @@ class ReadPart(SupportsReportStatistics, Batch):
         return columnar_mode(self.jvm, self._factory)
 
     def createReaderFactory(self) -> Any:
-        """Who reads the parts."""
+        """The factory of the readers of partitions, which Spark sends to the executors."""
         return self._factory
 
     @cached_property
@@ -235,100 +176,219 @@ class ReadPart(SupportsReportStatistics, Batch):
         raise NotImplementedError
 
 
-class ScanPart(ReadPart, SupportsRuntimeV2Filtering, Rewritable):
-    """Some files of a read; what the query finds out is told to the whole."""
+class DataFilesScan(PartScan, SupportsRuntimeV2Filtering, Rewritable):
+    """A scan of some data files of a table scan, which plans for all its parts and takes their runtime filters."""
 
-    def __init__(self, whole: TableScan, share: Share, fields: tuple[Field, ...]) -> None:
-        super().__init__(whole, fields)
+    def __init__(self, scan: TableScan, share: FileShare, fields: tuple[Field, ...]) -> None:
+        super().__init__(scan, fields)
         self._share = share
 
     def key(self) -> Any:
-        """The same part of the same read is the same to Spark."""
-        return (self._whole.key(), self._fields, self._share.key())
+        """Equal for two scans that read the same rows, so that Spark can reuse the result of one."""
+        return (self._scan.key(), self._fields, self._share.key())
 
     @property
-    def source(self) -> Source:
-        """What is read."""
-        return self._whole.source
+    def source(self) -> ScanSource:
+        """The table and snapshot that are read."""
+        return self._scan.source
 
     @property
-    def looked_at(self) -> Expression:
-        """The rows that are looked at, at most."""
-        return self._whole.looked_at
+    def pushed_filter(self) -> Expression:
+        """The filter of the predicates that Spark pushed down."""
+        return self._scan.pushed_filter
 
     @property
     def _files(self) -> PlannedFiles:
-        return self._share.of(self._whole.files)
+        return self._share.select(self._scan.files)
 
     def estimateStatistics(self) -> Any:
-        """Rows and bytes, before filters within files."""
-        return self._whole.statistics(self._files, self._fields)
+        """Rows and bytes for Spark's optimizer; the filter on the rows of a file is not applied."""
+        return self._scan.statistics(self._files, self._fields)
 
     def filterAttributes(self) -> Any:
-        """The columns for which filters at run time are of use."""
-        return self._whole.filterAttributes()
+        """The columns for which Spark may give runtime filters."""
+        return self._scan.filterAttributes()
 
     def filter(self, predicates: Any) -> None:
-        """Plan again with what the query has found out."""
-        self._whole.filter(predicates)
+        """Take runtime filters, for all parts of the table scan."""
+        self._scan.filter(predicates)
 
 
-class NativePart(ScanPart):
-    """Files that Spark's reader reads, with the columns of which deletes and metadata columns are made above it."""
+class NativeScan(DataFilesScan):
+    """A scan by Spark's Parquet reader.
+
+    It also returns the columns from which the plan above it computes deletes and metadata columns.
+    """
 
     def __init__(
-        self, whole: TableScan, share: Share, columns: NativeColumns, *, scopes: Scopes | None = None, joined: str = ""
+        self,
+        scan: TableScan,
+        share: FileShare,
+        columns: NativeColumns,
+        *,
+        scopes: PartitionScopes | None = None,
+        joined: str = "",
     ) -> None:
-        super().__init__(whole, share, columns.fields)
+        super().__init__(scan, share, columns.fields)
         self._columns, self._scopes, self._joined = columns, scopes, joined
-        self._bits: dict[str, bytes] = {}
+        self._bitmaps: dict[str, bytes] = {}
 
     def description(self) -> str:
-        """The table, its state, the files, and how deletes are applied, in words."""
+        """The text of the scan in EXPLAIN, with how deletes are applied."""
         files = self._files
-        deletes = int(files.with_positions.sum()) if BITS in self._columns.constants else 0
+        deletes = int(files.has_position_deletes.sum()) if DELETED_ROWS in self._columns.constants else 0
         how = [f"files with deleted rows: {deletes}, tested in generated code"] if deletes else []
         if self._joined:
             how.append(f"joined with {self._joined}")
-        return self._whole.described(len(files), "read by Spark's Parquet reader", *how)
+        return self._scan.describe(len(files), "read by Spark's Parquet reader", *how)
 
     def planInputPartitions(self) -> Any:
-        """The files in parts, packed into partitions; each file takes along which of its rows are deleted."""
-        files, source = self._files, self._whole.source
-        self._whole.began(self, files)
-        bits = self._deleted(files) if BITS in self._columns.constants else None
-        table = files.table if self._scopes is None else self._scopes.added_to(files.table)
-        return native_partitions(self.jvm, table, source.storage, self._columns, self._whole.splits, bits)
+        """The splits of the files, each with the bitmap of its deleted rows, packed into partitions."""
+        files, source = self._files, self._scan.source
+        self._scan.record_read(self, files)
+        bitmaps = self._deletion_bitmaps(files) if DELETED_ROWS in self._columns.constants else None
+        table = files.table if self._scopes is None else self._scopes.add_column(files.table)
+        return native_partitions(self.jvm, table, source.storage, self._columns, self._scan.splits, bitmaps)
 
-    def _deleted(self, files: PlannedFiles) -> dict[str, bytes]:
-        """The deleted rows; filters at run time only leave out files, so what has been read is kept."""
-        if not self._bits:
-            source = self._whole.source
-            self._bits = dict(bit_sets(files, source.table.metadata, source.storage))
-        return self._bits
+    def _deletion_bitmaps(self, files: PlannedFiles) -> dict[str, bytes]:
+        # loaded once: runtime filters only remove files
+        if not self._bitmaps:
+            source = self._scan.source
+            self._bitmaps = dict(deletion_bitmaps(files, source.table.metadata, source.storage))
+        return self._bitmaps
 
     @cached_property
     def _factory(self) -> Any:
-        return native_factory(self.jvm, self._columns, self._whole.pushed)
+        return native_factory(self.jvm, self._columns, self._scan.pushed)
 
 
-class ArrowPart(ScanPart):
-    """The other files, which the Arrow reader reads in workers, with their deletes."""
+class ArrowScan(DataFilesScan):
+    """A scan by the Arrow reader in Python workers, which applies all deletes itself."""
 
-    def __init__(self, whole: TableScan, share: Share, why: str) -> None:
-        super().__init__(whole, share, whole.columns.fields)
-        self._why = why
+    def __init__(self, scan: TableScan, share: FileShare, reason: str) -> None:
+        super().__init__(scan, share, scan.columns.fields)
+        self._reason = reason
 
     def description(self) -> str:
-        """The table, its state, the files, and why they are read in this way, in words."""
-        return self._whole.described(len(self._files), f"read by Arrow reader, for {self._why}")
+        """The text of the scan in EXPLAIN, with the reason why Spark's reader cannot read the files."""
+        return self._scan.describe(len(self._files), f"read by Arrow reader, for {self._reason}")
 
     def planInputPartitions(self) -> Any:
-        """The files in parts, packed into partitions."""
+        """The tasks of the files, packed into partitions."""
         files = self._files
-        self._whole.began(self, files)
-        return arrow_partitions(self.jvm, files, self._whole.splits)
+        self._scan.record_read(self, files)
+        return arrow_partitions(self.jvm, files, self._scan.splits)
 
     @cached_property
     def _factory(self) -> Any:
-        return arrow_factory(self.jvm, self._whole.source, Schema(self._fields))
+        return arrow_factory(self.jvm, self._scan.source, Schema(self._fields))
+
+
+# Scans of equality delete files ---------------------------------------------------------------------------------------
+
+
+class EqualityDeletesScan(PartScan):
+    """A scan of equality delete files: the compared columns, the sequence number and the scope of each row."""
+
+    reader: str
+    """The reader, for EXPLAIN."""
+
+    def __init__(self, scan: TableScan, group: EqualityDeleteGroup, fields: tuple[Field, ...]) -> None:
+        super().__init__(scan, fields)
+        self._group = group
+
+    def key(self) -> Any:
+        """Equal for two scans of the same delete files, if their partitions have the same numbers."""
+        scopes = tuple(self._group.table["scope"].to_pylist())
+        return (self._scan.source.key, self._fields, self._group.paths, self._group.is_global, scopes)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of the rows that the reader returns."""
+        return self._fields
+
+    def description(self) -> str:
+        """The text of the scan in EXPLAIN: table, compared columns, files, rows and scope."""
+        group = self._group
+        return "; ".join(
+            [
+                f"Floe table {self._scan.source.name}",
+                f"equality deletes by {group}",
+                f"files: {len(group.files)}",
+                f"rows: {self._group.rows}",
+                f"scope: older rows of {'all partitions' if group.is_global else 'the same partition'}",
+                f"read by {self.reader}",
+            ]
+        )
+
+    def estimateStatistics(self) -> Any:
+        """Rows and bytes; Spark broadcasts delete files that are small."""
+        size = self._group.rows * (8 + sum(estimated_width(field.type) for field in self._fields))
+        return TableStatistics(self.jvm, self._group.rows, max(1, size))
+
+
+class NativeEqualityDeletesScan(EqualityDeletesScan):
+    """A scan of equality delete files in Parquet, by Spark's reader."""
+
+    reader = "Spark's Parquet reader"
+
+    def __init__(self, scan: TableScan, group: EqualityDeleteGroup) -> None:
+        stored = with_columns(Schema(()), group.columns.entries)
+        columns = native_columns(scan.source.table.metadata, Schema((*stored.fields, SEQUENCE_NUMBER, SCOPE)))
+        # a file that lacks a column must fail: read as null, it would delete the rows that have null there
+        self._columns: NativeColumns = replace(columns, requires_all_columns=True)
+        super().__init__(scan, group, columns.fields)
+
+    def planInputPartitions(self) -> Any:
+        """The splits of the files, packed into partitions."""
+        storage = self._scan.source.storage
+        return native_partitions(self.jvm, self._group.table, storage, self._columns, self._scan.splits)
+
+    @cached_property
+    def _factory(self) -> Any:
+        return native_factory(self.jvm, self._columns, NO_PREDICATES)
+
+
+class ArrowEqualityDeletesScan(EqualityDeletesScan):
+    """A scan of equality delete files in other formats, by the Arrow reader in Python workers."""
+
+    reader = "Arrow reader"
+
+    def __init__(self, scan: TableScan, group: EqualityDeleteGroup) -> None:
+        flat = [replace(entry.field, name=f"floe-{entry.field.id}", required=False) for entry in group.columns.entries]
+        super().__init__(scan, group, (*flat, SEQUENCE_NUMBER, SCOPE))
+
+    def planInputPartitions(self) -> Any:
+        """The files, packed into partitions."""
+        splits = self._scan.splits
+        sequence_numbers, scopes = (self._group.table[name].to_pylist() for name in ("sequence_number", "scope"))
+        tasks = zip(self._group.files, sequence_numbers, scopes, strict=True)
+        bins = pack_bins(tasks, lambda task: task[0].file_size_in_bytes, splits.target_size, splits.lookback)
+        return python_partitions(self.jvm, map(pickle.dumps, bins))
+
+    @cached_property
+    def _factory(self) -> Any:
+        source = self._scan.source
+        read = ReadEqualityDeletes(source.executor_metadata, source.storage, self._group.columns, self._fields)
+        return python_reader_factory(self.jvm, read, spark_schema(self._fields))
+
+
+@dataclass(frozen=True)
+class ReadEqualityDeletes:
+    """Reads equality delete files in a Python worker: the compared columns, the sequence number and the scope."""
+
+    metadata: TableMetadata
+    storage: Storage
+    columns: KeyColumns
+    fields: tuple[Field, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the files that are pickled in the batches, one file after the other."""
+        reader = EqualityDeletes(self.metadata, self.storage, default_registry(), budget=0)
+        for file, sequence_number, scope in unpickle_tasks(batches):
+            for batch in reader.keys(self.columns, file).to_batches():
+                sequence_numbers = pa.repeat(pa.scalar(sequence_number, pa.int64()), len(batch))
+                scopes = pa.repeat(pa.scalar(scope, pa.int32()), len(batch))
+                arrays = [*batch.columns, sequence_numbers, scopes]
+                names = [field.name for field in self.fields]
+                yield to_spark_batch(pa.RecordBatch.from_arrays(arrays, names=names), self.fields)

@@ -1,7 +1,7 @@
-"""A scan of a table: planned by Floe, read by Spark's own Parquet reader or by the Arrow reader in Python workers.
+"""A scan of a table: planned by Floe, read by Spark's Parquet reader or by the Arrow reader in Python workers.
 
-A scan that Spark's reader cannot do alone is replaced by another plan when the query is optimized
-(`floe.spark.read.rewrite`). Where no optimizer rule runs, the Arrow reader reads all files.
+If Spark's reader cannot read all files, an optimizer rule replaces the scan by another plan (`rewrite`, in
+`floe.spark.read.rewrite`). Where the rule does not run, the Arrow reader reads all files.
 """
 
 from __future__ import annotations
@@ -17,12 +17,26 @@ from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.proxies import Proxy
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.bridge.values import read_conditions
-from floe.spark.read.filters import filter_of
-from floe.spark.read.native import NativeColumns, native_columns, why_not_columns
-from floe.spark.read.parts import arrow_factory, arrow_partitions, columnar_mode, native_factory, native_partitions
-from floe.spark.read.rewrite import rewritten_read
-from floe.spark.read.source import NOTHING_PUSHED, PlannedFiles, Pushed, Source, selects_whole_files, why_not_reachable
-from floe.spark.read.statistics import ColumnFacts, TableStatistics, column_facts, distinct_counts, is_reported, width
+from floe.spark.read.filters import combined_filter
+from floe.spark.read.native_reader import NativeColumns, column_obstacle, native_columns
+from floe.spark.read.part_scans import arrow_factory, arrow_partitions, columnar_mode, native_factory, native_partitions
+from floe.spark.read.rewrite import rewrite_scan
+from floe.spark.read.scan_source import (
+    NO_PREDICATES,
+    PlannedFiles,
+    PushedPredicates,
+    ScanSource,
+    location_obstacle,
+    selects_whole_files,
+)
+from floe.spark.read.statistics import (
+    ColumnSummary,
+    TableStatistics,
+    distinct_counts,
+    estimated_width,
+    reports_column_statistics,
+    summarize_column,
+)
 from floe.spark.schemas import spark_schema
 from floe.spark.streaming.source import TableStream
 from floe.spec.expressions.nodes import TRUE, Expression, and_
@@ -34,15 +48,15 @@ _REFERENCE: Final = "org.apache.spark.sql.connector.expressions.NamedReference"
 
 
 class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rewritable):
-    """The rows of a table that a query asks for."""
+    """Spark's scan of a table: some columns, with a filter, of one snapshot."""
 
     def __init__(
         self,
         jvm: Jvm,
-        source: Source,
-        wanted: Schema,
+        source: ScanSource,
+        projection: Schema,
         *,
-        pushed: Pushed = NOTHING_PUSHED,
+        pushed: PushedPredicates = NO_PREDICATES,
         limit: int | None = None,
         plan: ScanPlan | None = None,
         paths: frozenset[str] | None = None,
@@ -51,99 +65,106 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         if plan is not None:
             self._plan = plan
         self._source = source
-        self._wanted = wanted
+        self._projection = projection
         self._pushed = pushed
         self._limit = limit
         self._paths = paths
-        self._runtime: Expression = TRUE
-        self._told: list[Expression] = []
-        self._known_files: PlannedFiles | None = None
+        self._runtime_filter: Expression = TRUE
+        self._added_filters: list[Expression] = []
+        self._planned: PlannedFiles | None = None
 
     def key(self) -> Any:
-        """The same rows of the same state are the same to Spark."""
-        return (self._source.key, self._wanted, str(self.looked_at), str(self._runtime), self._limit, self._paths)
+        """Equal for two scans that read the same rows, so that Spark can reuse the result of one."""
+        return (
+            self._source.key,
+            self._projection,
+            str(self.pushed_filter),
+            str(self._runtime_filter),
+            self._limit,
+            self._paths,
+        )
 
     @property
-    def source(self) -> Source:
-        """What is read."""
+    def source(self) -> ScanSource:
+        """The table and snapshot that are read."""
         return self._source
 
     @property
-    def looked_at(self) -> Expression:
-        """The rows that are looked at, at most."""
+    def pushed_filter(self) -> Expression:
+        """The filter of the predicates that Spark pushed down, without runtime filters."""
         return self._pushed.where
 
     @property
-    def asked(self) -> Schema:
-        """The columns that the query asked for."""
-        return self._wanted
+    def projection(self) -> Schema:
+        """The columns that the query needs."""
+        return self._projection
 
     # planning ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def _plan(self) -> ScanPlan:
-        plan = self._source.plan(and_(self.looked_at, self._runtime))
+        plan = self._source.plan(and_(self.pushed_filter, self._runtime_filter))
         return plan if self._paths is None else plan.only(self._paths)
 
     @property
     def files(self) -> PlannedFiles:
-        """The files to read, as far as that is known now."""
-        if self._known_files is None or self._known_files.plan is not self._plan:
-            self._known_files = PlannedFiles(self._plan).first(self._useful_limit)
-        return self._known_files
+        """The files to read; runtime filters that come later may remove some."""
+        if self._planned is None or self._planned.plan is not self._plan:
+            self._planned = PlannedFiles(self._plan).first(self._useful_limit)
+        return self._planned
 
     @property
     def _useful_limit(self) -> int | None:
-        """The limit, if every row of the files counts."""
+        """The limit, if every row of the files is in the result."""
         if self._limit is None or self._plan.has_deletes or not selects_whole_files(self._plan):
             return None
         return self._limit
 
     @property
     def splits(self) -> SplitSettings:
-        """How many bytes of files a task reads."""
+        """The sizes of splits and tasks, for all files of the plan."""
         return self._source.split_settings(self._plan.size, self.jvm.context.defaultParallelism)
 
     @cached_property
     def _obstacle(self) -> str | None:
-        """Why Spark's own reader cannot read it; None if it can."""
+        """Why Spark's reader cannot read all files; None if it can."""
         files = self.files
         if other := sorted(set(files.table["file_format"].unique().to_pylist()) - {"parquet"}):
             return f"{' and '.join(other)} files"
-        if files.with_positions.any() or files.with_keys.any():
+        if files.has_position_deletes.any() or files.has_equality_deletes.any():
             return "row-level deletes"
-        return why_not_columns(self._plan.metadata, self._wanted) or self.unreachable
+        return column_obstacle(self._plan.metadata, self._projection) or self.access_obstacle
 
     @cached_property
-    def unreachable(self) -> str | None:
-        """Why Spark does not reach the files; None if it does."""
-        return why_not_reachable(self.jvm, self._source)
+    def access_obstacle(self) -> str | None:
+        """Why Spark's reader cannot open the files; None if it can."""
+        return location_obstacle(self.jvm, self._source)
 
     @cached_property
     def _columns(self) -> NativeColumns:
-        return native_columns(self._source.table.metadata, self._wanted)
+        return native_columns(self._source.table.metadata, self._projection)
 
     @cached_property
     def columns(self) -> Schema:
-        """The columns that come, in their order."""
+        """The columns of the rows that the reader returns, in their order."""
         if self._obstacle is None:
             return Schema(self._columns.fields)
         # Arrow's batches have no length without a column, so the smallest one is read to count rows
-        return self._wanted if self._wanted.fields else Schema((_smallest(self._source.schema),))
+        return self._projection if self._projection.fields else Schema((_narrowest_column(self._source.schema),))
 
-    # what Spark asks ---------------------------------------------------------------------------------------------
+    # Spark's interface -------------------------------------------------------------------------------------------
 
     def readSchema(self) -> Any:
-        """The columns that come."""
+        """The schema of the rows that the reader returns."""
         return self.jvm.data_type(spark_schema(self.columns.fields))
 
     def description(self) -> str:
-        """The table, its state, the files and the filter, in words."""
+        """The text of the scan in EXPLAIN: table, snapshot, files, filter and reader."""
         reader = "Spark's Parquet reader" if self._obstacle is None else f"Arrow reader, for {self._obstacle}"
-        return self.described(len(self._plan), f"read by {reader}")
+        return self.describe(len(self._plan), f"read by {reader}")
 
-    def described(self, files: int, *how: str) -> str:
-        """The table, its state, how many files, the filter, and how it is read, in words."""
+    def describe(self, files: int, *how: str) -> str:
+        """The text of a scan of `files` files of this plan in EXPLAIN; `how` are further parts of it."""
         plan, snapshot = self._plan, self._source.snapshot
         total = plan.report.files_read if plan.report.data_manifests_skipped == 0 else None
         of_total = f" of {total}" if total is not None else f" (of {plan.report.data_manifests} manifests "
@@ -154,42 +175,44 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
             "no snapshot yet" if snapshot is None else snapshot_line(snapshot),
             f"files: {files}{of_total}",
             f"pushed filter: {plan.filter}",
-            *([f"runtime filter: {self._runtime}"] if self._runtime is not TRUE else []),
+            *([f"runtime filter: {self._runtime_filter}"] if self._runtime_filter is not TRUE else []),
             *([f"limit: {self._limit}"] if self._limit is not None else []),
             *how,
         ]
         return "; ".join(parts)
 
     def estimateStatistics(self) -> Any:
-        """Rows and bytes, before filters within files."""
-        return self.statistics(self.files, self._wanted.fields)
+        """Rows, bytes and column statistics for Spark's optimizer; the filter on the rows of a file is not applied."""
+        return self.statistics(self.files, self._projection.fields)
 
     def statistics(self, files: PlannedFiles, columns: Iterable[Field]) -> TableStatistics:
-        """How much some columns of some files are."""
+        """The statistics of some columns of some files."""
         rows, fields = files.live_rows, list(columns)
-        size = max(1, rows * (8 + sum(width(field.type) for field in fields)))
-        return TableStatistics(self.jvm, rows, size, self._facts(fields))
+        size = max(1, rows * (8 + sum(estimated_width(field.type) for field in fields)))
+        return TableStatistics(self.jvm, rows, size, self._column_statistics(fields))
 
-    def _facts(self, fields: Sequence[Field]) -> list[ColumnFacts]:
-        """What is known about columns, if Spark makes use of it."""
-        found = distinct_counts(self._source.table.metadata, self._source.snapshot)
-        known = [field for field in fields if field.id in found]
-        if not known or not is_reported(self.jvm, self._source):
+    def _column_statistics(self, fields: Sequence[Field]) -> list[ColumnSummary]:
+        """The statistics of the columns with distinct counts; none if Spark would not use them."""
+        counts = distinct_counts(self._source.table.metadata, self._source.snapshot)
+        counted = [field for field in fields if field.id in counts]
+        if not counted or not reports_column_statistics(self.jvm, self._source):
             return []
-        plan = self._source.plan(and_(self.looked_at, self._runtime), metrics=[field.id for field in known])
-        facts = (column_facts(plan, field, found[field.id]) for field in known)
-        return [one for one in facts if one is not None]
+        plan = self._source.plan(
+            and_(self.pushed_filter, self._runtime_filter), metrics=[field.id for field in counted]
+        )
+        summaries = (summarize_column(plan, field, counts[field.id]) for field in counted)
+        return [summary for summary in summaries if summary is not None]
 
     def toBatch(self) -> Any:
-        """The read itself."""
+        """The scan itself, as a batch read."""
         return self
 
     def toMicroBatchStream(self, checkpoint: str) -> Any:
-        """The read as a stream."""
-        return TableStream(self.jvm, self._source, self._wanted)
+        """A stream of what is appended to the table, with the columns of the scan."""
+        return TableStream(self.jvm, self._source, self._projection)
 
     def columnarSupportMode(self) -> Any:
-        """Whether rows come in columns, which is known without planning the parts."""
+        """Whether the reader returns columnar batches; Spark asks this before it plans partitions."""
         return self._columnar
 
     @cached_property
@@ -197,18 +220,18 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         return columnar_mode(self.jvm, self._factory)
 
     def planInputPartitions(self) -> Any:
-        """The files in parts, packed into partitions."""
+        """The splits of the files, packed into partitions: Spark runs a task for each."""
         files, splits = self.files, self.splits
-        self.began(self, files)
+        self.record_read(self, files)
         if self._obstacle is None:
             return native_partitions(self.jvm, files.table, self._source.storage, self._columns, splits)
         return arrow_partitions(self.jvm, files, splits)
 
-    def began(self, part: Proxy, files: PlannedFiles) -> None:
-        """These files are about to be read, by this read or a part of it."""
+    def record_read(self, part: Proxy, files: PlannedFiles) -> None:
+        """Called with the files that this scan, or a part of it, is about to read; a row-level scan records them."""
 
     def createReaderFactory(self) -> Any:
-        """Who reads the parts."""
+        """The factory of the readers of partitions, which Spark sends to the executors."""
         return self._factory
 
     @cached_property
@@ -218,38 +241,40 @@ class TableScan(SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch, Rew
         return arrow_factory(self.jvm, self._source, self.columns)
 
     @property
-    def pushed(self) -> Pushed:
-        """What Spark's reader may leave out row groups by."""
+    def pushed(self) -> PushedPredicates:
+        """The predicates by which Spark's reader may prune row groups."""
         return self._pushed
 
-    def rewritten(self, node: Any) -> Any:
-        """The node, or a plan in its place that reads with Spark's reader what that can read."""
-        return node if self._obstacle is None else rewritten_read(self, node)
+    def rewrite(self, node: Any) -> Any:
+        """The node of this scan in a plan, or a plan that replaces it, in which Spark's reader reads what it can."""
+        return node if self._obstacle is None else rewrite_scan(self, node)
 
     def tasks(self) -> list[FileTask]:
-        """The files to read, with their deletes."""
+        """The files to read, with their deletes, as tasks."""
         return list(self.files.tasks())
 
-    # filters that come when the query runs -----------------------------------------------------------------------
+    # runtime filters ---------------------------------------------------------------------------------------------
 
     def filterAttributes(self) -> Any:
-        """The columns by which the table is partitioned: they leave out most files."""
+        """The columns for which Spark may give runtime filters: those of partition fields, which prune most files."""
         sources = {field.source_id for spec in self._source.table.metadata.partition_specs for field in spec.fields}
         expressions = self.jvm.sql("connector.expressions.Expressions")
-        names = [f"`{field.name.replace('`', '``')}`" for field in self._wanted.fields if field.id in sources]
+        names = [f"`{field.name.replace('`', '``')}`" for field in self._projection.fields if field.id in sources]
         return self.jvm.array(_REFERENCE, [expressions.column(name) for name in names])
 
     def filter(self, predicates: Any) -> None:
-        """Plan again with what the query has found out."""
-        self.told(filter_of(read_conditions(self.jvm, predicates), self._source.schema))
+        """Take runtime filters: values that Spark found on the other side of a join."""
+        self.add_runtime_filter(combined_filter(read_conditions(self.jvm, predicates), self._source.schema))
 
-    def told(self, added: Expression) -> None:
+    def add_runtime_filter(self, added: Expression) -> None:
         """Plan again with one more filter."""
-        if added is not TRUE and added not in self._told:  # both parts of a read that was rewritten are told
-            self._told.append(added)
-            self._runtime = and_(self._runtime, added)
-            vars(self).pop("_plan", None)  # the reader stays: fewer files are no obstacle
+        # after a rewrite Spark gives the same filter to each part of the scan
+        if added is not TRUE and added not in self._added_filters:
+            self._added_filters.append(added)
+            self._runtime_filter = and_(self._runtime_filter, added)
+            vars(self).pop("_plan", None)  # `_obstacle` and the reader stay: they are valid for fewer files too
 
 
-def _smallest(schema: Schema) -> Field:
-    return min(schema.fields, key=lambda field: (field.type.is_nested, width(field.type)))
+def _narrowest_column(schema: Schema) -> Field:
+    """The column whose values take the fewest bytes."""
+    return min(schema.fields, key=lambda field: (field.type.is_nested, estimated_width(field.type)))

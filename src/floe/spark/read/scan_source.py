@@ -1,6 +1,9 @@
-"""The source of a read: a table at one snapshot, the options, the pushed predicates, the planned files, the projection.
+"""What a scan reads: a table at one snapshot, the predicates that Spark pushed down, the planned files, the columns.
 
-| option | |
+`ScanSource` holds the table, the snapshot and the options of a read. Its `plan` gives the files, which
+`PlannedFiles` divides among the readers. The read options are:
+
+| option | meaning |
 |---|---|
 | `snapshot-id`, `branch`, `tag`, `as-of-timestamp` (milliseconds) | the snapshot; only one of them |
 | `start-snapshot-id` (exclusive), `end-snapshot-id` (inclusive) | the rows that were appended in between |
@@ -33,9 +36,9 @@ from floe.plan.tasks import FileTask, SplitSettings
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.values import Node
 from floe.spark.executors import executor_metadata
-from floe.spark.names import NOW, AsOf
-from floe.spark.read.filter_terms import Translated
-from floe.spark.read.splits import actual_location, splits_for
+from floe.spark.names import CURRENT, AsOf
+from floe.spark.read.filter_operands import Translation
+from floe.spark.read.native_reader import actual_location, adaptive_split_settings
 from floe.spark.schemas import SparkField, SparkType
 from floe.spark.settings import (
     AGGREGATES,
@@ -69,44 +72,49 @@ from floe.table.table import Table
 
 
 @dataclass(frozen=True)
-class Source:
-    """A table, as of some state, in the columns of that state."""
+class ScanSource:
+    """A table at a snapshot, with the schema of that snapshot and the options of the read."""
 
     name: str
     table: Table
     as_of: AsOf
     schema: Schema
     splits: Mapping[str, int] = field(default_factory=dict)
-    """Of the settings of `floe.plan.tasks`, those that the read has itself."""
+    """The split settings (`floe.plan.tasks.SplitSettings`) that the options of the read set, by field name."""
 
-    since: int | None = None
-    """Only what was appended after this snapshot is read, if there is one."""
+    start_snapshot_id: int | None = None
+    """Only rows appended after this snapshot are read; None to read the whole table."""
 
     options: Mapping[str, str] = field(default_factory=dict)
-    """All options of the read, by their names in small letters."""
+    """All options of the read, by their names in lower case."""
 
     session: Mapping[str, str] = field(default_factory=dict)
-    """The settings of Iceberg that the session had, by their full names."""
+    """The session's settings for Iceberg, by their full names."""
 
     all_deletes: bool = False
-    """Whether files come with all of their deletes, also those that cannot matter to the rows that are asked for."""
+    """Whether files keep all of their deletes, also those of rows that do not match the filter."""
 
     @property
     def key(self) -> Any:
-        """What makes two sources the same."""
-        return (self.table.uuid, self.table.metadata_location, self.as_of, self.since)
+        """Equal for two sources that read the same rows."""
+        return (self.table.uuid, self.table.metadata_location, self.as_of, self.start_snapshot_id)
 
     @property
-    def tells_aggregates(self) -> bool:
-        """Whether counts, minima and maxima may be told from metadata."""
+    def pushes_aggregates(self) -> bool:
+        """Whether COUNT, MIN and MAX may be computed from metadata."""
         return first_set((AGGREGATES, self.options), (SESSION_AGGREGATES, self.session), default=True)
 
     def split_settings(self, total: int, parallelism: int) -> SplitSettings:
-        """How files of so many bytes are cut up for so many cores, as the read, the session and the table say."""
+        """The split settings for files of `total` bytes and `parallelism` cores.
+
+        Options of the read take precedence over settings of the session, and these over properties of the table.
+        """
         properties = dict(self.table.metadata.properties)
         if SESSION_ADAPTIVE_SPLITS.is_set(self.session):
             properties[ADAPTIVE_SPLIT_SIZE.name] = self.session[SESSION_ADAPTIVE_SPLITS.name]
-        return splits_for(properties, total, SESSION_PARALLELISM.read(self.session) or parallelism, self.splits)
+        return adaptive_split_settings(
+            properties, total, SESSION_PARALLELISM.read(self.session) or parallelism, self.splits
+        )
 
     @property
     def storage(self) -> Storage:
@@ -115,7 +123,7 @@ class Source:
 
     @cached_property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot that is read; None while the table has none."""
+        """The snapshot that is read; None if the table has no snapshot."""
         return choose_snapshot(
             self.table.metadata,
             snapshot=self.as_of.snapshot_id,
@@ -124,106 +132,127 @@ class Source:
         )
 
     @cached_property
-    def shipped_metadata(self) -> TableMetadata:
-        """What a reader in an executor needs to know of the table."""
+    def executor_metadata(self) -> TableMetadata:
+        """The part of the table metadata that readers on executors need."""
         return executor_metadata(self.table.metadata)
 
     def plan(self, where: Expression, *, metrics: Collection[int] | None = ()) -> ScanPlan:
-        """The files that may hold rows which pass a filter."""
+        """The files that may have rows which match a filter.
+
+        `metrics` are the field ids of the columns whose metrics the plan keeps.
+        """
         metadata, snapshot = self.table.metadata, self.snapshot
         options = ScanOptions(schema=self.schema, where=where, metrics=metrics)
-        if self.since is not None:
+        if self.start_snapshot_id is not None:
             until = None if snapshot is None else snapshot.snapshot_id
-            return plan_appends(metadata, self.storage, SnapshotRange(after=self.since, until=until), options=options)
+            return plan_appends(
+                metadata, self.storage, SnapshotRange(after=self.start_snapshot_id, until=until), options=options
+            )
         return plan_scan(metadata, self.storage, snapshot=snapshot, options=options, all_deletes=self.all_deletes)
 
 
 def selects_whole_files(plan: ScanPlan) -> bool:
-    """Whether all rows of all files of a plan pass its filter."""
-    return all(bool((chunk.settled | plan.without_filter(chunk)).all()) for chunk in plan.chunks)
+    """Whether all rows of all files of a plan match its filter."""
+    return all(bool((chunk.all_match | plan.without_filter(chunk)).all()) for chunk in plan.chunks)
 
 
-# What the options of a read say: which state of the table, which range of its history, how large the parts are.
+# Read options ---------------------------------------------------------------------------------------------------------
 
 _SPLITS = {"target_size": SPLIT_SIZE, "open_file_cost": FILE_OPEN_COST, "lookback": LOOKBACK}
 _STATES = (SNAPSHOT_ID, READ_BRANCH, READ_TAG, AS_OF_TIMESTAMP, END_SNAPSHOT_ID)
 
 
-def with_options(source: Source, given: Mapping[str, str], session: Mapping[str, str] = MappingProxyType({})) -> Source:
-    """The source that a read with options reads, in a session with these settings of Iceberg."""
-    check_read_options(given)
-    as_of = state_of(given, source.as_of, source.name)
-    source = replace(source, options=dict(given), as_of=as_of, session=session)
-    if START_SNAPSHOT_ID.is_set(given):
-        source = replace(source, since=START_SNAPSHOT_ID.read(given))
-    elif END_SNAPSHOT_ID.is_set(given):
-        raise InvalidInput(f"{END_SNAPSHOT_ID} is the end of a range, of which {START_SNAPSHOT_ID} is the beginning")
-    splits = {name: size for name, option in _SPLITS.items() if (size := option.read(given)) is not None}
+def apply_read_options(
+    source: ScanSource, options: Mapping[str, str], session: Mapping[str, str] = MappingProxyType({})
+) -> ScanSource:
+    """A source with the options of a read applied, and the session's settings for Iceberg.
+
+    Raises `InvalidInput` for options that contradict each other.
+    """
+    check_read_options(options)
+    as_of = requested_state(options, source.as_of, source.name)
+    source = replace(source, options=dict(options), as_of=as_of, session=session)
+    if START_SNAPSHOT_ID.is_set(options):
+        source = replace(source, start_snapshot_id=START_SNAPSHOT_ID.read(options))
+    elif END_SNAPSHOT_ID.is_set(options):
+        raise InvalidInput(
+            f"the option {END_SNAPSHOT_ID} is set without {START_SNAPSHOT_ID}", hint=f"set {START_SNAPSHOT_ID} too"
+        )
+    splits = {name: size for name, option in _SPLITS.items() if (size := option.read(options)) is not None}
     if (size := SESSION_SPLIT_SIZE.read(session)) is not None:
         splits.setdefault("target_size", size)
     return replace(source, splits=splits)
 
 
-def state_of(given: Mapping[str, str], named: AsOf, table: str) -> AsOf:
-    """The state that a read with options reads, where a table's name says another one or none.
+def requested_state(options: Mapping[str, str], named: AsOf, table: str) -> AsOf:
+    """The snapshot that the options of a read choose, or else the one that the table's name chose (`named`).
 
-    >>> state_of({"tag": "eoy"}, AsOf(), "db.t").ref, state_of({}, AsOf(snapshot_id=7), "db.t").snapshot_id
+    Raises `InvalidInput` if more than one is chosen.
+
+    >>> (
+    ...     requested_state({"tag": "eoy"}, AsOf(), "db.t").ref,
+    ...     requested_state({}, AsOf(snapshot_id=7), "db.t").snapshot_id,
+    ... )
     ('eoy', 7)
     """
-    states = [option.name for option in _STATES if option.is_set(given)]
-    if len(states) > 1 or (states and not named.is_now):
-        raise InvalidInput(f"the state that is read is said twice: {', '.join(states)}", table=table)
+    states = [option.name for option in _STATES if option.is_set(options)]
+    if len(states) > 1 or (states and not named.is_current):
+        sources = [*([] if named.is_current else [f"the table's name ({named})"]), *states]
+        raise InvalidInput(
+            f"more than one snapshot is chosen to be read: by {', '.join(sources)}", hint="choose one", table=table
+        )
     if not states:
         return named
-    snapshot_id = SNAPSHOT_ID.read(given) if SNAPSHOT_ID.is_set(given) else END_SNAPSHOT_ID.read(given)
-    return AsOf(snapshot_id, READ_BRANCH.read(given) or READ_TAG.read(given), AS_OF_TIMESTAMP.read(given))
+    snapshot_id = SNAPSHOT_ID.read(options) if SNAPSHOT_ID.is_set(options) else END_SNAPSHOT_ID.read(options)
+    return AsOf(snapshot_id, READ_BRANCH.read(options) or READ_TAG.read(options), AS_OF_TIMESTAMP.read(options))
 
 
-def audited_state(jvm: Jvm, metadata: TableMetadata) -> AsOf:
-    """The state that is read where nobody says one: that of `spark.wap.branch`, for those who audit what they wrote.
+def wap_state(jvm: Jvm, metadata: TableMetadata) -> AsOf:
+    """The snapshot that a read without a choice of its own reads: the branch in `spark.wap.branch`, or the current one.
 
-    It counts for tables with `write.wap.enabled`, and where the branch is there; all others are read as they are now.
+    The setting applies to tables with `write.wap.enabled`, if they have that branch, so that those who audit a write
+    read what they wrote.
     """
     if not WAP_ENABLED.read(metadata.properties):
-        return NOW
+        return CURRENT
     branch = jvm.setting(WAP_BRANCH.name, "")
-    return AsOf(ref=branch) if branch in metadata.refs else NOW
+    return AsOf(ref=branch) if branch in metadata.refs else CURRENT
 
 
-# What a read has been told of the rows that are asked for.
+# Pushed predicates ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Pushed:
-    """Spark's predicates: as they are there, as trees, and what they mean."""
+class PushedPredicates:
+    """The predicates that Spark pushed down: as Java objects, as trees, and translated to filters."""
 
     array: Any
-    """The `Predicate[]`; None while Spark has given none."""
+    """The Java array `Predicate[]`; None if Spark pushed no predicates."""
 
     trees: Sequence[Node] = ()
-    found: Sequence[Translated] = ()
+    translations: Sequence[Translation] = ()
 
     @cached_property
     def where(self) -> Expression:
-        """A filter for the rows that pass all of them."""
-        return and_(*(one.filter for one in self.found))
+        """A filter that keeps all rows which match all predicates."""
+        return and_(*(translation.filter for translation in self.translations))
 
     @cached_property
-    def places(self) -> list[int]:
-        """Where those are that leave out something."""
-        return [place for place, one in enumerate(self.found) if one.filter != TRUE]
+    def pruning(self) -> list[int]:
+        """The indexes of the predicates that can prune: those that are translated at least in part."""
+        return [index for index, translation in enumerate(self.translations) if translation.filter != TRUE]
 
     @property
     def is_exact(self) -> bool:
-        """Whether the filter lets just these rows pass."""
-        return bool(self.places) and all(one.exact for one in self.found)
+        """Whether the filter keeps exactly the rows that match the predicates, and there is one that prunes."""
+        return bool(self.pruning) and all(translation.exact for translation in self.translations)
 
 
-NOTHING_PUSHED: Final = Pushed(None)
+NO_PREDICATES: Final = PushedPredicates(None)
 
-# The files of a plan that a scan reads: all of them, or those that one of its readers takes.
+# Planned files --------------------------------------------------------------------------------------------------------
 
-Places = NDArray[np.int64]
+Indexes = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
@@ -231,198 +260,208 @@ _NOTHING = np.zeros(0, np.int64)
 
 
 class _Deletes(NamedTuple):
-    """What is known of the deletes of some files."""
+    """The deletes of some files of a plan."""
 
-    positions: tuple[Places, Places]
-    compared: Mask
-    """Which of the files have deletes that compare columns."""
+    positions: tuple[Indexes, Indexes]
+    """Pairs of the index of a file and the index of a position delete file or deletion vector that applies to it."""
 
-    comparing: Mask
-    """Which of the plan's deletes these are."""
+    with_equality: Mask
+    """Which of the files have equality deletes."""
+
+    equality: Mask
+    """Which of the plan's deletes are equality deletes of these files."""
 
 
 class PlannedFiles:
-    """Some files of a plan, in its order, as columns and as tasks."""
+    """Some or all files of a plan, in its order, as columns and as tasks."""
 
-    def __init__(self, plan: ScanPlan, table: pa.Table | None = None, places: Places | None = None) -> None:
+    def __init__(self, plan: ScanPlan, table: pa.Table | None = None, indexes: Indexes | None = None) -> None:
         self.plan = plan
         self.table: pa.Table = plan.files_to_arrow() if table is None else table
-        """The files as `ScanPlan.files_to_arrow` gives them."""
+        """The files, with the columns of `ScanPlan.files_to_arrow`."""
 
-        self._places = np.arange(self.table.num_rows) if places is None else places
+        self._indexes = np.arange(self.table.num_rows) if indexes is None else indexes
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    # choosing ----------------------------------------------------------------------------------------------------
+    # selection ---------------------------------------------------------------------------------------------------
 
-    def keeping(self, kept: Mask) -> PlannedFiles:
-        """Some of these."""
-        if kept.all():
+    def select(self, selected: Mask) -> PlannedFiles:
+        """The files that a mask selects."""
+        if selected.all():
             return self
-        return PlannedFiles(self.plan, self.table.filter(pa.array(kept)), self._places[kept])
+        return PlannedFiles(self.plan, self.table.filter(pa.array(selected)), self._indexes[selected])
 
-    def among(self, paths: Collection[str], *, inside: bool = True) -> PlannedFiles:
-        """Those with one of some paths, or those with none of them."""
-        found = pc.is_in(self.table["file_path"], value_set=pa.array(paths, pa.string())).to_numpy()
-        return self.keeping(found if inside else ~found)
+    def select_paths(self, paths: Collection[str], *, inside: bool = True) -> PlannedFiles:
+        """The files with one of the paths; with `inside=False` all others."""
+        listed = pc.is_in(self.table["file_path"], value_set=pa.array(paths, pa.string())).to_numpy()
+        return self.select(listed if inside else ~listed)
 
     def first(self, rows: int | None) -> PlannedFiles:
-        """As many as have so many rows."""
+        """The first files, as many as have `rows` rows in all; all files if it is None."""
         if rows is None:
             return self
         counted = np.cumsum(np.maximum(self.record_counts, 0))
-        return self.keeping(np.arange(len(self)) <= np.searchsorted(counted, rows))
+        return self.select(np.arange(len(self)) <= np.searchsorted(counted, rows))
 
-    # what is known of each ---------------------------------------------------------------------------------------
+    # properties of the files -------------------------------------------------------------------------------------
 
     @property
-    def record_counts(self) -> Places:
-        """How many rows each has; -1 where nobody counted."""
+    def record_counts(self) -> Indexes:
+        """The number of rows of each file; -1 where it is unknown."""
         return np.asarray(self.table["record_count"].to_numpy())
 
     @property
-    def partition_numbers(self) -> Places:
-        """A number for the partition of each that deletes of the same partition have too; -1 if there are none."""
+    def partition_ids(self) -> Indexes:
+        """A number for the partition of each file, which deletes of the same partition have too; -1 without deletes."""
         numbers = [matched.partition for matched in self.plan.matched]
-        return np.concatenate(numbers)[self._places] if numbers else np.full(len(self), -1)
+        return np.concatenate(numbers)[self._indexes] if numbers else np.full(len(self), -1)
 
     @cached_property
-    def position_deletes(self) -> tuple[Places, Places]:
-        """Pairs of a file and the number of a delete that names positions in it."""
+    def position_deletes(self) -> tuple[Indexes, Indexes]:
+        """Pairs of the index of a file and the index of a position delete or deletion vector that applies to it."""
         return self._deletes.positions
 
     @cached_property
-    def equality_deletes(self) -> Places:
-        """The numbers of the deletes that compare columns of one of the files at least."""
-        return np.flatnonzero(self._deletes.comparing)
+    def equality_deletes(self) -> Indexes:
+        """The indexes of the equality deletes that apply to at least one of the files."""
+        return np.flatnonzero(self._deletes.equality)
 
     @cached_property
-    def with_positions(self) -> Mask:
-        """Which files have deletes that name positions."""
-        found = np.zeros(len(self), np.bool_)
-        found[self.position_deletes[0]] = True
-        return found
+    def has_position_deletes(self) -> Mask:
+        """Which files have position deletes or deletion vectors."""
+        mask = np.zeros(len(self), np.bool_)
+        mask[self.position_deletes[0]] = True
+        return mask
 
     @cached_property
-    def with_keys(self) -> Mask:
-        """Which files have deletes that compare columns."""
-        return self._deletes.compared
+    def has_equality_deletes(self) -> Mask:
+        """Which files have equality deletes."""
+        return self._deletes.with_equality
 
     @cached_property
     def _deletes(self) -> _Deletes:
-        """Looked at some files at a time: deletes that compare columns may all apply to all files."""
-        compared, index = np.zeros(len(self), np.bool_), self.plan.deletes
+        # block by block: every equality delete may apply to every file, so the pairs of all files could exceed memory
+        with_equality, index = np.zeros(len(self), np.bool_), self.plan.deletes
         if index is None:
-            return _Deletes((_NOTHING, _NOTHING), compared, np.zeros(0, np.bool_))
-        comparing = np.zeros(len(index), np.bool_)
-        files, numbers = [_NOTHING], [_NOTHING]
-        for first, number, rows in self._blocks(self._places):
-            offsets, deletes = self.plan.deletes_of(number, rows)
-            owners = np.repeat(np.arange(first, first + len(rows)), np.diff(offsets))
-            by_key = index.deletes.kind[deletes] >= DeleteKind.EQUALITY
-            compared[owners[by_key]] = True
-            comparing[deletes[by_key]] = True
-            files.append(owners[~by_key])
-            numbers.append(deletes[~by_key])
-        return _Deletes((np.concatenate(files), np.concatenate(numbers)), compared, comparing)
+            return _Deletes((_NOTHING, _NOTHING), with_equality, np.zeros(0, np.bool_))
+        equality = np.zeros(len(index), np.bool_)
+        file_indexes, delete_indexes = [_NOTHING], [_NOTHING]
+        for first, chunk, within_chunk in self._blocks(self._indexes):
+            offsets, deletes = self.plan.deletes_of(chunk, within_chunk)
+            owner_indexes = np.repeat(np.arange(first, first + len(within_chunk)), np.diff(offsets))
+            is_equality = index.deletes.kind[deletes] >= DeleteKind.EQUALITY
+            with_equality[owner_indexes[is_equality]] = True
+            equality[deletes[is_equality]] = True
+            file_indexes.append(owner_indexes[~is_equality])
+            delete_indexes.append(deletes[~is_equality])
+        return _Deletes((np.concatenate(file_indexes), np.concatenate(delete_indexes)), with_equality, equality)
 
     @cached_property
     def live_rows(self) -> int:
-        """About how many rows are left of them; what equality deletes delete is not known."""
+        """An estimate of the rows that are not deleted: how many rows equality deletes delete is not known."""
         rows = int(np.maximum(self.record_counts, 0).sum())
-        numbers = np.unique(self.position_deletes[1])
-        if self.plan.deletes is None or not numbers.size:
+        delete_indexes = np.unique(self.position_deletes[1])
+        if self.plan.deletes is None or not delete_indexes.size:
             return rows
-        return max(0, rows - int(self.plan.deletes.deletes.record_count[numbers].sum()))
+        return max(0, rows - int(self.plan.deletes.deletes.record_count[delete_indexes].sum()))
 
     # tasks -------------------------------------------------------------------------------------------------------
 
     def tasks(self, chosen: Mask | None = None) -> Iterator[FileTask]:
-        """A task for each of them, or for some."""
-        for _, number, rows in self._blocks(self._places if chosen is None else self._places[chosen]):
-            yield from self.plan.some_tasks(number, rows)
+        """A task for each file, or for those that a mask selects."""
+        for _, chunk, within_chunk in self._blocks(self._indexes if chosen is None else self._indexes[chosen]):
+            yield from self.plan.some_tasks(chunk, within_chunk)
 
-    def _blocks(self, places: Places) -> Iterator[tuple[int, int, Places]]:
-        """Some files after others: how many were before, the number of their chunk, and their places in it."""
+    def _blocks(self, indexes: Indexes) -> Iterator[tuple[int, int, Indexes]]:
+        """Yield the files at some indexes in blocks: how many came before, their chunk, and their indexes within it."""
         begin = 0
-        for number, chunk in enumerate(self.plan.chunks):
-            low, high = np.searchsorted(places, [begin, begin + len(chunk)])
-            own, size = places[low:high] - begin, self.plan.block(number)
-            for start in range(0, len(own), size):
-                yield int(low) + start, number, own[start : start + size]
-            begin += len(chunk)
+        for chunk, files in enumerate(self.plan.chunks):
+            low, high = np.searchsorted(indexes, [begin, begin + len(files)])
+            within_chunk, size = indexes[low:high] - begin, self.plan.block(chunk)
+            for start in range(0, len(within_chunk), size):
+                yield int(low) + start, chunk, within_chunk[start : start + size]
+            begin += len(files)
 
 
-# The columns that a query needs, as Spark says it by names, as a schema that says it by ids.
+# Projection -----------------------------------------------------------------------------------------------------------
 
 
-def projected(schema: Schema, wanted: SparkType, partition_type: StructType) -> Schema:
-    """The part of a schema that a Spark schema names, nested parts too, in the order in which it does.
+def project_schema(schema: Schema, spark_schema: SparkType, partition_type: StructType) -> Schema:
+    """The columns and nested fields of a schema that a Spark schema names, in its order.
+
+    Metadata columns are found by their names too. Raises `NoSuchColumn` for other names.
 
     >>> from floe.sql.columns import parse_columns
     >>> struct = {"type": "struct", "fields": [{"name": "b", "type": "string"}]}
-    >>> wanted = {"type": "struct", "fields": [{"name": "s", "type": struct}, {"name": "_pos", "type": "long"}]}
-    >>> print(projected(parse_columns("id int, s struct<a: int, b: string>"), wanted, StructType(())))
+    >>> columns = {"type": "struct", "fields": [{"name": "s", "type": struct}, {"name": "_pos", "type": "long"}]}
+    >>> print(project_schema(parse_columns("id int, s struct<a: int, b: string>"), columns, StructType(())))
     table {
       2: s: optional struct<4: b: optional string>
       2147483645: _pos: required long (position of the row in its file, from 0)
     }
     """
-    return Schema(tuple(_top_level(schema, field, partition_type) for field in wanted["fields"]))
+    return Schema(tuple(_resolve_column(schema, field, partition_type) for field in spark_schema["fields"]))
 
 
-def _top_level(schema: Schema, wanted: SparkField, partition_type: StructType) -> Field:
-    own = _named(schema.fields, wanted["name"])
-    if own is not None:
-        return _narrowed(own, wanted["type"])
-    found = metadata_column(wanted["name"], partition_type=partition_type)
-    if found is None:
-        raise NoSuchColumn(f"the table has no column {wanted['name']!r}")
-    return _narrowed(found, wanted["type"])
+def _resolve_column(schema: Schema, spark_field: SparkField, partition_type: StructType) -> Field:
+    table_field = _find_field(schema.fields, spark_field["name"])
+    if table_field is not None:
+        return _prune_field(table_field, spark_field["type"])
+    metadata_field = metadata_column(spark_field["name"], partition_type=partition_type)
+    if metadata_field is None:
+        raise NoSuchColumn(f"the table has no column {spark_field['name']!r}")
+    return _prune_field(metadata_field, spark_field["type"])
 
 
-def _named(fields: Iterable[Field], name: str) -> Field | None:
+def _find_field(fields: Iterable[Field], name: str) -> Field | None:
     return next((field for field in fields if field.name == name), None)
 
 
-def _narrowed(field: Field, wanted: SparkType) -> Field:
-    return replace(field, type=_type(field.type, wanted))
+def _prune_field(field: Field, spark_type: SparkType) -> Field:
+    return replace(field, type=_prune_type(field.type, spark_type))
 
 
-def _type(type_: Type, wanted: Any) -> Type:
-    if isinstance(wanted, str):
+def _prune_type(type_: Type, spark_type: Any) -> Type:
+    if isinstance(spark_type, str):
         return type_
     match type_:
         case StructType():
             children = []
-            for child in wanted["fields"]:
-                found = _named(type_.fields, child["name"])
-                if found is None:
+            for child in spark_type["fields"]:
+                child_field = _find_field(type_.fields, child["name"])
+                if child_field is None:
                     raise NoSuchColumn(f"there is no field {child['name']!r} in {type_}")
-                children.append(_narrowed(found, child["type"]))
+                children.append(_prune_field(child_field, child["type"]))
             return StructType(tuple(children))
         case ListType():
-            return replace(type_, element=_type(type_.element, wanted["elementType"]))
+            return replace(type_, element=_prune_type(type_.element, spark_type["elementType"]))
         case MapType():
-            key, value = _type(type_.key, wanted["keyType"]), _type(type_.value, wanted["valueType"])
+            key, value = (
+                _prune_type(type_.key, spark_type["keyType"]),
+                _prune_type(type_.value, spark_type["valueType"]),
+            )
             return replace(type_, key=key, value=value)
         case _:
             return type_
 
 
-# Whether Spark's own readers reach the files of a table.
+# Access to files ------------------------------------------------------------------------------------------------------
 
 
-def why_not_reachable(jvm: Jvm, source: Source) -> str | None:
-    """A scheme that has no Hadoop file system on the class path is reached from Python."""
+def location_obstacle(jvm: Jvm, source: ScanSource) -> str | None:
+    """Why Spark's Parquet reader cannot open the files of a table; None if it can.
+
+    It needs a Hadoop file system on the class path for the scheme of the table's location.
+    """
     location = actual_location(source.storage, source.table.location)
     scheme = parse(location).scheme
     if scheme == "file":
         return None
     try:
         hadoop = jvm.active_session().sessionState().newHadoopConf()
-        jvm.named("org.apache.hadoop.fs.FileSystem").getFileSystemClass(location.partition(":")[0], hadoop)
+        jvm.java_class("org.apache.hadoop.fs.FileSystem").getFileSystemClass(location.partition(":")[0], hadoop)
     except Exception:
         return f"{scheme}: locations"
     return None

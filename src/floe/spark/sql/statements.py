@@ -19,7 +19,7 @@ from floe.catalog.protocol import Capability
 from floe.errors import FloeError, InvalidInput, NoSuchColumn, NoSuchNamespace, NoSuchRef
 from floe.spark.bridge.exceptions import declared_error, to_python
 from floe.spark.bridge.jvm import Jvm, jvm_of
-from floe.spark.bridge.sessions import active
+from floe.spark.bridge.sessions import activate
 from floe.spark.bridge.views import (
     HAS_VIEWS,
     CreateView,
@@ -29,7 +29,7 @@ from floe.spark.bridge.views import (
     is_temporary,
     parse_view_statement,
 )
-from floe.spark.catalog.definitions import make_room, table_like
+from floe.spark.catalog.definitions import ensure_namespace, table_like
 from floe.spark.settings import UNNAMED_VIEW_COLUMNS
 from floe.spark.sql.hints import iceberg_equivalent
 from floe.spark.sql.view_statements import Query, ResolvedName, run_view_statement, show_extended
@@ -157,7 +157,7 @@ def create_table_like(jvm: Jvm, target: ResolvedName, source: ResolvedName, stat
         return
     like = source.lake.table(source.name)
     try:
-        make_room(lake, target.catalog, name)
+        ensure_namespace(lake, target.catalog, name)
         lake.create_table(name, **table_like(like, statement.properties).arguments())
     except FloeError as error:
         declared = declared_error(jvm, error, name[:-1] if isinstance(error, NoSuchNamespace) else name)
@@ -309,6 +309,6 @@ def _resolve_namespace(
 
 def _current(jvm: Jvm, session: SparkSession) -> tuple[str, ...]:
     """The current catalog and namespace of the session."""
-    with active(jvm, session._jsparkSession):
+    with activate(jvm, session._jsparkSession):
         manager = session._jsparkSession.sessionState().catalogManager()
         return (manager.currentCatalog().name(), *jvm.read_strings(manager.currentNamespace()))

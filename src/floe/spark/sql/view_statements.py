@@ -35,10 +35,10 @@ from floe.spark.catalog.views import (
     check_not_reserved,
     create_or_replace_view,
     create_view,
-    defined,
-    with_properties,
+    update_properties,
+    view_definition,
 )
-from floe.spark.schemas import quoted
+from floe.spark.schemas import string_literal
 from floe.spark.settings import with_defaults
 from floe.sql.printing import name_text
 from floe.table.lake import Lake
@@ -71,7 +71,7 @@ def run_view_statement(
                 _create(jvm, query, target, statement)
             case AlterQuery():
                 view = lake.view(name)
-                current = defined(view)
+                current = view_definition(view)
                 change_view(
                     view,
                     _definition(jvm, query, target, statement.query, (), current.properties, current.schema_mode),
@@ -79,11 +79,11 @@ def run_view_statement(
             case SetProperties():
                 view = lake.view(name)
                 check_not_reserved(statement.properties, view)
-                with_properties(view, statement.properties, [])
+                update_properties(view, statement.properties, [])
             case UnsetProperties():
                 view = lake.view(name)
                 check_not_reserved(dict.fromkeys(statement.keys, ""), view)
-                with_properties(view, {}, list(statement.keys))
+                update_properties(view, {}, list(statement.keys))
             case RenameView():
                 lake.rename_view(name, _new_name(target, statement.new_name))
             case DropView():
@@ -141,7 +141,7 @@ def _definition(
 def _show(jvm: Jvm, session: SparkSession, target: ResolvedName, pattern: str | None) -> DataFrame:
     names = [view[-1] for view in target.lake.catalog.views(target.name)]
     if pattern is not None:
-        names = jvm.matching(names, pattern)
+        names = jvm.filter_names(names, pattern)
     rows = [(".".join(target.name), name, False) for name in names]
     return session.createDataFrame(rows, _LISTED)
 
@@ -153,7 +153,7 @@ def show_extended(
     frame = query(text)
     rows = [tuple(row) for row in frame.collect()]
     namespace = ".".join(map(name_text, target.name))
-    names = jvm.matching([view[-1] for view in target.lake.catalog.views(target.name)], pattern)
+    names = jvm.filter_names([view[-1] for view in target.lake.catalog.views(target.name)], pattern)
     views = [(namespace, name, False, _information(jvm, target, (*target.name, name))) for name in names]
     tables = [row for row in rows if not row[2]]
     return session.createDataFrame([*tables, *views, *(row for row in rows if row[2])], frame.schema)
@@ -161,7 +161,7 @@ def show_extended(
 
 def _information(jvm: Jvm, target: ResolvedName, name: tuple[str, ...]) -> str:
     """The description of a view, in the format that Spark has for tables."""
-    definition = defined(target.lake.view(name))
+    definition = view_definition(target.lake.view(name))
     properties = definition.properties
     shown = sorted(f"{key}={value}" for key, value in properties.items() if key not in NOT_SHOWN)
     description = {
@@ -186,19 +186,19 @@ def _information(jvm: Jvm, target: ResolvedName, name: tuple[str, ...]) -> str:
 def _create_statement(target: ResolvedName) -> str:
     """The CREATE VIEW statement of a view."""
     view = target.lake.view(target.name)
-    definition = defined(view)
+    definition = view_definition(view)
     columns = [
-        f"{name_text(field.name)}{'' if field.doc is None else ' COMMENT ' + quoted(field.doc)}"
+        f"{name_text(field.name)}{'' if field.doc is None else ' COMMENT ' + string_literal(field.doc)}"
         for field in view.schema.fields
     ]
     shown = {key: value for key, value in definition.properties.items() if key not in NOT_SHOWN}
     comment = definition.properties.get("comment")
-    properties = ",\n  ".join(f"{quoted(key)} = {quoted(shown[key])}" for key in sorted(shown))
+    properties = ",\n  ".join(f"{string_literal(key)} = {string_literal(shown[key])}" for key in sorted(shown))
     name = ".".join(map(name_text, (target.catalog, *target.name)))
     return "".join(
         [
             f"CREATE VIEW {name} (\n  " + ",\n  ".join(columns) + ")\n",
-            "" if comment is None else f"COMMENT {quoted(comment)}\n",
+            "" if comment is None else f"COMMENT {string_literal(comment)}\n",
             f"TBLPROPERTIES (\n  {properties})\n" if properties else "",
             f"WITH SCHEMA {definition.schema_mode}\nAS {definition.query}\n",
         ]

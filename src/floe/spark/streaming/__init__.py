@@ -1,1 +1,7 @@
-"""Streams: what is appended to a table as a stream of batches, and streams written to a table, each batch once."""
+"""Streams.
+
+| module | contents |
+|---|---|
+| `source` | a table as the source of a stream: offsets, planning of micro-batches, Spark's `MicroBatchStream` |
+| `sink` | a table as the sink of a stream: epochs that are written exactly once, Spark's `StreamingWrite` |
+"""

@@ -1,25 +1,21 @@
-"""A table as a stream: `spark.readStream.table("lake.db.t")`.
+"""A table as the source of a stream: `spark.readStream.table("lake.db.t")`.
 
-Each batch reads the files that were appended since the last one, with the readers of other reads.
+Each micro-batch reads the files that were appended since the last one, with the readers of batch scans. `StreamPlanner`
+follows a branch snapshot by snapshot and lists the files that appends added. A `StreamOffset` says how far a stream has
+come: a snapshot, and how many of its files have been read. It is written to checkpoints as Java Iceberg writes it.
 
-Which files come next in a stream: snapshot by snapshot along a branch, those that appends added.
+A stream begins with the oldest snapshot of the table, unless it has the option `stream-from-timestamp`. If the parent
+of that snapshot has expired, the first batches read all rows of the snapshot, so that none is missing.
 
-A stream that is not told from when on it reads begins with the oldest snapshot that the table still has. Where that one
-has a history which has expired, the stream begins with all rows of it, so that none is missing.
+Snapshots that only rewrite files add nothing. Snapshots that delete or overwrite rows are an error, unless an option
+skips them: a stream has only appended rows.
 
-Snapshots that only rewrite files have nothing new. Those that delete or overwrite rows cannot be told as appended rows;
-they are an error, unless the stream is told to pass over them.
-
-How far a stream has come: a snapshot, and how many of its files have been read; written as Java Iceberg does.
-
-What the options of a stream that is read say.
-
-| option | |
+| option | meaning |
 |---|---|
 | `stream-from-timestamp` (milliseconds) | begin with the first snapshot at or after that time |
-| `streaming-skip-delete-snapshots`, `streaming-skip-overwrite-snapshots` | pass over them, in place of an error |
-| `streaming-max-files-per-micro-batch`, `streaming-max-rows-per-micro-batch` | how much a batch has at most |
-| `branch` | follow a branch in place of `main` |
+| `streaming-skip-delete-snapshots`, `streaming-skip-overwrite-snapshots` | skip them instead of failing |
+| `streaming-max-files-per-micro-batch`, `streaming-max-rows-per-micro-batch` | the most files or rows of a batch |
+| `branch` | follow a branch instead of `main` |
 """
 
 from __future__ import annotations
@@ -40,13 +36,12 @@ from floe.plan.snapshot_selection import SnapshotRange, snapshots_in_range
 from floe.plan.tasks import FileTask, SplitSettings, pack_tasks
 from floe.spark.bridge.interfaces.read import MicroBatchStream, SupportsTriggerAvailableNow
 from floe.spark.bridge.jvm import Jvm
-from floe.spark.bridge.parquet_readers import partitioned_files
+from floe.spark.bridge.parquet_readers import file_partitions
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.executors import executor_metadata
-from floe.spark.read.native import native_columns, reader_factory, why_not_native
-from floe.spark.read.source import Source, projected, why_not_reachable
-from floe.spark.read.splits import file_parts
-from floe.spark.read.worker import ReadTasks, pickled_tasks, python_partitions, python_reader_factory
+from floe.spark.read.arrow_reader import ReadTasks, pickle_tasks, python_partitions, python_reader_factory
+from floe.spark.read.native_reader import native_columns, native_read_obstacle, reader_factory, split_files
+from floe.spark.read.scan_source import ScanSource, location_obstacle, project_schema
 from floe.spark.schemas import spark_schema
 from floe.spark.settings import (
     STREAM_FROM,
@@ -64,14 +59,14 @@ from floe.spec.values.civil_time import millis_to_text
 from floe.storage.protocol import Storage
 from floe.table.table import Table
 
-# offsets and limits ---------------------------------------------------------------------------------------------------
+# Offsets and limits ---------------------------------------------------------------------------------------------------
 
 _VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """So many files of a snapshot have been read, and all that was appended before it.
+    """How far a stream has come: all appends before a snapshot, and the first `position` files of the snapshot.
 
     >>> print(StreamOffset(17, 2))
     {"version":1,"snapshot_id":17,"position":2,"scan_all_files":false}
@@ -80,37 +75,39 @@ class StreamOffset:
     snapshot_id: int
     position: int
     all_files: bool = False
-    """Whether all files of the snapshot count, not only those that it added: the stream began there."""
+    """Whether the stream reads all files of the snapshot, not only those that it added: it began there."""
 
     def __str__(self) -> str:
-        told = {
+        document = {
             "version": _VERSION,
             "snapshot_id": self.snapshot_id,
             "position": self.position,
             "scan_all_files": self.all_files,
         }
-        return json.dumps(told, separators=(",", ":"))
+        return json.dumps(document, separators=(",", ":"))
 
 
 BEGINNING: Final = StreamOffset(-1, -1)
-"""Before everything that a stream will read."""
+"""The offset of a stream that has read nothing."""
 
 
 def parse_offset(text: str) -> StreamOffset:
-    """The offset that a checkpoint has.
+    """Parse the offset of a checkpoint; raises `InvalidInput` if it is not one of an Iceberg stream.
 
     >>> parse_offset('{"version": 1, "snapshot_id": 17, "position": 2, "scan_all_files": true}')
     StreamOffset(snapshot_id=17, position=2, all_files=True)
     """
     try:
-        told = json.loads(text)
-        if told["version"] != _VERSION:
-            raise InvalidInput(f"offsets of version {told['version']} are not known, only those of version {_VERSION}")
-        return StreamOffset(int(told["snapshot_id"]), int(told["position"]), bool(told["scan_all_files"]))
+        document = json.loads(text)
+        if document["version"] != _VERSION:
+            raise InvalidInput(
+                f"the checkpoint has an offset of version {document['version']}; only version {_VERSION} is supported"
+            )
+        return StreamOffset(int(document["snapshot_id"]), int(document["position"]), bool(document["scan_all_files"]))
     except (KeyError, TypeError, ValueError):
         raise InvalidInput(
-            f"the checkpoint is not one of a stream of an Iceberg table: {text:.200}",
-            hint="give the query a checkpoint of its own",
+            f"the offset in the checkpoint is not one of a stream of an Iceberg table: {text:.200}",
+            hint="use a separate checkpoint location for this query",
         ) from None
 
 
@@ -122,52 +119,52 @@ _OFFSETS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How much a batch has at most."""
+class BatchLimits:
+    """The most files and rows of a batch; None for no limit."""
 
     files: int | None = None
     rows: int | None = None
 
 
 def java_offset(jvm: Jvm, json: str) -> Any:
-    """An offset of its JSON: offsets are classes, so it is one of Spark's own."""
+    """A Java offset with some JSON: Spark's own `SerializedOffset`, because `Offset` is a class, not an interface."""
     name = jvm.once("class of offsets", lambda: next(name for name in _OFFSETS if jvm.has_class(name)))
-    return jvm.named(name)(json)
+    return jvm.java_class(name)(json)
 
 
-def read_limit(jvm: Jvm, limits: Limits) -> Any:
-    """Limits as a `ReadLimit`."""
-    kind = jvm.named(_LIMIT)
-    made = [] if limits.files is None else [kind.maxFiles(limits.files)]
+def to_read_limit(jvm: Jvm, limits: BatchLimits) -> Any:
+    """Convert limits to a Java `ReadLimit`."""
+    limit_class = jvm.java_class(_LIMIT)
+    java_limits = [] if limits.files is None else [limit_class.maxFiles(limits.files)]
     if limits.rows is not None:
-        made.append(kind.maxRows(limits.rows))
-    if len(made) == 2:
-        return kind.compositeLimit(jvm.array(_LIMIT, made))
-    return made[0] if made else kind.allAvailable()
+        java_limits.append(limit_class.maxRows(limits.rows))
+    if len(java_limits) == 2:
+        return limit_class.compositeLimit(jvm.array(_LIMIT, java_limits))
+    return java_limits[0] if java_limits else limit_class.allAvailable()
 
 
-def read_limits(jvm: Jvm, limit: Any) -> Limits:
-    """What a `ReadLimit` says; limits of other kinds are none."""
+def from_read_limit(jvm: Jvm, limit: Any) -> BatchLimits:
+    """Convert a Java `ReadLimit` to limits; other kinds than files and rows set none."""
     match jvm.simple_name(limit):
         case "CompositeReadLimit":
-            found = [read_limits(jvm, one) for one in limit.getReadLimits()]
-            files = [one.files for one in found if one.files is not None]
-            rows = [one.rows for one in found if one.rows is not None]
-            return Limits(min(files, default=None), min(rows, default=None))
+            nested = [from_read_limit(jvm, limits) for limits in limit.getReadLimits()]
+            files = [limits.files for limits in nested if limits.files is not None]
+            rows = [limits.rows for limits in nested if limits.rows is not None]
+            return BatchLimits(min(files, default=None), min(rows, default=None))
         case "ReadMaxFiles":
-            return Limits(files=limit.maxFiles())
+            return BatchLimits(files=limit.maxFiles())
         case "ReadMaxRows":
-            return Limits(rows=limit.maxRows())
+            return BatchLimits(rows=limit.maxRows())
         case _:
-            return Limits()
+            return BatchLimits()
 
 
-# options --------------------------------------------------------------------------------------------------------------
+# Options --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What a stream is told."""
+    """The options of a stream."""
 
     from_ms: int | None = None
     skip_deletes: bool = False
@@ -176,36 +173,37 @@ class StreamOptions:
     max_rows: int | None = None
 
 
-def stream_options(given: Mapping[str, str]) -> StreamOptions:
-    """What the options say.
+def stream_options(options: Mapping[str, str]) -> StreamOptions:
+    """The options of a stream from those of its read.
 
     >>> stream_options({"streaming-max-files-per-micro-batch": "5"}).max_files
     5
     """
     return StreamOptions(
-        STREAM_FROM.read(given),
-        STREAM_SKIP_DELETES.read(given),
-        STREAM_SKIP_OVERWRITES.read(given),
-        STREAM_MAX_FILES.read(given),
-        STREAM_MAX_ROWS.read(given),
+        STREAM_FROM.read(options),
+        STREAM_SKIP_DELETES.read(options),
+        STREAM_SKIP_OVERWRITES.read(options),
+        STREAM_MAX_FILES.read(options),
+        STREAM_MAX_ROWS.read(options),
     )
 
 
-# which files come next ------------------------------------------------------------------------------------------------
+# Planning -------------------------------------------------------------------------------------------------------------
 
-_REMEMBERED = 32
+_CACHED_PLANS = 32
+"""How many plans of snapshots a planner keeps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Some files of a plan, by their places."""
+class FileRange:
+    """The files of a plan from one index up to another, exclusive."""
 
     plan: ScanPlan
     begin: int
     end: int
 
     def files(self) -> pa.Table:
-        """The files, as `ScanPlan.files_to_arrow` has them."""
+        """The files, with the columns of `ScanPlan.files_to_arrow`."""
         return self.plan.files_to_arrow().slice(self.begin, self.end - self.begin)
 
     def tasks(self) -> Iterator[FileTask]:
@@ -214,8 +212,11 @@ class Part:
 
 
 @dataclass
-class StreamSteps:
-    """The snapshots of a table as a stream; files are listed in the order of their manifests, so places stay."""
+class StreamPlanner:
+    """Plans the batches of a stream, snapshot by snapshot.
+
+    Files are in the order of the manifests, so that a position in a snapshot always means the same file.
+    """
 
     storage: Storage
     schema: Schema
@@ -231,54 +232,57 @@ class StreamSteps:
         max_files: int | None = None,
         max_rows: int | None = None,
     ) -> StreamOffset:
-        """How far a batch from an offset goes, up to a snapshot: at least one file, if there is a new one."""
+        """The end of the batch that starts at an offset, up to the snapshot `head`: at least one file, if there is one.
+
+        Raises `NoSuchSnapshot` if the history has expired, and `UnsupportedFeature` for a snapshot that is not skipped.
+        """
         files = rows = 0
         reached = start
         for snapshot, begin, all_files in self._snapshots(metadata, start, head):
-            if not all_files and not self._counts(snapshot):
+            if not all_files and not self._is_append(snapshot):
                 reached = StreamOffset(snapshot.snapshot_id, 0)
                 continue
             plan = self._plan(metadata, snapshot, all_files)
             if max_files is None and max_rows is None:
                 reached = StreamOffset(snapshot.snapshot_id, len(plan), all_files)
                 continue
-            for place, count in enumerate(plan.files_to_arrow()["record_count"].to_pylist()[begin:], begin):
-                full = (max_files is not None and files + 1 > max_files) or (
+            for position, count in enumerate(plan.files_to_arrow()["record_count"].to_pylist()[begin:], begin):
+                is_full = (max_files is not None and files + 1 > max_files) or (
                     max_rows is not None and rows + count > max_rows
                 )
-                if full and files:
+                if is_full and files:
                     return reached
                 files, rows = files + 1, rows + max(0, count)
-                reached = StreamOffset(snapshot.snapshot_id, place + 1, all_files)
+                reached = StreamOffset(snapshot.snapshot_id, position + 1, all_files)
             if not len(plan):
                 reached = StreamOffset(snapshot.snapshot_id, 0, all_files)
         return reached
 
-    def parts(self, metadata: TableMetadata, start: StreamOffset, end: StreamOffset) -> Iterator[Part]:
-        """The files from one offset to another."""
+    def file_ranges(self, metadata: TableMetadata, start: StreamOffset, end: StreamOffset) -> Iterator[FileRange]:
+        """The files between two offsets."""
         if end in (start, BEGINNING):
             return
         for snapshot, begin, all_files in self._snapshots(metadata, start, end.snapshot_id):
             is_last = snapshot.snapshot_id == end.snapshot_id
             if is_last and all_files != end.all_files:
                 raise NoSuchSnapshot(
-                    "the stream began with snapshots that have expired since, so its first batch cannot be read again",
+                    "the first batch of the stream cannot be read again: the snapshots that it began with have expired",
                     hint="start the query with a new checkpoint",
                 )
-            if not all_files and not self._counts(snapshot):
+            if not all_files and not self._is_append(snapshot):
                 continue
             plan = self._plan(metadata, snapshot, all_files)
             stop = min(end.position, len(plan)) if is_last else len(plan)
             if begin < stop:
-                yield Part(plan, begin, stop)
+                yield FileRange(plan, begin, stop)
 
     def _snapshots(
         self, metadata: TableMetadata, start: StreamOffset, head: int | None
     ) -> Iterator[tuple[Snapshot, int, bool]]:
-        """From an offset on: each snapshot, how many of its files have been read, and whether all of them count."""
-        for known in (start.snapshot_id if start != BEGINNING else None, head):
-            if known is not None and known not in metadata.snapshots_by_id:
-                raise _lost(metadata, known)
+        """The snapshots after an offset: each with how many of its files are read, and whether all files count."""
+        for snapshot_id in (start.snapshot_id if start != BEGINNING else None, head):
+            if snapshot_id is not None and snapshot_id not in metadata.snapshots_by_id:
+                raise _history_error(metadata, snapshot_id)
         if head is None:
             return
         begin = self._beginning(metadata, head) if start == BEGINNING else start
@@ -287,13 +291,13 @@ class StreamSteps:
         try:
             history = snapshots_in_range(metadata, SnapshotRange(first=begin.snapshot_id, until=head))
         except FloeError:
-            raise _lost(metadata, begin.snapshot_id) from None
+            raise _history_error(metadata, begin.snapshot_id) from None
         for snapshot in history:
             is_first = snapshot.snapshot_id == begin.snapshot_id
             yield snapshot, begin.position if is_first else 0, is_first and begin.all_files
 
     def _beginning(self, metadata: TableMetadata, head: int) -> StreamOffset | None:
-        """Where a stream begins that has read nothing; None if there is nothing new enough."""
+        """The first offset of a stream; None if all snapshots are older than `stream-from-timestamp`."""
         history = list(ancestors(metadata, head))
         since = self.options.from_ms
         oldest = history[-1]
@@ -301,15 +305,15 @@ class StreamSteps:
             return StreamOffset(oldest.snapshot_id, 0, oldest.parent_snapshot_id is not None)
         if oldest.timestamp_ms > since and oldest.parent_snapshot_id is not None:
             raise NoSuchSnapshot(
-                f"what was appended since {millis_to_text(since)} is not known: history is known only down to snapshot "
-                f"{oldest.snapshot_id} of {millis_to_text(oldest.timestamp_ms)}, what came before has expired",
+                f"the appends since {millis_to_text(since)} cannot be read, because their history has expired: the "
+                f"oldest snapshot is snapshot {oldest.snapshot_id} of {millis_to_text(oldest.timestamp_ms)}",
                 hint="begin later, or leave out stream-from-timestamp to read all rows first",
             )
         later = [snapshot for snapshot in history if snapshot.timestamp_ms >= since]
         return StreamOffset(later[-1].snapshot_id, 0) if later else None
 
-    def _counts(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot appends rows; raises if it does something else that must not be passed over."""
+    def _is_append(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot appends rows; raises `UnsupportedFeature` if it changes rows and is not to be skipped."""
         operation = snapshot.operation or "append"
         if operation in ("append", "replace"):
             return operation == "append"
@@ -317,101 +321,101 @@ class StreamSteps:
         if skip.get(operation):
             return False
         raise UnsupportedFeature(
-            f"snapshot {snapshot.snapshot_id} is of the operation {operation}, and a stream reads what is appended",
-            hint=f"set the option streaming-skip-{operation}-snapshots to true to pass over it, or read the changes of "
-            "the table, which tell of deleted rows too",
+            f"snapshot {snapshot.snapshot_id} has the operation {operation}, and a stream reads only appends",
+            hint=f"set the option streaming-skip-{operation}-snapshots to true to skip it, or read the changelog of "
+            "the table, which has deleted rows too",
         )
 
     def _plan(self, metadata: TableMetadata, snapshot: Snapshot, all_files: bool) -> ScanPlan:
         key = StreamOffset(snapshot.snapshot_id, 0, all_files)
-        found = self._plans.get(key)
-        if found is None:
+        plan = self._plans.get(key)
+        if plan is None:
             options = ScanOptions(schema=self.schema)
             if all_files:
-                found = plan_scan(metadata, self.storage, snapshot=snapshot, options=options)
+                plan = plan_scan(metadata, self.storage, snapshot=snapshot, options=options)
             else:
                 only = SnapshotRange(first=snapshot.snapshot_id, until=snapshot.snapshot_id)
-                found = plan_appends(metadata, self.storage, only, options=options)
-            if len(self._plans) >= _REMEMBERED:
+                plan = plan_appends(metadata, self.storage, only, options=options)
+            if len(self._plans) >= _CACHED_PLANS:
                 del self._plans[next(iter(self._plans))]
-            self._plans[key] = found
-        return found
+            self._plans[key] = plan
+        return plan
 
 
-def _lost(metadata: TableMetadata, snapshot_id: int) -> NoSuchSnapshot:
+def _history_error(metadata: TableMetadata, snapshot_id: int) -> NoSuchSnapshot:
     return NoSuchSnapshot(
-        f"the stream has come to snapshot {snapshot_id}, which is not in the history of the table with uuid "
-        f"{metadata.table_uuid}, so what was appended after it is not known",
-        hint="the snapshot expired, was rolled back, or is one of a table that was dropped since: start the query with "
-        "a new checkpoint",
+        f"the stream has read up to snapshot {snapshot_id}, which is not in the history of the table with uuid "
+        f"{metadata.table_uuid}, so it cannot be continued",
+        hint="the snapshot expired, was rolled back, or belongs to a table that was dropped since; start the query "
+        "with a new checkpoint",
     )
 
 
-# the stream -----------------------------------------------------------------------------------------------------------
+# The stream -----------------------------------------------------------------------------------------------------------
 
 _INPUT: Final = "org.apache.spark.sql.connector.read.InputPartition"
 _COLUMNS: Final = ["file_path", "file_format", "file_size_in_bytes", "spec_id", "split_offsets", "key_metadata"]
 
 
 class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
-    """What is appended to a table, batch by batch."""
+    """Spark's micro-batch stream of what is appended to a table."""
 
-    def __init__(self, jvm: Jvm, source: Source, wanted: Schema) -> None:
+    def __init__(self, jvm: Jvm, source: ScanSource, projection: Schema) -> None:
         super().__init__(jvm)
         branch = source.as_of.ref
         is_branch = branch is not None and (branch not in source.table.refs or source.table.refs[branch].is_branch)
-        if source.since is not None or not (source.as_of.is_now or is_branch):
+        if source.start_snapshot_id is not None or not (source.as_of.is_current or is_branch):
             raise InvalidInput(
-                "a stream reads what is appended to a table, not a state in its past",
+                "a stream reads what is appended to a table, not a past snapshot",
                 hint="leave out the options that choose a snapshot, or begin with stream-from-timestamp",
                 table=source.name,
             )
-        self._source, self._wanted, self._branch = source, wanted, branch
-        # others use the table too, and must not see it change
+        self._source, self._projection, self._branch = source, projection, branch
+        # a table of its own: `refresh` must not change the one that other reads use
         self._table = Table(source.table.commit_target.pointer, source.table.commit_target.state)
-        self._steps = StreamSteps(source.storage, source.schema, stream_options(source.options))
-        self._last: int | None = None
-        """The snapshot up to which is read, if only what was there at the beginning is."""
+        self._planner = StreamPlanner(source.storage, source.schema, stream_options(source.options))
+        self._last_snapshot_id: int | None = None
+        """The last snapshot that a bounded stream reads."""
 
         self._is_bounded = False
-        self._native = False
-        """Whether Spark's own reader reads the batch that was planned last."""
+        self._is_native = False
+        """Whether Spark's Parquet reader reads the batch that was planned last."""
 
     def title(self) -> str:
-        """What Spark says when it tells of the stream."""
+        """The name of the stream in Spark's progress reports."""
         return f"Floe stream of {self._source.name}"
 
-    # how far -----------------------------------------------------------------------------------------------------
+    # offsets -----------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> Any:
-        """Before everything; what that is the first batch finds out, and each repetition of it."""
+        """The offset of a new query; planning of the first batch finds the first snapshot."""
         return java_offset(self.jvm, str(BEGINNING))
 
     def deserializeOffset(self, json: str) -> Any:
-        """The offset of a checkpoint."""
+        """The offset that Spark found in the checkpoint."""
         return java_offset(self.jvm, str(parse_offset(json)))
 
     def getDefaultReadLimit(self) -> Any:
-        """How much a batch has at most."""
-        options = self._steps.options
-        return read_limit(self.jvm, Limits(options.max_files, options.max_rows))
+        """The limits of a batch, which Spark passes to `latestOffset`."""
+        options = self._planner.options
+        return to_read_limit(self.jvm, BatchLimits(options.max_files, options.max_rows))
 
-    def latestOffset(self, *how: Any) -> Any:
-        """How far the next batch goes."""
-        start = parse_offset(how[0].json()) if how else BEGINNING
-        limits = read_limits(self.jvm, how[1]) if how else Limits()
+    def latestOffset(self, *arguments: Any) -> Any:
+        """The end of the next batch; newer versions of Spark pass its start and limit."""
+        start = parse_offset(arguments[0].json()) if arguments else BEGINNING
+        limits = from_read_limit(self.jvm, arguments[1]) if arguments else BatchLimits()
         if not self._is_bounded:
             self._table.refresh()
-        head = self._last if self._is_bounded else self._head()
-        reached = self._steps.next_offset(
+        head = self._last_snapshot_id if self._is_bounded else self._head()
+        reached = self._planner.next_offset(
             self._table.metadata, start, head, max_files=limits.files, max_rows=limits.rows
         )
         return java_offset(self.jvm, str(reached))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read what is there now, and no more."""
+        """Bound the stream to the current snapshot: Spark calls this for the trigger `availableNow`."""
         self._table.refresh()
-        self._is_bounded, self._last = True, self._head()
+        self._is_bounded, self._last_snapshot_id = True, self._head()
 
     def _head(self) -> int | None:
         metadata = self._table.metadata
@@ -419,52 +423,52 @@ class TableStream(MicroBatchStream, SupportsTriggerAvailableNow, Rewritable):
             return metadata.current_snapshot_id
         return metadata.refs[self._branch].snapshot_id
 
-    def rewritten(self, node: Any) -> Any:
-        """The node: only from it older versions of Spark let a stream know that metadata columns are asked for."""
+    def rewrite(self, node: Any) -> Any:
+        """The node of the stream, unchanged; older versions of Spark show only here which metadata columns are read."""
         metadata = self._table.metadata
         partitions = unified_partition_type(metadata.partition_specs, metadata.schemas)
-        self._wanted = projected(self._source.schema, self.jvm.read_data_type(node.schema()), partitions)
+        self._projection = project_schema(self._source.schema, self.jvm.read_data_type(node.schema()), partitions)
         return node
 
-    # the rows ----------------------------------------------------------------------------------------------------
+    # reading -----------------------------------------------------------------------------------------------------
 
     def planInputPartitions(self, start: Any, end: Any) -> Any:
-        """The files of a batch in parts, packed into partitions."""
+        """The splits of the files of a batch, packed into partitions: Spark runs a task for each."""
         begin, stop = parse_offset(start.json()), parse_offset(end.json())
         if stop != BEGINNING and stop.snapshot_id not in self._table.metadata.snapshots_by_id:
             self._table.refresh()
-        parts = list(self._steps.parts(self._table.metadata, begin, stop))
-        files = pa.concat_tables([part.files().select(_COLUMNS) for part in parts]) if parts else None
-        self._native = files is not None and self._reads_natively(parts, files)
+        ranges = list(self._planner.file_ranges(self._table.metadata, begin, stop))
+        files = pa.concat_tables([file_range.files().select(_COLUMNS) for file_range in ranges]) if ranges else None
+        self._is_native = files is not None and self._reads_natively(ranges, files)
         if files is None:
             return self.jvm.array(_INPUT, [])
         total, parallelism = pc.sum(files["file_size_in_bytes"]).as_py(), self.jvm.context.defaultParallelism
         splits = self._source.split_settings(total, parallelism)
-        if self._native:
+        if self._is_native:
             return self._native_partitions(files, splits)
-        tasks = (task for part in parts for task in part.tasks())
-        return python_partitions(self.jvm, map(pickled_tasks, pack_tasks(tasks, splits)))
+        tasks = (task for file_range in ranges for task in file_range.tasks())
+        return python_partitions(self.jvm, map(pickle_tasks, pack_tasks(tasks, splits)))
 
     def createReaderFactory(self) -> Any:
-        """Who reads the parts of the batch that was planned last."""
+        """The factory of the readers of the batch that was planned last."""
         metadata = self._table.metadata
-        if self._native:
-            return reader_factory(self.jvm, native_columns(metadata, self._wanted))
-        read = ReadTasks(executor_metadata(metadata), self._source.storage, self._wanted)
-        return python_reader_factory(self.jvm, read, spark_schema(self._wanted.fields))
+        if self._is_native:
+            return reader_factory(self.jvm, native_columns(metadata, self._projection))
+        read = ReadTasks(executor_metadata(metadata), self._source.storage, self._projection)
+        return python_reader_factory(self.jvm, read, spark_schema(self._projection.fields))
 
-    def _reads_natively(self, parts: Sequence[Part], files: pa.Table) -> bool:
-        columns = native_columns(self._table.metadata, self._wanted)
-        if columns.fields != self._wanted.fields or not self._wanted.fields:
-            return False  # a stream's columns come in the order in which they are asked for
+    def _reads_natively(self, ranges: Sequence[FileRange], files: pa.Table) -> bool:
+        columns = native_columns(self._table.metadata, self._projection)
+        if columns.fields != self._projection.fields or not self._projection.fields:
+            return False  # the plan of a stream has no projection that could reorder columns
         formats = files["file_format"].unique().to_pylist()
         return (
-            all(why_not_native(part.plan, self._wanted, formats) is None for part in parts)
-            and not any(part.plan.has_deletes for part in parts)
-            and why_not_reachable(self.jvm, self._source) is None
+            all(native_read_obstacle(file_range.plan, self._projection, formats) is None for file_range in ranges)
+            and not any(file_range.plan.has_deletes for file_range in ranges)
+            and location_obstacle(self.jvm, self._source) is None
         )
 
     def _native_partitions(self, files: pa.Table, splits: SplitSettings) -> Any:
-        columns = native_columns(self._table.metadata, self._wanted)
-        parts = file_parts(files, self._source.storage, columns.constants, splits.target_size)
-        return partitioned_files(self.jvm, parts, columns.kinds, splits.target_size, splits.open_file_cost)
+        columns = native_columns(self._table.metadata, self._projection)
+        file_splits = split_files(files, self._source.storage, columns.constants, splits.target_size)
+        return file_partitions(self.jvm, file_splits, columns.constant_types, splits.target_size, splits.open_file_cost)

@@ -1,4 +1,9 @@
-"""A write that is being put together, and the write: INSERT, INSERT OVERWRITE, CTAS, `df.writeTo`."""
+"""The write builder and the writes of INSERT, INSERT OVERWRITE, CREATE TABLE … AS SELECT and `df.writeTo`.
+
+Spark hands over the rows of most writes as a data frame (`TableWrite`), so that `floe.spark.write.insert` can
+repartition them by any expression. It executes dynamic overwrites itself (`TableBatchWrite`), with tasks that write
+files.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +27,24 @@ from floe.spark.bridge.interfaces.write import (
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.rules import Rewritable
 from floe.spark.bridge.values import read_conditions
-from floe.spark.read.filter_terms import Translated
+from floe.spark.read.filter_operands import Translation
 from floe.spark.read.filters import translate
 from floe.spark.streaming.sink import TableStreamingWrite
 from floe.spark.write.columns import check_columns
-from floe.spark.write.distribution import brought_together, distribution_mode
+from floe.spark.write.distribution import distribution_mode, repartition_query
 from floe.spark.write.insert import (
     Append,
-    Intent,
-    ReplaceDynamically,
-    ReplaceWhere,
+    OverwriteByFilter,
+    OverwritePartitions,
+    WriteMode,
+    commit_files,
     commit_target,
-    publish,
-    reads_of_plan,
+    plan_reads,
     write_data_frame,
 )
 from floe.spark.write.options import WriteOptions
 from floe.spark.write.tasks import WriteTasks
-from floe.spark.write.worker import WriteRows, files_of
+from floe.spark.write.worker import WriteRows, unpickle_files
 from floe.spec.expressions.nodes import TRUE, and_
 from floe.table.table import Table
 from floe.table.transaction import Transaction
@@ -48,7 +53,7 @@ Target = Table | Transaction
 
 
 class TableWriteBuilder(SupportsOverwriteV2, SupportsDynamicOverwrite):
-    """Puts a write to a table together."""
+    """Builds a write to a table; it appends, unless Spark asks for an overwrite."""
 
     def __init__(
         self, jvm: Jvm, name: str, target: Target, options: WriteOptions, schema: Any, query_id: str = ""
@@ -56,134 +61,135 @@ class TableWriteBuilder(SupportsOverwriteV2, SupportsDynamicOverwrite):
         super().__init__(jvm)
         self._name, self._target, self._options, self._schema = name, target, options, schema
         self._query_id = query_id
-        self._intent: Intent = Append()
+        self._mode: WriteMode = Append()
 
     def canOverwrite(self, predicates: Any) -> bool:
-        """Whether the rows to be replaced can be told exactly."""
-        return all(one.exact for one in self._translated(predicates))
+        """Whether the predicates are exactly a filter of Iceberg; Spark asks before it calls `overwrite`."""
+        return all(translation.exact for translation in self._translate(predicates))
 
     def overwrite(self, predicates: Any) -> Any:
-        """Replace the rows that pass."""
-        found = self._translated(predicates)
-        if not all(one.exact for one in found):
-            raise UnsupportedFeature("rows cannot be replaced by this filter: it is not one of Iceberg's")
-        self._intent = ReplaceWhere(and_(*(one.filter for one in found)))
+        """Replace the rows that match the predicates."""
+        translations = self._translate(predicates)
+        if not all(translation.exact for translation in translations):
+            raise UnsupportedFeature("rows cannot be overwritten by this filter: Iceberg cannot express it")
+        self._mode = OverwriteByFilter(and_(*(translation.filter for translation in translations)))
         return self
 
     def truncate(self) -> Any:
         """Replace all rows."""
-        self._intent = ReplaceWhere(TRUE)
+        self._mode = OverwriteByFilter(TRUE)
         return self
 
     def overwriteDynamicPartitions(self) -> Any:
-        """Replace the partitions that there are rows for."""
-        self._intent = ReplaceDynamically()
+        """Replace the partitions that the new rows belong to."""
+        self._mode = OverwritePartitions()
         return self
 
     def build(self) -> Any:
-        """The write. Spark takes dynamic overwrites only as writes of its own kind."""
-        kind = TableBatchWrite if isinstance(self._intent, ReplaceDynamically) else TableWrite
-        return kind(self.jvm, self._name, self._target, self._intent, self._options, self._schema, self._query_id)
+        """The write; Spark does not hand over the rows of a dynamic overwrite as a data frame."""
+        kind = TableBatchWrite if isinstance(self._mode, OverwritePartitions) else TableWrite
+        return kind(self.jvm, self._name, self._target, self._mode, self._options, self._schema, self._query_id)
 
-    def _translated(self, predicates: Any) -> list[Translated]:
+    def _translate(self, predicates: Any) -> list[Translation]:
         return translate(read_conditions(self.jvm, predicates), self._target.metadata.schema)
 
 
-class _AnyWrite(Write):
-    """What all writes know."""
+class _BaseWrite(Write):
+    """The part that both kinds of writes share."""
 
     def __init__(
         self,
         jvm: Jvm,
         name: str,
         target: Target,
-        intent: Intent,
+        mode: WriteMode,
         options: WriteOptions,
         schema: Any,
         query_id: str = "",
     ) -> None:
         super().__init__(jvm)
-        self._name, self._target, self._intent, self._options, self._schema = name, target, intent, options, schema
+        self._name, self._target, self._mode, self._options, self._schema = name, target, mode, options, schema
         self._query_id, self._tasks = query_id, WriteTasks(jvm, target.storage)
 
     def title(self) -> str:
-        """What plans show."""
+        """The text that plans show."""
         return self.description()
 
     def description(self) -> str:
-        """The table and what happens to it, in words."""
-        where = "" if self._options.branch is None else f" (branch {self._options.branch})"
-        return f"Floe table {self._name}{where}: {self._intent}"
+        """The text that EXPLAIN shows: the table, the branch and the mode."""
+        branch = "" if self._options.branch is None else f" (branch {self._options.branch})"
+        return f"Floe table {self._name}{branch}: {self._mode}"
 
     def toStreaming(self) -> Any:
-        """The write of a stream."""
+        """The write of a streaming query."""
         assert isinstance(self._target, Table)
-        replaces = not isinstance(self._intent, Append)
+        replaces = not isinstance(self._mode, Append)
         return TableStreamingWrite(
             self.jvm, self._name, self._target, self._options, self._schema, self._query_id, replaces=replaces
         )
 
 
-class TableWrite(_AnyWrite, V1Write):
-    """A write that gets the rows as a data frame, so that they can be brought together by any expression."""
+class TableWrite(_BaseWrite, V1Write):
+    """A write that gets its rows as a data frame."""
 
     def toInsertableRelation(self) -> Any:
-        """What takes the data frame."""
-        return TableInsertion(self.jvm, self._name, self._target, self._intent, self._options)
+        """The relation that Spark inserts the data frame into."""
+        return TableInsertion(self.jvm, self._name, self._target, self._mode, self._options)
 
 
 class TableInsertion(InsertableRelation):
-    """Takes the rows of a write."""
+    """Writes the data frame of a `TableWrite`."""
 
-    def __init__(self, jvm: Jvm, name: str, target: Target, intent: Intent, options: WriteOptions) -> None:
+    def __init__(self, jvm: Jvm, name: str, target: Target, mode: WriteMode, options: WriteOptions) -> None:
         super().__init__(jvm)
-        self._name, self._target, self._intent, self._options = name, target, intent, options
+        self._name, self._target, self._mode, self._options = name, target, mode, options
 
     def insert(self, data: Any, overwrite: bool) -> None:
-        """Write the rows, and commit the files."""
+        """Write the rows and commit the files; `overwrite` is ignored, as the write mode says it."""
         session = SparkSession(self.jvm.context, self.jvm.active_session())
         try:
-            write_data_frame(self.jvm, DataFrame(data, session), self._target, self._intent, self._options)
+            write_data_frame(self.jvm, DataFrame(data, session), self._target, self._mode, self._options)
         except PySparkException as error:
             raise null_error(error, self._name) or error from None
 
 
-class TableBatchWrite(_AnyWrite, BatchWrite, Rewritable):
-    """A write whose tasks Spark runs itself."""
+class TableBatchWrite(_BaseWrite, BatchWrite, Rewritable):
+    """A write that Spark executes itself, with tasks that write files."""
 
     _reads: Reads = BLIND
+    """What the query reads of the table; known when the plan is rewritten."""
 
-    def rewritten(self, node: Any) -> Any:
-        """The same with its rows brought together."""
+    def rewrite(self, node: Any) -> Any:
+        """Repartition the rows of the write, and find out what its query reads of the table."""
         metadata, query = self._target.metadata, node.query()
         if isinstance(self._target, Table):
             target = commit_target(self._target, self._options)
-            self._reads = reads_of_plan(self.jvm, query, self._target, target)
+            self._reads = plan_reads(self.jvm, query, self._target, target)
         names = [field["name"] for field in self.jvm.read_data_type(query.schema())["fields"]]
         check_columns(names, metadata.schema, self._options)
-        size = WriteTarget.of(metadata, self._target.storage, overrides=self._options.overrides).file_bytes
-        mode = distribution_mode(metadata, self._options.distribution)
-        together = brought_together(self.jvm, query, metadata, mode, size)
-        return node if together is query else node.withNewQuery(together)
+        file_bytes = WriteTarget.of(metadata, self._target.storage, overrides=self._options.overrides).file_bytes
+        distribution = distribution_mode(metadata, self._options.distribution)
+        repartitioned = repartition_query(self.jvm, query, metadata, distribution, file_bytes)
+        return node if repartitioned is query else node.withNewQuery(repartitioned)
 
     def toBatch(self) -> Any:
         """The write itself."""
         return self
 
     def createBatchWriterFactory(self, info: Any) -> Any:
-        """What writes the rows of a task, in an executor."""
-        work = WriteRows.of(self._target.metadata, self._target.storage, self._options.overrides)
-        return self._tasks.factory(work, self._schema, self._target.metadata.schema)
+        """The factory of the writers that write the rows of a task, in an executor."""
+        function = WriteRows.of(self._target.metadata, self._target.storage, self._options.overrides)
+        return self._tasks.factory(function, self._schema, self._target.metadata.schema)
 
     def useCommitCoordinator(self) -> bool:
-        """Only one attempt of each task counts."""
+        """True, so that Spark commits only one attempt of each task."""
         return True
 
     def commit(self, messages: Any, *summary: Any) -> None:
         """Commit the files of all tasks."""
-        files = files_of(self._tasks.results(messages))
-        publish(self._target, files, self._intent, self._options, self._reads)
+        files = unpickle_files(self._tasks.results(messages))
+        commit_files(self._target, files, self._mode, self._options, self._reads)
 
     def abort(self, messages: Any) -> None:
-        """Delete the files of the tasks that had finished; a commit does so itself, unless it may have been made."""
+        """Delete the files of finished tasks, unless a commit has begun: it deletes them itself if it fails."""
         self._tasks.discard(messages)

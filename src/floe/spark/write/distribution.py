@@ -1,13 +1,11 @@
-"""Rows brought together before they are written, so that each partition of the table gets few files.
+"""Distribution of rows before a write, so that each partition of the table gets few files.
 
-What groups rows is computed inside the JVM, by expressions that are equal just where the partition is. Spark decides
-how many tasks that makes: small groups share one, large ones are cut.
+The distribution mode is `none`, `hash` (by partition) or `range` (by partition and sort order). `repartition_rows`
+adds the shuffle to a data frame, `repartition_query` to an optimized plan that Spark executes itself, and
+`repartition_by_partition` to the plan of a streaming epoch.
 
-Rows brought together inside a plan that Spark carries out itself.
-
-Rows of an epoch brought together by partition before they are written, so that each partition gets one file.
-
-Spark does not adapt the plans of streams to what they read, so there are as many tasks as the cluster runs at a time.
+The partition of a row is computed inside the JVM, by expressions that are equal exactly where the partition is. Spark
+chooses the number of tasks: small partitions share a task, and large ones are split.
 """
 
 from __future__ import annotations
@@ -27,96 +25,99 @@ from floe.spec.types import Type
 
 _MICROS_PER_HOUR = 3_600_000_000
 _MICROS_PER_DAY = 24 * _MICROS_PER_HOUR
-_ROWS_TO_FILE = 3
-"""How many bytes of Spark's rows make about one byte of a Parquet file."""
+_SHUFFLE_BYTES_PER_FILE_BYTE = 3
+"""About how many bytes of Spark's shuffled rows become one byte of a Parquet file."""
 
-_MOST_BYTES = 512 * 2**20
+_MAX_SHUFFLE_BYTES = 512 * 2**20
+"""The most shuffled bytes that a task gets, however large the target file size is."""
 
 
-def distribution_mode(metadata: TableMetadata, asked: str | None) -> str:
-    """How rows are brought together: as asked, or else by the sort order, by the partition, or not at all."""
-    if asked is not None:
-        return asked
+def distribution_mode(metadata: TableMetadata, requested: str | None) -> str:
+    """The requested mode; by default `range` for a sorted table, `hash` for a partitioned one, else `none`."""
+    if requested is not None:
+        return requested
     if not metadata.sort_order.is_unsorted:
         return "range"
     return "none" if metadata.spec.is_unpartitioned else "hash"
 
 
-def distributed(jvm: Jvm, rows: DataFrame, metadata: TableMetadata, mode: str, file_bytes: int) -> DataFrame:
-    """The rows, brought together, so that a task has about one file's worth of them."""
+def repartition_rows(jvm: Jvm, rows: DataFrame, metadata: TableMetadata, mode: str, file_bytes: int) -> DataFrame:
+    """Repartition rows so that each task gets about as many as fit into one file; the same rows if nothing is to do."""
     schema = metadata.schema
-    groups = [
-        _grouped(jvm, rows, field.transform, field.source_id, schema)
+    partition_columns = [
+        _transform_source(jvm, rows, field.transform, field.source_id, schema)
         for field in metadata.spec.fields
         if not isinstance(field.transform, Void)
     ]
-    order = [one.asc() for one in groups] + _ordered(jvm, rows, metadata.sort_order, schema)
-    if mode == "range" and order:  # partition by partition, so that a task has few of them
-        return _by_range(jvm, rows, order, file_bytes)
-    return rebalanced(jvm, rows, groups, file_bytes) if mode == "hash" and groups else rows
+    # partition values are the first sort columns, so that the rows of a task are of few partitions
+    sort_columns = [column.asc() for column in partition_columns]
+    sort_columns += _sort_columns(jvm, rows, metadata.sort_order, schema)
+    if mode == "range" and sort_columns:
+        return _repartition_by_range(jvm, rows, sort_columns, file_bytes)
+    return rebalance_rows(jvm, rows, partition_columns, file_bytes) if mode == "hash" and partition_columns else rows
 
 
-def rebalanced(jvm: Jvm, rows: DataFrame, groups: list[Column], file_bytes: int) -> DataFrame:
-    """The rows of a group in one task, or in several if that would make files too large; small groups together."""
+def rebalance_rows(jvm: Jvm, rows: DataFrame, partition_columns: list[Column], file_bytes: int) -> DataFrame:
+    """Repartition rows by some columns; Spark coalesces small partitions, and splits those larger than a file."""
     plan = jvm.sql("catalyst.plans.logical.RebalancePartitions")(
-        jvm.seq([jvm.expression(column) for column in groups]),
+        jvm.seq([jvm.expression(column) for column in partition_columns]),
         rows._jdf.queryExecution().analyzed(),
         jvm.none,
-        _advised(jvm, file_bytes),
+        _advisory_bytes(jvm, file_bytes),
     )
     return jvm.data_frame(rows.sparkSession, plan)
 
 
-def _by_range(jvm: Jvm, rows: DataFrame, order: list[Column], file_bytes: int) -> DataFrame:
-    """Rows that follow each other in one task, up to a file's worth of them."""
+def _repartition_by_range(jvm: Jvm, rows: DataFrame, sort_columns: list[Column], file_bytes: int) -> DataFrame:
+    """Repartition rows by ranges of the sort columns, each about as large as a file."""
     plan = jvm.sql("catalyst.plans.logical.RepartitionByExpression")(
-        jvm.seq([jvm.expression(column) for column in order]),
+        jvm.seq([jvm.expression(column) for column in sort_columns]),
         rows._jdf.queryExecution().analyzed(),
         jvm.none,
-        _advised(jvm, file_bytes),
+        _advisory_bytes(jvm, file_bytes),
     )
     return jvm.data_frame(rows.sparkSession, plan)
 
 
-def _advised(jvm: Jvm, file_bytes: int) -> Any:
-    """How many bytes of Spark's rows make about a file."""
-    return jvm.some_long(min(_ROWS_TO_FILE * file_bytes, _MOST_BYTES))
+def _advisory_bytes(jvm: Jvm, file_bytes: int) -> Any:
+    """Spark's advisory partition size for files of a size, as an `Option[Long]`."""
+    return jvm.some_long(min(_SHUFFLE_BYTES_PER_FILE_BYTE * file_bytes, _MAX_SHUFFLE_BYTES))
 
 
-def _ordered(jvm: Jvm, rows: DataFrame, order: SortOrder, schema: Schema) -> list[Column]:
-    found = []
+def _sort_columns(jvm: Jvm, rows: DataFrame, order: SortOrder, schema: Schema) -> list[Column]:
+    columns = []
     for field in order.fields:
-        column = _grouped(jvm, rows, field.transform, field.source_id, schema)
-        found.append(column.desc() if field.direction is SortDirection.DESC else column.asc())
-    return found
+        column = _transform_source(jvm, rows, field.transform, field.source_id, schema)
+        columns.append(column.desc() if field.direction is SortDirection.DESC else column.asc())
+    return columns
 
 
-def _grouped(jvm: Jvm, rows: DataFrame, transform: Transform, source_id: int, schema: Schema) -> Column:
-    """An expression that is equal for rows which the transform puts together."""
+def _transform_source(jvm: Jvm, rows: DataFrame, transform: Transform, source_id: int, schema: Schema) -> Column:
+    """An expression on the source column that is equal for two rows exactly if their transformed values are."""
     entry = schema.entry(source_id)
-    name, *inside = entry.path
+    name, *field_names = entry.path
     column = rows[f"`{name.replace('`', '``')}`"]
-    for part in inside:
-        column = column.getField(part)
-    return _transformed(jvm, column, transform, entry.field.type)
+    for field_name in field_names:
+        column = column.getField(field_name)
+    return _apply_transform(jvm, column, transform, entry.field.type)
 
 
-def _transformed(jvm: Jvm, column: Column, transform: Transform, type_: Type) -> Column:
+def _apply_transform(jvm: Jvm, column: Column, transform: Transform, type_: Type) -> Column:
     match transform:
         case Identity():
             return column
-        case Bucket(n=number) if type_.kind in ("int", "long", "date", "timestamp", "timestamptz"):
-            return _bucket(murmur3_of_long(_as_long(column, type_)), number)
-        case Bucket(n=number) if type_.kind in ("string", "binary", "fixed"):
-            return _bucket(murmur3_of_bytes(jvm, column), number)
+        case Bucket(n=count) if type_.kind in ("int", "long", "date", "timestamp", "timestamptz"):
+            return _bucket(murmur3_of_long(_as_long(column, type_)), count)
+        case Bucket(n=count) if type_.kind in ("string", "binary", "fixed"):
+            return _bucket(murmur3_of_bytes(jvm, column), count)
         case Truncate(width=width) if type_.kind in ("int", "long"):
             return column - F.pmod(column, F.lit(width))
         case Truncate(width=width) if type_.kind in ("string", "binary"):
             return F.substring(column, 1, width)
         case _:
-            text = str(transform)
+            transform_name = str(transform)
     zoned = type_.kind == "timestamptz"
-    match text:
+    match transform_name:
         case "year":
             return F.year(column)
         case "month":
@@ -130,7 +131,7 @@ def _transformed(jvm: Jvm, column: Column, transform: Transform, type_: Type) ->
 
 
 def _as_long(column: Column, type_: Type) -> Column:
-    """What the spec hashes of a number or a time: 64 bits, which a timestamp has inside Spark."""
+    """The 64-bit integer that the spec hashes for a number, date or timestamp; Spark's timestamps are that already."""
     match type_.kind:
         case "date":
             return F.unix_date(column).cast("bigint")
@@ -140,56 +141,69 @@ def _as_long(column: Column, type_: Type) -> Column:
             return column
 
 
-def _bucket(hashed: Column, number: int) -> Column:
-    return F.pmod(hashed.bitwiseAND(F.lit(2**31 - 1)), F.lit(number))
+def _bucket(hashed: Column, count: int) -> Column:
+    return F.pmod(hashed.bitwiseAND(F.lit(2**31 - 1)), F.lit(count))
 
 
-# Rows brought together inside a plan that Spark carries out itself.
+# Optimized plans ------------------------------------------------------------------------------------------------------
 
-_TOGETHER: Final = ("RebalancePartitions", "RepartitionByExpression")
-
-
-def brought_together(jvm: Jvm, query: Any, metadata: TableMetadata, mode: str, file_bytes: int) -> Any:
-    """An optimized query whose tasks have about a file's worth of rows each; if it is such a query, the same."""
-    if jvm.simple_name(query) in _TOGETHER:
-        return query
-    return put_above(jvm, query, query.output(), lambda like: distributed(jvm, like, metadata, mode, file_bytes))
+_REPARTITIONS: Final = ("RebalancePartitions", "RepartitionByExpression")
 
 
-def put_above(jvm: Jvm, query: Any, columns: Any, arrange: Callable[[DataFrame], DataFrame]) -> Any:
-    """An optimized query below what a function puts upon a data frame of these columns; the query itself if nothing.
+def repartition_query(jvm: Jvm, query: Any, metadata: TableMetadata, mode: str, file_bytes: int) -> Any:
+    """Repartition the rows of an optimized query as `repartition_rows` does.
 
-    The plan is optimized already, so the expressions are made upon an empty relation with the same columns.
+    Returns the query itself if nothing is to do, or if it ends in a repartition already.
     """
-    like = jvm.data_frame(SparkSession(jvm.context, jvm.active_session()), Plans(jvm).local(columns))
-    made = arrange(like)
-    if made is like:
+    if jvm.simple_name(query) in _REPARTITIONS:
         return query
-    above = made._jdf.queryExecution().analyzed()
-    simplified = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(above)
-    return simplified.withNewChildren(jvm.seq([query]))
+
+    def repartition(rows: DataFrame) -> DataFrame:
+        return repartition_rows(jvm, rows, metadata, mode, file_bytes)
+
+    return add_above_query(jvm, query, query.output(), repartition)
 
 
-# Rows of an epoch brought together by partition before they are written, so that each partition gets one file.
+def add_above_query(jvm: Jvm, query: Any, columns: Any, add_node: Callable[[DataFrame], DataFrame]) -> Any:
+    """Put the plan node that `add_node` adds to a data frame with some columns on top of an optimized query.
+
+    Returns the query itself if `add_node` returns its argument.
+    """
+    # A data frame would be analyzed and optimized again with the query, so the node is built on an empty relation.
+    relation = jvm.data_frame(SparkSession(jvm.context, jvm.active_session()), Plans(jvm).empty_relation(columns))
+    extended = add_node(relation)
+    if extended is relation:
+        return query
+    node = extended._jdf.queryExecution().analyzed()
+    # the optimizer does not run on this node, and such expressions cannot be executed
+    replaced = jvm.module("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(node)
+    return replaced.withNewChildren(jvm.seq([query]))
 
 
-def with_partitions_together(jvm: Jvm, query: Any, metadata: TableMetadata, mode: str) -> Any:
-    """An optimized query with the rows of each partition in one task; the query itself if that is not asked for."""
+# Streaming ------------------------------------------------------------------------------------------------------------
+
+
+def repartition_by_partition(jvm: Jvm, query: Any, metadata: TableMetadata, mode: str) -> Any:
+    """Repartition the optimized query of an epoch so that the rows of each partition are in one task.
+
+    Returns the query itself if the mode is `none`, the table is not partitioned, or the query has not all of the source
+    columns. Spark does not adapt streaming plans at run time, so there are as many tasks as the cluster runs at once.
+    """
     if mode == "none" or jvm.simple_name(query) == "RepartitionByExpression" or not _has_sources(jvm, query, metadata):
         return query
-    above = brought_together(jvm, query, metadata, "hash", 1)
-    if jvm.simple_name(above) != "RebalancePartitions":
+    rebalanced = repartition_query(jvm, query, metadata, "hash", 1)
+    if jvm.simple_name(rebalanced) != "RebalancePartitions":
         return query
-    made = jvm.module("org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression")
-    return made.apply(above.partitionExpressions(), query, jvm.context.defaultParallelism)
+    repartition = jvm.module("org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression")
+    return repartition.apply(rebalanced.partitionExpressions(), query, jvm.context.defaultParallelism)
 
 
 def _has_sources(jvm: Jvm, query: Any, metadata: TableMetadata) -> bool:
-    """Whether the rows have the columns by which the table is partitioned; a stream may leave some out."""
-    given = {field["name"].lower() for field in jvm.read_data_type(query.schema())["fields"]}
+    """Whether the query has all source columns of the partition spec; a stream may leave some out."""
+    names = {field["name"].lower() for field in jvm.read_data_type(query.schema())["fields"]}
     sources = [
         metadata.schema.entry(field.source_id).path[0]
         for field in metadata.spec.fields
         if not isinstance(field.transform, Void)
     ]
-    return bool(sources) and all(name.lower() in given for name in sources)
+    return bool(sources) and all(name.lower() in names for name in sources)

@@ -1,188 +1,146 @@
-"""From a data frame to a commit: what a write does to the table, what it has read of it, and how it is carried out.
+"""Writes of data frames: INSERT, INSERT OVERWRITE, `df.writeTo`; rows to files, and files to the table in one commit.
 
-A few rows that the driver has already, as those of INSERT … VALUES, are written by the driver, without a Spark job. All
-others are written by tasks. When a task fails, the results of the others are lost with the query, so each task also
-reports its files by an accumulator, which arrives when the task ends: a write that fails deletes these files.
+`write_data_frame` writes rows and commits the files; `commit_files` is the commit alone, for writes whose tasks Spark
+runs. The `WriteMode` says what a write does to the table.
 
-A write may read the very table that it changes: `INSERT … SELECT` from the same table, a MERGE whose source is made
-from it, a DELETE with a subquery on it. Such reads (`OwnReads`) are part of its conflict checks. Reads of the past and
-of other branches are not, for nobody changes these.
+A write may read the table that it changes: `INSERT … SELECT` from the same table, a MERGE whose source is a query on
+it, a DELETE with a subquery on it. Such reads (`TargetReads`) are part of its conflict checks. Reads of past snapshots
+and of other branches are not, because concurrent commits do not change what they read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark import SparkContext
-from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame
 
-from floe.arrow.dml.base import deleted_on_error
+from floe.arrow.dml.base import delete_on_error
 from floe.commit.change import BLIND, Change, Isolation, Reads
-from floe.commit.operations.append import MergeAppend
-from floe.commit.operations.overwrite import Overwrite, ReplacePartitions
+from floe.commit.operations.data_changes import MergeAppend, Overwrite, ReplacePartitions
 from floe.commit.target import BranchTarget, CommitTarget, StageTarget
-from floe.formats.writers.rolling import discard, leave_nothing
 from floe.formats.writers.write_target import WriteTarget
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.bridge.plans import floe_relations
 from floe.spark.executors import ExecutorFunction
-from floe.spark.read.source import Source
-from floe.spark.write.columns import fitted
-from floe.spark.write.distribution import distributed, distribution_mode
+from floe.spark.read.scan_source import ScanSource
+from floe.spark.write.columns import align_columns
+from floe.spark.write.distribution import distribution_mode, repartition_rows
 from floe.spark.write.options import WriteOptions
-from floe.spark.write.tasks import sized_batches
-from floe.spark.write.worker import RESULT_SCHEMA, WriteRows, files_of
+from floe.spark.write.tasks import FinishedFiles, sized_batches
+from floe.spark.write.worker import RESULT_SCHEMA, WriteRows, unpickle_files
 from floe.spec.expressions.nodes import TRUE, Expression, or_
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.snapshots import MAIN_BRANCH, Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata
-from floe.storage.protocol import Storage
 from floe.table.table import Table
 from floe.table.transaction import Transaction
 
-# Few rows that the driver has already, as those of INSERT … VALUES: written there, without a job of Spark's.
-
-_MOST_ROWS: Final = 10_000
-_MOST_BYTES: Final = 16 * 2**20
-
-
-def local_rows(jvm: Jvm, rows: DataFrame) -> list[pa.RecordBatch] | None:
-    """The rows as workers would get them, if Spark's optimizer has made the query a few rows; None if it has not."""
-    execution: Any = rows._jdf.queryExecution()
-    leaves = execution.analyzed().collectLeaves()
-    if leaves.size() != 1 or jvm.simple_name(leaves.head()) not in ("LocalRelation", "OneRowRelation"):
-        return None  # so that other queries are not optimized in vain
-    plan = execution.optimizedPlan()
-    if jvm.simple_name(plan) != "LocalRelation":
-        return None
-    data = plan.data()
-    if data.size() > _MOST_ROWS:
-        return None
-    return list(_batches(jvm, data, rows))
-
-
-def _batches(jvm: Jvm, data: Any, rows: DataFrame) -> Iterator[pa.RecordBatch]:
-    made = jvm.module("org.apache.spark.sql.execution.arrow.ArrowConverters").toBatchWithSchemaIterator(
-        data.iterator(), rows._jdf.schema(), _MOST_ROWS, _MOST_BYTES, "UTC", False, False
-    )
-    while made.hasNext():
-        with pa.ipc.open_stream(bytes(made.next())) as stream:
-            yield from stream
-
-
-# Files of tasks that have finished, known to the driver while others still run.
-
-_MOST_WRITES: Final = 1000
-"""Tasks may end after their query has failed: what they tell is asked for by nobody, and forgotten some day."""
-
-ByWrite = dict[str, list[str]]
-
-
-class _Gathered(AccumulatorParam[ByWrite]):
-    """Puts locations of files together, by the ids of writes."""
-
-    def zero(self, value: ByWrite) -> ByWrite:
-        return {}
-
-    def addInPlace(self, value1: ByWrite, value2: ByWrite) -> ByWrite:
-        for write_id, files in value2.items():
-            value1[write_id] = value1.get(write_id, []) + files
-        while len(value1) > _MOST_WRITES:
-            del value1[next(iter(value1))]
-        return value1
-
-
-class FinishedFiles:
-    """The files of finished tasks, by writes; there is one for each Spark context."""
-
-    def __init__(self, context: SparkContext) -> None:
-        self.told: Accumulator[ByWrite] = context.accumulator({}, _Gathered())
-        """What tasks add their files to."""
-
-    @contextmanager
-    def deleted_on_error(self, storage: Storage, write_id: str) -> Iterator[None]:
-        """What tasks of a write have told is deleted if what is inside fails, in which nothing may be committed."""
-        try:
-            yield
-        except BaseException as error:
-            leave_nothing(error, discard(storage, self.told.value.get(write_id, [])))
-            raise
-        finally:
-            self.told.value.pop(write_id, None)
-
-
-# What a statement reads of the very table that it changes --------------------------------------------------------
+# Reads of the target table --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class OwnReads:
-    """The filters of some reads of a table, and the states that they found."""
+class TargetReads:
+    """The scans of the table that a statement changes, beside the scan of the rows that it changes."""
 
     filters: tuple[Expression, ...] = ()
+    """The filter of each scan."""
+
     snapshots: tuple[Snapshot | None, ...] = ()
+    """The snapshot of each scan; None while the table had none."""
 
-    def oldest(self, *others: Snapshot | None) -> int | None:
-        """The id of the oldest state; None if the table was empty."""
-        known = [one for one in (*self.snapshots, *others) if one is not None]
-        if len(known) < len(self.snapshots) + len(others):
+    def oldest_snapshot_id(self, *others: Snapshot | None) -> int | None:
+        """The id of the oldest of these snapshots and others; None if one of them is of a table without snapshots."""
+        snapshots = [snapshot for snapshot in (*self.snapshots, *others) if snapshot is not None]
+        if len(snapshots) < len(self.snapshots) + len(others):
             return None
-        return min(known, key=lambda one: one.sequence_number).snapshot_id
+        return min(snapshots, key=lambda snapshot: snapshot.sequence_number).snapshot_id
 
 
-def own_reads(jvm: Jvm, plan: Any, table: Table, branch: str, besides: Iterable[Source] = ()) -> OwnReads:
-    """The reads of a branch of a table in an optimized plan and its subqueries."""
+def target_reads(jvm: Jvm, plan: Any, table: Table, branch: str, exclude: Iterable[ScanSource] = ()) -> TargetReads:
+    """The scans of a branch of a table in an optimized plan and its subqueries, without those of some sources."""
     filters, snapshots = [], []
-    known = {id(source) for source in besides}
+    excluded = {id(source) for source in exclude}
     for scan in floe_relations(jvm, plan):
         source = getattr(scan, "source", None)
-        if isinstance(source, Source) and id(source) not in known and _is_of(source, table, branch):
-            filters.append(getattr(scan, "looked_at", TRUE))
+        if isinstance(source, ScanSource) and id(source) not in excluded and _reads_branch(source, table, branch):
+            filters.append(getattr(scan, "pushed_filter", TRUE))
             snapshots.append(source.snapshot)
-    return OwnReads(tuple(filters), tuple(snapshots))
+    return TargetReads(tuple(filters), tuple(snapshots))
 
 
-def _is_of(source: Source, table: Table, branch: str) -> bool:
+def _reads_branch(source: ScanSource, table: Table, branch: str) -> bool:
     if source.table.uuid != table.uuid or source.as_of.snapshot_id is not None or source.as_of.timestamp_ms is not None:
         return False
     return (source.as_of.ref or MAIN_BRANCH) == branch
 
 
-def reads_of_plan(jvm: Jvm, plan: Any, table: Table, target: CommitTarget) -> Reads:
-    """What a write of the rows of an optimized plan rests on."""
-    found = own_reads(jvm, plan, table, target.branch)
-    if not found.filters:
+def plan_reads(jvm: Jvm, plan: Any, table: Table, target: CommitTarget) -> Reads:
+    """What an optimized plan reads of the table that its rows are written to, for the conflict checks of the write."""
+    reads = target_reads(jvm, plan, table, target.branch)
+    if not reads.filters:
         return BLIND
-    return Reads(found.oldest(), filter=or_(*found.filters), schema_id=table.metadata.current_schema_id)
+    return Reads(reads.oldest_snapshot_id(), filter=or_(*reads.filters), schema_id=table.metadata.current_schema_id)
 
 
-def reads_of_frame(jvm: Jvm, rows: DataFrame, table: Table, target: CommitTarget) -> Reads:
-    """What a write of the rows of a data frame rests on; it is only optimized for that if the table is in it."""
+def data_frame_reads(jvm: Jvm, rows: DataFrame, table: Table, target: CommitTarget) -> Reads:
+    """What a data frame reads of the table that its rows are written to."""
     execution = rows._jdf.queryExecution()
-    named = [getattr(found, "table", None) for found in floe_relations(jvm, execution.analyzed())]
-    if not any(isinstance(one, Table) and one.uuid == table.uuid for one in named):
-        return BLIND
-    return reads_of_plan(jvm, execution.optimizedPlan(), table, target)
+    tables = [getattr(relation, "table", None) for relation in floe_relations(jvm, execution.analyzed())]
+    if not any(isinstance(scanned, Table) and scanned.uuid == table.uuid for scanned in tables):
+        return BLIND  # found in the analyzed plan, so that other queries are not optimized for nothing
+    return plan_reads(jvm, execution.optimizedPlan(), table, target)
 
 
-# What a write does to the table -----------------------------------------------------------------------------------
+# Local rows -----------------------------------------------------------------------------------------------------------
+
+_MAX_LOCAL_ROWS: Final = 10_000
+_MAX_BATCH_BYTES: Final = 16 * 2**20
+
+
+def local_rows(jvm: Jvm, rows: DataFrame) -> list[pa.RecordBatch] | None:
+    """The rows of a data frame if the driver has them already, as for INSERT … VALUES; None if Spark has to run a job.
+
+    The batches have the types that workers would get.
+    """
+    execution: Any = rows._jdf.queryExecution()
+    leaves = execution.analyzed().collectLeaves()
+    if leaves.size() != 1 or jvm.simple_name(leaves.head()) not in ("LocalRelation", "OneRowRelation"):
+        return None  # before the optimizer runs, so that other queries are not optimized for nothing
+    plan = execution.optimizedPlan()
+    if jvm.simple_name(plan) != "LocalRelation":
+        return None
+    data = plan.data()
+    if data.size() > _MAX_LOCAL_ROWS:
+        return None
+    return list(_record_batches(jvm, data, rows))
+
+
+def _record_batches(jvm: Jvm, data: Any, rows: DataFrame) -> Iterator[pa.RecordBatch]:
+    streams = jvm.module("org.apache.spark.sql.execution.arrow.ArrowConverters").toBatchWithSchemaIterator(
+        data.iterator(), rows._jdf.schema(), _MAX_LOCAL_ROWS, _MAX_BATCH_BYTES, "UTC", False, False
+    )
+    while streams.hasNext():
+        with pa.ipc.open_stream(bytes(streams.next())) as stream:
+            yield from stream
+
+
+# Write modes ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Add the rows."""
+    """Adds the rows."""
 
     def __str__(self) -> str:
         return "append"
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceWhere:
-    """Put the rows in the place of those that pass a filter."""
+class OverwriteByFilter:
+    """Replaces the rows that match a filter by the rows of the write."""
 
     where: Expression
 
@@ -191,56 +149,66 @@ class ReplaceWhere:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceDynamically:
-    """Put the rows in the place of the partitions that they are of."""
+class OverwritePartitions:
+    """Replaces the partitions that the rows of the write belong to (Spark's dynamic overwrite)."""
 
     def __str__(self) -> str:
         return "overwrite the partitions of the rows"
 
 
-Intent = Append | ReplaceWhere | ReplaceDynamically
+WriteMode = Append | OverwriteByFilter | OverwritePartitions
 
 
 def write_data_frame(
-    jvm: Jvm, rows: DataFrame, target: Table | Transaction, intent: Intent, options: WriteOptions
+    jvm: Jvm, rows: DataFrame, target: Table | Transaction, mode: WriteMode, options: WriteOptions
 ) -> None:
-    """Write the rows of a data frame, and commit the files."""
-    reads = reads_of_frame(jvm, rows, target, commit_target(target, options)) if isinstance(target, Table) else BLIND
-    rows, place = fitted(jvm, rows, target, options)
-    files = _written(jvm, rows, place, options)
-    publish(place, files, intent, options, reads)
-    if place is not target and isinstance(place, Transaction):  # which also has new columns
-        place.commit()
+    """Write the rows of a data frame, and commit the files.
+
+    Few rows that the driver has already are written by the driver; all others by tasks of a Spark job.
+    """
+    reads = data_frame_reads(jvm, rows, target, commit_target(target, options)) if isinstance(target, Table) else BLIND
+    rows, destination = align_columns(jvm, rows, target, options)
+    files = _write_files(jvm, rows, destination, options)
+    commit_files(destination, files, mode, options, reads)
+    if destination is not target and isinstance(destination, Transaction):  # it also adds columns to the table
+        destination.commit()
 
 
-def _written(jvm: Jvm, rows: DataFrame, target: Table | Transaction, options: WriteOptions) -> list[DataFile]:
+def _write_files(jvm: Jvm, rows: DataFrame, target: Table | Transaction, options: WriteOptions) -> list[DataFile]:
     metadata = target.metadata
-    work = WriteRows.of(metadata, target.storage, options.overrides)
-    few = local_rows(jvm, rows)
-    if few is not None:
-        return work.write(few)
-    size = WriteTarget.of(metadata, target.storage, overrides=options.overrides).file_bytes
-    together = distributed(jvm, rows, metadata, distribution_mode(metadata, options.distribution), size)
+    writer = WriteRows.of(metadata, target.storage, options.overrides)
+    batches = local_rows(jvm, rows)
+    if batches is not None:
+        return writer.write(batches)
+    file_bytes = WriteTarget.of(metadata, target.storage, overrides=options.overrides).file_bytes
+    distribution = distribution_mode(metadata, options.distribution)
+    repartitioned = repartition_rows(jvm, rows, metadata, distribution, file_bytes)
     finished = jvm.once("files of finished tasks", lambda: FinishedFiles(jvm.context))
-    work = replace(work, told=finished.told)
-    with sized_batches(jvm.context, metadata.schema), finished.deleted_on_error(target.storage, work.write_id):
-        made = together.mapInArrow(ExecutorFunction(work), RESULT_SCHEMA).collect()
-    return files_of(row[0] for row in made)
+    writer = replace(writer, finished=finished.accumulator)
+    with sized_batches(jvm.context, metadata.schema), finished.delete_on_error(target.storage, writer.write_id):
+        results = repartitioned.mapInArrow(ExecutorFunction(writer), RESULT_SCHEMA).collect()
+    return unpickle_files(row[0] for row in results)
 
 
-def publish(
-    target: Table | Transaction, files: Sequence[DataFile], intent: Intent, options: WriteOptions, reads: Reads = BLIND
+# Commits --------------------------------------------------------------------------------------------------------------
+
+
+def commit_files(
+    target: Table | Transaction, files: Sequence[DataFile], mode: WriteMode, options: WriteOptions, reads: Reads = BLIND
 ) -> None:
-    """Commit files that rest on what was read of the table; if that fails for certain they are deleted."""
-    with deleted_on_error(target.storage, files):
+    """Commit files that were written, with conflict checks for what was read of the table.
+
+    The files are deleted if the commit has certainly failed.
+    """
+    with delete_on_error(target.storage, files):
         destination = commit_target(target, options)
-        change = _change(destination, files, intent, options, reads)
+        change = _change(destination, files, mode, options, reads)
     if change is not None:
         destination.commit([change], [file.file_path for file in files])
 
 
 def commit_target(table: Table | Transaction, options: WriteOptions) -> CommitTarget:
-    """Where the commit goes: to the table, to a branch of it, or to a stage."""
+    """What a write commits to: the table, one of its branches, or a staged snapshot."""
     if options.wap_id is not None and isinstance(table, Table):
         return StageTarget(table.commit_target, options.wap_id)
     if options.branch is not None:
@@ -249,26 +217,31 @@ def commit_target(table: Table | Transaction, options: WriteOptions) -> CommitTa
 
 
 def _change(
-    target: CommitTarget, files: Sequence[DataFile], intent: Intent, options: WriteOptions, reads: Reads
+    target: CommitTarget, files: Sequence[DataFile], mode: WriteMode, options: WriteOptions, reads: Reads
 ) -> Change | None:
-    own = target.options(options.summary, Isolation(options.isolation))
-    own["fresh"] = True
-    if not isinstance(intent, Append):
-        reads = _older(reads, options.rests_on, target.metadata)
-    match intent:
+    """The operation of a write; None if there is nothing to commit."""
+    snapshot_options = target.options(options.summary, Isolation(options.isolation))
+    snapshot_options["fresh"] = True
+    if not isinstance(mode, Append):
+        reads = _reads_since_older(reads, options.validate_from, target.metadata)
+    match mode:
         case Append():
-            return MergeAppend(files, reads=reads, **own) if files else None
-        case ReplaceWhere(where=where):
-            return Overwrite(added=files, where=where, reads=reads, **own)
-        case ReplaceDynamically():
-            return ReplacePartitions(files, reads=reads, **own) if files else None
+            return MergeAppend(files, reads=reads, **snapshot_options) if files else None
+        case OverwriteByFilter(where=where):
+            return Overwrite(added=files, where=where, reads=reads, **snapshot_options)
+        case OverwritePartitions():
+            return ReplacePartitions(files, reads=reads, **snapshot_options) if files else None
 
 
-def _older(reads: Reads, rests_on: Reads, metadata: TableMetadata) -> Reads:
-    """What a write read, and the state that it is said to rest on: nothing that came after the older may be lost."""
-    if rests_on.blind or reads.blind:
-        return reads if rests_on.blind else rests_on
-    both = [metadata.snapshots_by_id.get(one.snapshot_id) for one in (reads, rests_on) if one.snapshot_id is not None]
-    known = [snapshot for snapshot in both if snapshot is not None]
-    oldest = min(known, key=lambda one: one.sequence_number).snapshot_id if len(known) == 2 else None
+def _reads_since_older(reads: Reads, validate_from: Reads, metadata: TableMetadata) -> Reads:
+    """What a write read, as of the older of its snapshot and the one to validate from.
+
+    So every commit after either of them is checked for conflicts.
+    """
+    if validate_from.blind or reads.blind:
+        return reads if validate_from.blind else validate_from
+    ids = [each.snapshot_id for each in (reads, validate_from) if each.snapshot_id is not None]
+    by_id = metadata.snapshots_by_id
+    snapshots = [by_id[snapshot_id] for snapshot_id in ids if snapshot_id in by_id]
+    oldest = min(snapshots, key=lambda snapshot: snapshot.sequence_number).snapshot_id if len(snapshots) == 2 else None
     return replace(reads, snapshot_id=oldest)

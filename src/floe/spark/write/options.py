@@ -1,4 +1,4 @@
-"""What a write is told beside its rows: by options of the write, by the session, by the table's name and properties.
+"""The options of a write: from its own options, the session's settings, the table's name and its properties.
 
 | option | setting of the session | property of the table |
 |---|---|---|
@@ -9,8 +9,9 @@
 | `isolation-level`, `validate-from-snapshot-id` | | |
 | `branch`, `target-file-size-bytes`, `write-format`, `compression-codec`, … | | |
 
-An overwrite that is told an isolation level, or a snapshot to validate from, rests on that snapshot: what others wrote
-since among the rows that it replaces is a conflict. Without either it means the table as it is when it is committed.
+An overwrite with `validate-from-snapshot-id` depends on that snapshot, and one with only `isolation-level` on the
+current one: rows that concurrent commits have added since among those that it replaces are a conflict. Without either
+option it replaces the rows that the table has when it is committed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pyspark
 
 import floe
 from floe.commit.change import BLIND, Reads
-from floe.commit.conflicts.concurrent_commits import branch_head
+from floe.commit.conflicts.concurrent_commits import branch_head_id
 from floe.commit.operations.snapshot_summary import follow_properties
 from floe.errors import InvalidInput
 from floe.spark import settings
@@ -44,8 +45,8 @@ _OVERRIDES: Final[Mapping[str, Setting[Any]]] = {
 }
 """Write options and the table properties that they override."""
 
-_BLOCKS: Final = "floe.commit.properties"
-"""The property of a thread in the JVM that holds what blocks of `floe.commit_properties` say."""
+_COMMIT_PROPERTIES: Final = "floe.commit.properties"
+"""The local property of a thread in the JVM that holds the properties of `floe.commit_properties` blocks, as JSON."""
 
 _SWITCHES: Final = (
     properties.FANOUT,
@@ -54,26 +55,34 @@ _SWITCHES: Final = (
     properties.PARTITIONED_PATHS,
     properties.WAP_ENABLED,
 )
-"""Boolean properties that change what a write does; a text that is neither true nor false is an error here."""
+"""Boolean properties that change what a write does; a value that is neither true nor false is an error here."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a write is told."""
+    """The options of a write, resolved."""
 
     branch: str | None = None
+    """The branch to commit to; None for the main branch."""
+
     wap_id: str | None = None
+    """The id under which the snapshot is staged (write-audit-publish); None if it is not staged."""
+
     distribution: str | None = None
+    """The distribution mode; None for the default of the table's partition spec and sort order."""
+
     isolation: str = "serializable"
-    rests_on: Reads = BLIND
-    """The state that an overwrite was made for."""
+    validate_from: Reads = BLIND
+    """The snapshot since which an overwrite is checked for conflicts."""
 
     summary: Mapping[str, str] = field(default_factory=dict)
-    overrides: Mapping[str, str] = field(default_factory=dict)
-    """Write properties that take the place of the table's."""
+    """The properties for the summary of the snapshot."""
 
-    any_columns: bool = False
-    """Whether the rows come with whatever columns they have."""
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """Table properties that options override, by name."""
+
+    accept_any_schema: bool = False
+    """Whether Floe, not Spark, matches the columns of the rows with those of the table."""
 
     merge_schema: bool = False
     check_nullability: bool = True
@@ -81,60 +90,61 @@ class WriteOptions:
 
 
 def write_options(
-    jvm: Jvm | None, given: Mapping[str, str], metadata: TableMetadata, named_branch: str | None
+    jvm: Jvm | None, options: Mapping[str, str], metadata: TableMetadata, named_branch: str | None
 ) -> WriteOptions:
-    """What options, session, name and table say together; options come first, and then the session.
+    """Resolve the options of a write: its own come first, then the session's settings, then the table's properties.
 
-    Where there is no session to be asked (in a worker), options and table say it all.
+    `named_branch` is the branch in the name of the table. Without a JVM, in a worker, there is no session. Raises for
+    an unknown option or an invalid value.
     """
     for switch in _SWITCHES:
         if not switch.values.accepts(metadata.properties.get(switch.name, "false")):
             switch.reject(metadata.properties[switch.name])
-    check_write_options(given)
+    check_write_options(options)
     session = {} if jvm is None else session_settings(jvm)
-    overrides = {setting.name: given[name] for name, setting in _OVERRIDES.items() if name in given}
+    overrides = {setting.name: options[name] for name, setting in _OVERRIDES.items() if name in options}
     file_format = {**metadata.properties, **overrides}.get(properties.FILE_FORMAT.name, properties.FILE_FORMAT.default)
     for name, option in settings.COMPRESSION.items():
-        text = given.get(option.name, session.get(settings.SESSION_COMPRESSION[name].name))
-        if text is not None:
-            overrides[properties.format_property(file_format, name)] = text
-    branch, wap_id = _destination(jvm, given, metadata, named_branch)
+        codec = options.get(option.name, session.get(settings.SESSION_COMPRESSION[name].name))
+        if codec is not None:
+            overrides[properties.format_property(file_format, name)] = codec
+    branch, wap_id = _destination(jvm, options, metadata, named_branch)
     return WriteOptions(
         branch,
         wap_id,
         first_set(
-            (settings.DISTRIBUTION_MODE, given),
+            (settings.DISTRIBUTION_MODE, options),
             (settings.SESSION_DISTRIBUTION_MODE, session),
             (properties.DISTRIBUTION_MODE, metadata.properties),
             default=None,
         ),
-        settings.ISOLATION_LEVEL.read(given),
-        _rests_on(given, metadata, branch),
+        settings.ISOLATION_LEVEL.read(options),
+        _validate_from(options, metadata, branch),
         engine_summary(jvm)
-        | _of_blocks(jvm)
+        | _commit_properties(jvm)
         | settings.SESSION_SNAPSHOT_PROPERTY.members(session)
-        | settings.SNAPSHOT_PROPERTY.members(given),
+        | settings.SNAPSHOT_PROPERTY.members(options),
         overrides,
-        any_columns=properties.ACCEPT_ANY_SCHEMA.read(metadata.properties),
+        accept_any_schema=properties.ACCEPT_ANY_SCHEMA.read(metadata.properties),
         merge_schema=first_set(
-            (settings.MERGE_SCHEMA_SPARK, given),
-            (settings.MERGE_SCHEMA, given),
+            (settings.MERGE_SCHEMA_SPARK, options),
+            (settings.MERGE_SCHEMA, options),
             (settings.SESSION_MERGE_SCHEMA, session),
             default=False,
         ),
         check_nullability=first_set(
-            (settings.CHECK_NULLABILITY, given), (settings.SESSION_CHECK_NULLABILITY, session), default=True
+            (settings.CHECK_NULLABILITY, options), (settings.SESSION_CHECK_NULLABILITY, session), default=True
         ),
         check_ordering=first_set(
-            (settings.CHECK_ORDERING, given), (settings.SESSION_CHECK_ORDERING, session), default=False
+            (settings.CHECK_ORDERING, options), (settings.SESSION_CHECK_ORDERING, session), default=False
         ),
     )
 
 
 def engine_summary(jvm: Jvm | None) -> dict[str, str]:
-    """What summaries tell of the engine, under the names that Java writes: Spark, its version, and the application.
+    """The summary entries about the engine, with Java Iceberg's keys: Spark, its version, and the application.
 
-    A data source in a session of others runs where there is no application to be asked.
+    Without a JVM, as for a data source in a worker, the application is not known.
     """
     written_by = {ENGINE_NAME: "spark", ICEBERG_VERSION: f"Floe {floe.__version__}"}
     if jvm is None:
@@ -144,45 +154,51 @@ def engine_summary(jvm: Jvm | None) -> dict[str, str]:
 
 
 def snapshot_properties(jvm: Jvm) -> dict[str, str]:
-    """What summaries tell of a snapshot that no write with options makes, such as that of a procedure."""
-    return engine_summary(jvm) | _of_blocks(jvm) | settings.SESSION_SNAPSHOT_PROPERTY.members(session_settings(jvm))
+    """The summary entries of a snapshot that is not made by a write with options, such as that of a procedure."""
+    session = session_settings(jvm)
+    return engine_summary(jvm) | _commit_properties(jvm) | settings.SESSION_SNAPSHOT_PROPERTY.members(session)
 
 
-def carry_commit_properties(jvm: Jvm) -> None:
-    """Have blocks of `floe.commit_properties` reach what SQL commits: that is done in threads of the JVM."""
-    follow_properties("spark", lambda said: jvm.set_thread_property(_BLOCKS, json.dumps(dict(said)) if said else None))
+def forward_commit_properties(jvm: Jvm) -> None:
+    """Forward the properties of `floe.commit_properties` blocks to the JVM, whose threads commit what SQL writes."""
+
+    def set_properties(values: Mapping[str, str]) -> None:
+        jvm.set_thread_property(_COMMIT_PROPERTIES, json.dumps(dict(values)) if values else None)
+
+    follow_properties("spark", set_properties)
 
 
-def _of_blocks(jvm: Jvm | None) -> dict[str, str]:
-    said = None if jvm is None else jvm.context.getLocalProperty(_BLOCKS)
-    return {} if said is None else dict(json.loads(said))
+def _commit_properties(jvm: Jvm | None) -> dict[str, str]:
+    """The properties of the `floe.commit_properties` blocks around the statement."""
+    text = None if jvm is None else jvm.context.getLocalProperty(_COMMIT_PROPERTIES)
+    return {} if text is None else dict(json.loads(text))
 
 
-def _rests_on(given: Mapping[str, str], metadata: TableMetadata, branch: str | None) -> Reads:
-    """The state that an overwrite is validated from: a snapshot that is named, or the branch's head of now."""
-    named = given.get(settings.VALIDATE_FROM.name)
-    if named is None and not settings.ISOLATION_LEVEL.is_set(given):
+def _validate_from(options: Mapping[str, str], metadata: TableMetadata, branch: str | None) -> Reads:
+    """The snapshot since which an overwrite is checked: that of the option, or else the head of the branch."""
+    option = options.get(settings.VALIDATE_FROM.name)
+    if option is None and not settings.ISOLATION_LEVEL.is_set(options):
         return BLIND
-    found = branch_head(metadata, branch or MAIN_BRANCH)
-    if named is not None:
-        known = {str(snapshot_id): snapshot_id for snapshot_id in metadata.snapshots_by_id}
-        if named not in known:
+    snapshot_id = branch_head_id(metadata, branch or MAIN_BRANCH)
+    if option is not None:
+        ids = {str(known_id): known_id for known_id in metadata.snapshots_by_id}
+        if option not in ids:
             raise InvalidInput(
-                f"{settings.VALIDATE_FROM} is {named!r:.80}, and the table has no such snapshot",
+                f"{settings.VALIDATE_FROM} is {option!r:.80}, and the table has no such snapshot",
                 hint="give the snapshot that was current before the table was read; it may have expired",
             )
-        found = known[named]
-    return Reads(found, schema_id=metadata.current_schema_id)
+        snapshot_id = ids[option]
+    return Reads(snapshot_id, schema_id=metadata.current_schema_id)
 
 
 def _destination(
-    jvm: Jvm | None, given: Mapping[str, str], metadata: TableMetadata, named: str | None
+    jvm: Jvm | None, options: Mapping[str, str], metadata: TableMetadata, named_branch: str | None
 ) -> tuple[str | None, str | None]:
-    """The branch to write to, or the id under which the write is staged (write, audit, publish)."""
-    asked = settings.WRITE_BRANCH.read(given)
-    if asked is not None and named is not None and asked != named:
-        raise InvalidInput(f"the name says branch {named!r}, and the option says branch {asked!r}")
-    branch = named or asked
+    """The branch to write to, and the WAP id under which the snapshot is staged; at most one of them is set."""
+    option = settings.WRITE_BRANCH.read(options)
+    if option is not None and named_branch is not None and option != named_branch:
+        raise InvalidInput(f"the name says branch {named_branch!r}, and the option says branch {option!r}")
+    branch = named_branch or option
     if jvm is None or not properties.WAP_ENABLED.read(metadata.properties):
         return branch, None
     wap_id, wap_branch = jvm.setting(settings.WAP_ID.name, ""), jvm.setting(settings.WAP_BRANCH.name, "")

@@ -1,13 +1,11 @@
-"""What runs in Spark's Python workers to write files: the Arrow writer, with the rows of one task.
+"""The functions that Spark's Python workers call to write the files of one task.
 
-A task gives back one row with the files that it wrote. A task that fails deletes them, and if the statement fails the
-driver deletes those of tasks that had finished; what a task wrote that was killed, or whose answer came second, is
-known to nobody and left for the clean-up of orphans.
+`WriteRows` writes all rows of a task. `ChangeRows` is for DELETE, UPDATE and MERGE: each row comes with an operation
+code; new rows are written to files, and the positions of deleted rows are collected.
 
-What runs in Spark's Python workers for a statement: new rows go to files, and deleted ones are noted.
-
-Rows come with the number of what is to be done with them. What is deleted of a file is a compressed set of positions,
-which goes to the driver: with it a file's deletes need not meet in one task.
+A task returns its result pickled, in one row. A task that fails deletes its files, and if the statement fails the
+driver deletes those of finished tasks. The files of a task that was killed, or of a second attempt whose result Spark
+ignores, are known to nobody; they remain as orphan files.
 """
 
 from __future__ import annotations
@@ -27,10 +25,10 @@ from pyspark.accumulators import Accumulator
 
 from floe.arrow.writer import write_rows
 from floe.errors import UnsupportedFeature
-from floe.formats.arrow_types import arrow_schema, arrow_type
+from floe.formats.columns.arrow_types import arrow_schema, arrow_type
 from floe.formats.writers.write_target import WriteTarget
 from floe.spark.executors import executor_metadata, reduce_worker_overhead
-from floe.spark.schemas import ONLY_READ
+from floe.spark.schemas import READ_ONLY_TYPES
 from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.metadata_columns import with_row_lineage
@@ -38,45 +36,48 @@ from floe.spec.schemas.schema import Schema, walk_fields
 from floe.spec.types import ListType, MapType, StructType, Type
 from floe.storage.protocol import Storage
 
+# Writes of all rows ---------------------------------------------------------------------------------------------------
+
 RESULT_SCHEMA = "files binary"
+"""The columns that `WriteRows` returns."""
 
 
 @dataclass(frozen=True)
 class WriteRows:
-    """Writes the rows that come, and gives the files, pickled."""
+    """Writes the rows of a task, and returns the data files, pickled."""
 
     metadata: TableMetadata
     storage: Storage
     write_id: str
     overrides: Mapping[str, str] = field(default_factory=dict)
-    told: Accumulator[dict[str, list[str]]] | None = None
-    """Where a task also tells its files, by `write_id` (`FinishedFiles`)."""
+    """Table properties that the options of the write override."""
+
+    finished: Accumulator[dict[str, list[str]]] | None = None
+    """Where the task also reports the locations of its files, by `write_id` (`FinishedFiles`)."""
 
     @classmethod
     def of(cls, metadata: TableMetadata, storage: Storage, overrides: Mapping[str, str]) -> WriteRows:
-        """A new write to a table, with a write id of its own."""
+        """A new write to a table, with a new write id."""
         return cls(executor_metadata(metadata), storage, str(uuid.uuid4()), dict(overrides))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows of a task, in a worker."""
         files = self.write(batches)
-        if self.told is not None:
-            self.told.add({self.write_id: [file.file_path for file in files]})
+        if self.finished is not None:
+            self.finished.add({self.write_id: [file.file_path for file in files]})
         reduce_worker_overhead()
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(files)], pa.binary())], ["files"])
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
-        """Write rows; gives the files."""
-        target = target_of_task(self.metadata, self.storage, self.write_id, self.overrides)
+        """Write rows that have Spark's types, and return the data files."""
+        target = task_target(self.metadata, self.storage, self.write_id, self.overrides)
         schema = self.metadata.schema
-        rows = (from_spark(batch, schema) for batch in batches if batch.num_rows)
+        rows = (to_table_types(batch, schema) for batch in batches if batch.num_rows)
         return write_rows(target, rows, workers=1)
 
 
-def target_of_task(
-    metadata: TableMetadata, storage: Storage, write_id: str, overrides: Mapping[str, str]
-) -> WriteTarget:
-    """Where the task that runs now writes to: no other one, nor another attempt of it, has files of the same names."""
+def task_target(metadata: TableMetadata, storage: Storage, write_id: str, overrides: Mapping[str, str]) -> WriteTarget:
+    """The write target of the running task; its file names differ from those of all other tasks and attempts."""
     context = TaskContext.get()
     return WriteTarget.of(
         metadata,
@@ -88,15 +89,18 @@ def target_of_task(
     )
 
 
-def files_of(pickled: Iterable[bytes]) -> list[DataFile]:
-    """The files that tasks wrote."""
-    return [file for one in pickled for file in pickle.loads(bytes(one))]
+def unpickle_files(pickled: Iterable[bytes]) -> list[DataFile]:
+    """The data files of the pickled results of tasks."""
+    return [file for result in pickled for file in pickle.loads(bytes(result))]
 
 
-def check_types(schema: Schema) -> None:
-    """Raise unless Spark has types for all columns: what it shows as text it cannot write."""
+# Types ----------------------------------------------------------------------------------------------------------------
+
+
+def check_writable_types(schema: Schema) -> None:
+    """Raise if Spark has no type for a column; it reads such columns as text, and cannot write them."""
     for entry in walk_fields(schema.fields):
-        if entry.field.type.kind in ONLY_READ:
+        if entry.field.type.kind in READ_ONLY_TYPES:
             raise UnsupportedFeature(
                 f"Spark has no type for {entry.field.type}, so it can only read such columns",
                 hint="write with append(), without Spark",
@@ -104,85 +108,88 @@ def check_types(schema: Schema) -> None:
             )
 
 
-def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """A batch of Spark's, whose columns are the table's in their order, with the table's types."""
-    check_types(schema)
-    wanted = arrow_schema(schema)
+def to_table_types(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Convert a batch of Spark, which has the columns of the table in their order, to the types of the table."""
+    check_writable_types(schema)
+    target = arrow_schema(schema)
     arrays = [
-        _as(array, field.type, want.type)
-        for array, field, want in zip(batch.columns, schema.fields, wanted, strict=True)
+        _convert(array, field.type, target_field.type)
+        for array, field, target_field in zip(batch.columns, schema.fields, target, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def _as(array: pa.Array, type_: Type, wanted: pa.DataType) -> pa.Array:
-    if array.type == wanted:
+def _convert(array: pa.Array, type_: Type, target: pa.DataType) -> pa.Array:
+    if array.type == target:
         return array
     match type_:
         case StructType():
             children = [
-                _as(array.field(place), child.type, wanted.field(place).type)
-                for place, child in enumerate(type_.fields)
+                _convert(array.field(index), child.type, target.field(index).type)
+                for index, child in enumerate(type_.fields)
             ]
-            return pa.StructArray.from_arrays(children, fields=list(wanted), mask=_nulls(array))
+            return pa.StructArray.from_arrays(children, fields=list(target), mask=_null_mask(array))
         case ListType():
-            values = _as(array.values, type_.element, wanted.value_type)
-            return pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=_nulls(array))
+            values = _convert(array.values, type_.element, target.value_type)
+            return pa.ListArray.from_arrays(array.offsets, values, type=target, mask=_null_mask(array))
         case MapType():
-            keys = _as(array.keys, type_.key, wanted.key_type)
-            items = _as(array.items, type_.value, wanted.item_type)
-            return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted, mask=_nulls(array))
+            keys = _convert(array.keys, type_.key, target.key_type)
+            items = _convert(array.items, type_.value, target.item_type)
+            return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=_null_mask(array))
         case _ if type_.kind == "uuid":
-            values = array.to_pylist()
-            return pa.array([None if one is None else uuid.UUID(one).bytes for one in values], arrow_type(type_))
+            texts = array.to_pylist()
+            return pa.array([None if text is None else uuid.UUID(text).bytes for text in texts], arrow_type(type_))
         case _ if type_.kind == "variant":
-            parts = [array.field(part.name) for part in wanted]
-            return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=_nulls(array))
+            children = [array.field(child.name) for child in target]
+            return pa.StructArray.from_arrays(children, fields=list(target), mask=_null_mask(array))
         case _:
-            return array.cast(wanted)
+            return array.cast(target)
 
 
-def _nulls(array: pa.Array) -> pa.Array | None:
+def _null_mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-# What runs in Spark's Python workers for a statement: new rows go to files, and deleted ones are noted.
+# Row-level changes ----------------------------------------------------------------------------------------------------
 
 DELETE, UPDATE, INSERT, COPY = 1, 2, 3, 5
-"""What is done with a row, by Spark's numbers. Before 4.2, rows of files that are written anew have others."""
+"""Spark's operation codes. Before Spark 4.2, the rows of copy-on-write have other codes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where things are in the rows that come: what is done is first, then come the table's columns, if any do."""
+    """The columns of the rows that come: first the operation code, then the table's columns, then metadata columns.
+
+    All but `columns` are indexes of columns, None for a column that the rows do not have.
+    """
 
     columns: int
-    """How many columns of the table there are."""
+    """How many columns of the table the rows have: all, or none if rows are only deleted."""
 
     file: int | None = None
     position: int | None = None
-    """Where the row is, if deletes are noted."""
+    """The file and position of the row, with merge-on-read."""
 
     row_id: int | None = None
     last_updated: int | None = None
-    """What a row keeps when it is moved."""
+    """The row lineage that a row keeps when it is written to another file."""
 
 
 @dataclass(slots=True)
 class TaskResult:
-    """What a task did."""
+    """The result of a task of `ChangeRows`."""
 
     files: list[DataFile] = field(default_factory=list)
     deleted: dict[str, BitMap64] = field(default_factory=dict)
-    """By data file, the rows that are not live there any more."""
+    """The positions of deleted rows by data file. The driver merges them, so a file's rows can be in several tasks."""
 
     counts: Counter[int] = field(default_factory=Counter)
-    """How many rows there were of each number."""
+    """The number of rows for each operation code."""
 
 
 @dataclass(frozen=True)
 class ChangeRows:
-    """Does what is to be done with the rows that come, and tells it, pickled."""
+    """Writes the new rows of a task and collects the deleted ones; returns a `TaskResult`, pickled."""
 
     metadata: TableMetadata
     storage: Storage
@@ -190,56 +197,59 @@ class ChangeRows:
     overrides: Mapping[str, str]
     layout: Layout
     lineage: bool
-    """Whether the files have the ids of their rows."""
+    """Whether the row lineage is written to the files."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Take the rows of a task."""
-        target = target_of_task(self.metadata, self.storage, self.write_id, self.overrides)
+        """Handle the rows of a task, in a worker."""
+        target = task_target(self.metadata, self.storage, self.write_id, self.overrides)
         result = TaskResult()
         result.files = write_rows(target, self._rows(batches, result), row_lineage=self.lineage, workers=1)
         reduce_worker_overhead()
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], pa.binary())], ["message"])
 
     def _rows(self, batches: Iterable[pa.RecordBatch], result: TaskResult) -> Iterator[pa.RecordBatch]:
-        """The rows that are written; what is deleted is noted on the way."""
+        """The rows to write; counts and deleted positions are added to the result on the way."""
         for batch in batches:
             if not batch.num_rows:
                 continue
             operations = np.asarray(batch.column(0))
-            numbers, counts = np.unique(operations, return_counts=True)
-            result.counts.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+            operation_codes, counts = np.unique(operations, return_counts=True)
+            result.counts.update(dict(zip(operation_codes.tolist(), counts.tolist(), strict=True)))
             if self.layout.position is not None:
-                self._note_deleted(batch, operations, result.deleted)
+                self._collect_deleted(batch, operations, result.deleted)
             if self.layout.columns:
                 written = operations != DELETE
-                kept = batch if written.all() else batch.filter(pa.array(written))
-                if kept.num_rows:
-                    yield self._stored(kept)
+                rows = batch if written.all() else batch.filter(pa.array(written))
+                if rows.num_rows:
+                    yield self._file_columns(rows)
 
-    def _note_deleted(self, batch: pa.RecordBatch, operations: NDArray[np.int32], deleted: dict[str, BitMap64]) -> None:
+    def _collect_deleted(
+        self, batch: pa.RecordBatch, operations: NDArray[np.int32], deleted: dict[str, BitMap64]
+    ) -> None:
+        """Add the positions of deleted and updated rows to those of their files."""
         assert self.layout.file is not None
         assert self.layout.position is not None
-        gone = np.flatnonzero((operations == DELETE) | (operations == UPDATE))
-        if not len(gone):
+        indexes = np.flatnonzero((operations == DELETE) | (operations == UPDATE))
+        if not len(indexes):
             return
-        places = pa.array(gone)
-        files = batch.column(self.layout.file).take(places).dictionary_encode()
+        taken = pa.array(indexes)
+        files = batch.column(self.layout.file).take(taken).dictionary_encode()
         codes = np.asarray(files.indices)
-        positions = np.asarray(batch.column(self.layout.position).take(places)).astype(np.uint64)
+        positions = np.asarray(batch.column(self.layout.position).take(taken)).astype(np.uint64)
         order = np.argsort(codes, kind="stable")
-        edges = np.searchsorted(codes[order], np.arange(len(files.dictionary) + 1))
-        for number, path in enumerate(files.dictionary.to_pylist()):
-            found = BitMap64(positions[order[edges[number] : edges[number + 1]]])
-            deleted[path] = deleted[path] | found if path in deleted else found
+        offsets = np.searchsorted(codes[order], np.arange(len(files.dictionary) + 1))
+        for code, path in enumerate(files.dictionary.to_pylist()):
+            bitmap = BitMap64(positions[order[offsets[code] : offsets[code + 1]]])
+            deleted[path] = deleted[path] | bitmap if path in deleted else bitmap
 
-    def _stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The table's columns of some rows, and what the rows keep."""
+    def _file_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns that are written to a file: those of the table, and the row lineage."""
         schema, layout = self.metadata.schema, self.layout
-        own = from_spark(batch.select(range(1, 1 + layout.columns)), schema)
+        rows = to_table_types(batch.select(range(1, 1 + layout.columns)), schema)
         if not self.lineage:
-            return own
-        kept = [
-            pa.nulls(batch.num_rows, pa.int64()) if place is None else batch.column(place)
-            for place in (layout.row_id, layout.last_updated)
+            return rows
+        lineage = [
+            pa.nulls(batch.num_rows, pa.int64()) if index is None else batch.column(index)
+            for index in (layout.row_id, layout.last_updated)
         ]
-        return pa.RecordBatch.from_arrays([*own.columns, *kept], schema=arrow_schema(with_row_lineage(schema)))
+        return pa.RecordBatch.from_arrays([*rows.columns, *lineage], schema=arrow_schema(with_row_lineage(schema)))

@@ -1,14 +1,12 @@
-"""Types as Avro schemas, both ways: what data files and manifests are written with (spec: Appendix A, Avro).
+"""Converts types to Avro schemas and back, for data files and manifests (spec: Appendix A, Avro).
 
-An Avro schema is a JSON value here: a string, or dicts and lists of them. Ids are stored where the spec says
-(`field-id`, `element-id`, `key-id`, `value-id`). A field's name must be legal in Avro, so others are spelt out
-(`a b` becomes `a_x20b`) and the real name is kept beside it as `iceberg-field-name`.
+An Avro schema is a JSON value: a string, or dicts and lists of them. Ids are stored as `field-id`, `element-id`,
+`key-id` and `value-id`. A field name that is not valid in Avro is escaped (`a b` becomes `a_x20b`), and the name itself
+is stored as `iceberg-field-name`.
 
-Avro schemas of files as types: what a data file or manifest of any writer holds (spec: Appendix A, Avro).
-
-Files that were not written for the format have no ids. Their fields get negative numbers in place of ids, all
-different; `avro_file_fields` gives them no id at all, as a name mapping wants it. What is read may be hostile: nesting
-and size are limited, and a problem is an `InvalidMetadata` with the JSON path of the place.
+Files of other writers have no ids. Their fields get distinct negative ids; `avro_file_fields` returns them without ids,
+so that a name mapping can be applied. Schemas of files are not trusted: nesting and size are limited, and a problem is
+an `InvalidMetadata` with its JSON path.
 """
 
 from __future__ import annotations
@@ -55,21 +53,21 @@ from floe.spec.types import (
 from floe.spec.values.exact_numbers import bytes_for_precision
 
 FIELD_NAME = "iceberg-field-name"
-"""Where a field's real name is kept when Avro cannot spell it."""
+"""The attribute with the name of a field whose Avro name is escaped."""
 
 UUID_LENGTH = 16
 
 
-# names --------------------------------------------------------------------------------------------------------
+# Names -----------------------------------------------------------------------------------------------------------
 
 _LEGAL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def avro_name(name: str) -> str:
-    """The name as Avro can spell it: letters, digits and `_` stay, a leading digit and all else is escaped.
+    """Return a valid Avro name: letters, digits and `_` are kept, a leading digit and other characters are escaped.
 
-    Escapes are counted in UTF-16 units, as other writers do. Letters outside ASCII are escaped too, although the
-    reference implementation keeps them: Avro's own rule knows only ASCII, and strict readers refuse such a file.
+    Characters are escaped as UTF-16 code units, as other writers do. Letters outside ASCII are escaped, too, although
+    the reference implementation keeps them: Avro allows only ASCII, and strict readers reject such a file.
 
     >>> [avro_name(n) for n in ("id", "a b", "1st", "☃", "😀", "")]
     ['id', 'a_x20b', '_1st', '_x2603', '_xD83D_xDE00', '_']
@@ -88,28 +86,28 @@ def _escape(char: str) -> str:
 
 
 def _field_names(fields: Iterable[Field]) -> dict[int, str]:
-    """The Avro name of each field by its id, all different; a name that needs no escape always stays as it is."""
+    """The unique Avro name of each field by id; valid names never change."""
     fields = tuple(fields)
-    taken = {child.name for child in fields if avro_name(child.name) == child.name}
+    used = {child.name for child in fields if avro_name(child.name) == child.name}
     names = {}
     for child in fields:
         name = avro_name(child.name)
         if name != child.name:
-            while name in taken:
+            while name in used:
                 name = f"{name}_{child.id}"
-            taken.add(name)
+            used.add(name)
         names[child.id] = name
     return names
 
 
-# types --------------------------------------------------------------------------------------------------------
+# Types to Avro schemas -------------------------------------------------------------------------------------------
 
 
 def _timestamp(unit: str, adjust_to_utc: bool) -> dict[str, Any]:
     return {"type": "long", "logicalType": f"timestamp-{unit}", "adjust-to-utc": adjust_to_utc}
 
 
-_PLAIN: dict[str, Any] = {
+_AVRO_TYPES: dict[str, Any] = {
     "unknown": "null",
     "boolean": "boolean",
     "int": "int",
@@ -130,7 +128,7 @@ _PLAIN: dict[str, Any] = {
 
 
 def type_to_avro(type_: Type | Schema, name: str = "table") -> Any:
-    """The Avro schema of a type or table schema; a struct becomes a record of that name.
+    """Return the Avro schema of a type or table schema; a struct becomes a record with `name`.
 
     >>> from floe.spec.types import INT, STRING
     >>> type_to_avro(Schema((Field(1, "a b", INT), Field(2, "c", STRING, required=True))))
@@ -141,7 +139,7 @@ def type_to_avro(type_: Type | Schema, name: str = "table") -> Any:
 
 
 class _Writer:
-    """Avro lets a named schema be written out once; every later use is its name alone."""
+    """Converts types; in Avro a named schema is defined once, and later uses refer to its name."""
 
     def __init__(self) -> None:
         self.defined: dict[str, Any] = {}
@@ -162,25 +160,25 @@ class _Writer:
             return self.named({"type": "fixed", "name": "uuid_fixed", "size": UUID_LENGTH, "logicalType": "uuid"})
         if type_.kind == "variant":
             return self.variant(record_name)
-        plain = _PLAIN[type_.kind]
+        plain = _AVRO_TYPES[type_.kind]
         return dict(plain) if isinstance(plain, dict) else plain
 
     def child(self, child: Field) -> Any:
-        """The schema of a field, list element or map value: a union with null when it is optional."""
-        own = self.of(child.type, f"r{child.id}")
-        return own if child.required or own == "null" else ["null", own]
+        """The schema of a field, list element or map value: a union with null if it is optional."""
+        schema = self.of(child.type, f"r{child.id}")
+        return schema if child.required or schema == "null" else ["null", schema]
 
     def named(self, definition: dict[str, Any]) -> Any:
         name = definition["name"]
-        known = self.defined.setdefault(name, definition)
-        if known is definition:
+        existing = self.defined.setdefault(name, definition)
+        if existing is definition:
             return definition
-        if known != definition:
+        if existing != definition:
             raise InvalidSchema(f"two Avro schemas would both be named {name!r}", hint="choose another record name")
         return name
 
     def reserve(self, name: str) -> None:
-        """Take a record's name before its fields are written, so that none of them can mean the record itself."""
+        """Reserve the name of a record before its fields are converted, so that none of them can get it."""
         if name in self.defined:
             raise InvalidSchema(f"two Avro schemas would both be named {name!r}", hint="choose another record name")
         self.defined[name] = None
@@ -195,10 +193,10 @@ class _Writer:
         if child.doc is not None:
             out["doc"] = child.doc
         if child.optional:
-            # The spec asks for the field's own default here. But Avro takes a union's default from its first branch,
-            # so that would put null second, and readers that count on null first would misread every value.
+            # The spec requires the default of the field here. But in Avro the default of a union belongs to its first
+            # branch, so null would have to be second, and readers that expect null first would misread all values.
             out["default"] = None
-        elif (default := _default(child.type, child.initial_default)) is not _NONE:
+        elif (default := _default(child.type, child.initial_default)) is not _NO_DEFAULT:
             out["default"] = default
         if name != child.name:
             out[FIELD_NAME] = child.name
@@ -224,47 +222,47 @@ class _Writer:
         )
 
     def variant(self, name: str) -> dict[str, Any]:
-        """A record whose two fields have no ids, and are found by name."""
+        """A record whose two fields have no ids and are identified by name."""
         self.reserve(name)
         parts = [{"name": "metadata", "type": "bytes"}, {"name": "value", "type": "bytes"}]
         return {"type": "record", "name": name, "fields": parts, "logicalType": "variant"}
 
 
-# defaults -----------------------------------------------------------------------------------------------------
+# Defaults --------------------------------------------------------------------------------------------------------
 
-_NONE: Final = object()
-"""There is no default, or Avro cannot express it."""
+_NO_DEFAULT: Final = object()
+"""Means that there is no default, or that Avro cannot represent it."""
 
 
-def _latin(data: bytes) -> str:
-    """Avro writes bytes in JSON as the characters of the same numbers."""
+def _latin1_text(data: bytes) -> str:
+    """Bytes in Avro's JSON: each byte is the character with that code."""
     return data.decode("latin-1")
 
 
 def _decimal_default(type_: Any, value: Any) -> str:
     data = single_value.encode(type_, value)
     fill = b"\xff" if data[0] & 0x80 else b"\x00"
-    return _latin(data.rjust(bytes_for_precision(type_.precision), fill))
+    return _latin1_text(data.rjust(bytes_for_precision(type_.precision), fill))
 
 
 def _bytes_default(type_: Any, value: Any) -> str:
-    return _latin(single_value.encode(type_, value))
+    return _latin1_text(single_value.encode(type_, value))
 
 
 def _float_default(_: Any, value: Any) -> Any:
-    return value if math.isfinite(value) else _NONE  # JSON has no NaN and no infinity
+    return value if math.isfinite(value) else _NO_DEFAULT  # JSON has no NaN and no infinity
 
 
 def _list_default(type_: Any, values: Any) -> Any:
-    return _all_or_none([_child_default(type_.element_field, v) for v in values])
+    return _unless_missing([_child_default(type_.element_field, v) for v in values])
 
 
 def _map_default(type_: Any, value: Any) -> Any:
     pairs = value.items() if isinstance(value, dict) else value
-    keys = _all_or_none([_default(type_.key, k) for k, _ in pairs])
-    values = _all_or_none([_child_default(type_.value_field, v) for _, v in pairs])
-    if keys is _NONE or values is _NONE:
-        return _NONE
+    keys = _unless_missing([_default(type_.key, k) for k, _ in pairs])
+    values = _unless_missing([_child_default(type_.value_field, v) for _, v in pairs])
+    if keys is _NO_DEFAULT or values is _NO_DEFAULT:
+        return _NO_DEFAULT
     if type_.key.kind == "string":
         return dict(zip(keys, values, strict=True))
     return [{"key": k, "value": v} for k, v in zip(keys, values, strict=True)]
@@ -272,12 +270,12 @@ def _map_default(type_: Any, value: Any) -> Any:
 
 def _struct_default(type_: Any, value: Any) -> Any:
     names = _field_names(type_.fields)
-    found = {names[c.id]: _child_default(c, value.get(c.name, c.initial_default)) for c in type_.fields}
-    return _NONE if any(v is _NONE for v in found.values()) else found
+    defaults = {names[c.id]: _child_default(c, value.get(c.name, c.initial_default)) for c in type_.fields}
+    return _NO_DEFAULT if any(v is _NO_DEFAULT for v in defaults.values()) else defaults
 
 
-def _all_or_none(values: list[Any]) -> Any:
-    return _NONE if any(v is _NONE for v in values) else values
+def _unless_missing(values: list[Any]) -> Any:
+    return _NO_DEFAULT if any(v is _NO_DEFAULT for v in values) else values
 
 
 _DEFAULTS: dict[str, Callable[[Any, Any], Any]] = {
@@ -294,25 +292,26 @@ _DEFAULTS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _default(type_: Type, value: Any) -> Any:
-    """The Avro default of a required value, or `_NONE`."""
+    """The Avro default of a required value, or `_NO_DEFAULT`."""
     if value is None:
-        return _NONE
+        return _NO_DEFAULT
     convert = _DEFAULTS.get(type_.kind)
     return convert(type_, value) if convert is not None else value
 
 
 def _child_default(child: Field, value: Any) -> Any:
-    """The same within a default: an optional child's union begins with null, so it can be nothing else."""
+    """The Avro default of a nested field; for an optional one it can only be null, the first branch of its union."""
     if child.optional:
-        return None if value is None else _NONE
+        return None if value is None else _NO_DEFAULT
     return _default(child.type, value)
 
 
-# Avro schemas of files as types: what a data file or manifest of any writer holds (spec: Appendix A, Avro).
+# Avro schemas to types -------------------------------------------------------------------------------------------
 
 MAX_DEPTH = 100
 MAX_FIELDS = 50_000
-"""How many fields a schema may spread out to; a name used twice in each record would double them at every level."""
+"""The maximum number of fields after named schemas are expanded: two uses of a name in each record double them at
+every level."""
 
 MAX_SCHEMA_BYTES = 64 * 2**20
 MAX_ID = 2**31 - 1
@@ -347,7 +346,7 @@ _TIMESTAMPS: dict[str, tuple[Type, Type]] = {  # without and with `adjust-to-utc
 
 
 def parse_avro_schema(text: bytes | str) -> Any:
-    """The JSON value of an Avro schema as a file's header holds it.
+    """Parse the Avro schema in a file's header; returns its JSON value.
 
     >>> parse_avro_schema(b'{"type": "fixed", "name": "f", "size": 4}')
     {'type': 'fixed', 'name': 'f', 'size': 4}
@@ -359,19 +358,19 @@ def parse_avro_schema(text: bytes | str) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidMetadata(f"the Avro schema is not JSON: {error}") from error
     except RecursionError:
-        raise InvalidMetadata("the Avro schema nests too deep") from None
+        raise InvalidMetadata("the Avro schema is nested too deeply") from None
     _check_keys(text)
     return schema
 
 
 @lru_cache(maxsize=64)
 def _check_keys(text: bytes | str) -> None:
-    """The same few schemas stand in all manifests and manifest lists of a table; each is looked at once."""
+    """Check for duplicate keys; cached, because the manifests of a table have the same few schemas."""
     check_unique_keys(text)
 
 
 def avro_to_type(schema: Any) -> Type:
-    """The type that an Avro schema (as a JSON value) describes; a record becomes a struct.
+    """Return the type of an Avro schema (as a JSON value); a record becomes a struct.
 
     >>> from floe.spec.codecs.avro_schemas import type_to_avro
     >>> original = StructType((Field(1, "id", LONG, required=True), Field(2, "a b", ListType(3, UUID))))
@@ -384,7 +383,7 @@ def avro_to_type(schema: Any) -> Type:
 
 
 def avro_file_fields(schema: Any) -> tuple[FileField, ...]:
-    """The columns of an Avro file, by its schema; those that the file gives no id have none.
+    """Return the columns of an Avro file from its schema; columns without ids in the file have none.
 
     >>> avro_file_fields({"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]})
     (FileField(name='x', kind='int', stored=INT, id=None, children=()),)
@@ -396,19 +395,19 @@ def avro_file_fields(schema: Any) -> tuple[FileField, ...]:
 
 
 def _file_field(column: FileField) -> FileField:
-    own = column.id if column.id is not None and column.id >= 0 else None
-    return replace(column, id=own, children=tuple(map(_file_field, column.children)))
+    field_id = column.id if column.id is not None and column.id >= 0 else None
+    return replace(column, id=field_id, children=tuple(map(_file_field, column.children)))
 
 
 @dataclass
 class _Reader:
     defined: dict[str, tuple[Any, str]] = field(default_factory=dict)
-    """Named schemas by full name, with the namespace they stand in."""
+    """Named schemas by full name, with their enclosing namespace."""
 
-    open: set[str] = field(default_factory=set)
-    """The records around the place being read: one that holds itself has no type here."""
+    open_records: set[str] = field(default_factory=set)
+    """The enclosing records: recursive records have no type."""
 
-    stand_in: int = 0
+    placeholder_id: int = 0
     fields: int = 0
 
     def of(self, schema: Any, namespace: str, depth: int) -> Type:
@@ -442,42 +441,42 @@ class _Reader:
         except InvalidMetadata as error:
             raise error.at(step) from None
 
-    # names ------------------------------------------------------------------------------------------------
+    # Names --------------------------------------------------------------------------------------------------------
 
     def define(self, schema: dict[str, Any], namespace: str) -> tuple[str, str]:
-        """Remember a named schema; its full name, and the namespace within it."""
-        name, own = schema.get("name"), schema.get("namespace", namespace)
-        if not isinstance(name, str) or not isinstance(own, str):
+        """Store a named schema; returns its full name, and the namespace inside it."""
+        name, own_namespace = schema.get("name"), schema.get("namespace", namespace)
+        if not isinstance(name, str) or not isinstance(own_namespace, str):
             raise InvalidMetadata("an Avro record, enum or fixed needs a name").at(".name")
-        full = name if "." in name or not own else f"{own}.{name}"
-        self.defined.setdefault(full, (schema, namespace))
-        return full, full.rpartition(".")[0]
+        full_name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"
+        self.defined.setdefault(full_name, (schema, namespace))
+        return full_name, full_name.rpartition(".")[0]
 
     def by_name(self, name: str, namespace: str, depth: int) -> Type:
         if name in _PRIMITIVES:
             return _PRIMITIVES[name]
-        found = (self.defined.get(f"{namespace}.{name}") if namespace else None) or self.defined.get(name)
-        if found is None:
+        definition = (self.defined.get(f"{namespace}.{name}") if namespace else None) or self.defined.get(name)
+        if definition is None:
             raise InvalidMetadata(f"no Avro schema is named {name[:80]!r}")
-        return self.of(*found, depth - 1)
+        return self.of(*definition, depth - 1)
 
-    # nested types -----------------------------------------------------------------------------------------
+    # Nested types -------------------------------------------------------------------------------------------------
 
     def record(self, schema: dict[str, Any], namespace: str, depth: int) -> Type:
-        full, inside = self.define(schema, namespace)
+        full_name, inner_namespace = self.define(schema, namespace)
         if schema.get("logicalType") == "variant":
             return VARIANT
-        if full in self.open:
-            raise UnsupportedFeature(f"the Avro record {full[:80]!r} holds itself, which no type of the format can")
-        self.open.add(full)
+        if full_name in self.open_records:
+            raise UnsupportedFeature(f"the Avro record {full_name[:80]!r} is recursive, which Iceberg does not support")
+        self.open_records.add(full_name)
         try:
-            return StructType(self.record_fields(schema, inside, depth))
+            return StructType(self.record_fields(schema, inner_namespace, depth))
         except InvalidMetadata:
             raise
         except InvalidInput as error:
             raise InvalidMetadata(error.message, hint=error.hint, **error.context) from error
         finally:
-            self.open.discard(full)
+            self.open_records.discard(full_name)
 
     def record_fields(self, schema: dict[str, Any], namespace: str, depth: int) -> tuple[Field, ...]:
         items = schema.get("fields")
@@ -500,8 +499,8 @@ class _Reader:
         name = item.get(FIELD_NAME, item.get("name"))
         if not isinstance(name, str):
             raise InvalidMetadata("must be a string" if name is not None else "is missing").at(".name")
-        own, optional = _without_null(item.get("type"))
-        type_ = self.step(".type", own, namespace, depth - 1)
+        schema, optional = _without_null(item.get("type"))
+        type_ = self.step(".type", schema, namespace, depth - 1)
         doc = item.get("doc")
         return Field(
             self.id(item, "field-id"),
@@ -513,13 +512,13 @@ class _Reader:
 
     def array(self, schema: dict[str, Any], namespace: str, depth: int) -> Type:
         if schema.get("logicalType") == "map":
-            return self.map_of_pairs(schema, namespace, depth)
-        own, optional = _without_null(schema.get("items"))
+            return self.map_from_pairs(schema, namespace, depth)
+        items, optional = _without_null(schema.get("items"))
         element_id = self.id(schema, "element-id")
-        element = self.step(".items", own, namespace, depth - 1)
+        element = self.step(".items", items, namespace, depth - 1)
         return ListType(element_id, element, element_required=not optional and element.kind != "unknown")
 
-    def map_of_pairs(self, schema: dict[str, Any], namespace: str, depth: int) -> Type:
+    def map_from_pairs(self, schema: dict[str, Any], namespace: str, depth: int) -> Type:
         pairs = self.step(".items", schema.get("items"), namespace, depth - 1)
         if not isinstance(pairs, StructType) or len(pairs) != 2 or pairs.fields[0].optional:
             raise InvalidMetadata("the pairs of a map must be records of a required key and a value").at(".items")
@@ -527,31 +526,31 @@ class _Reader:
         return MapType(key.id, key.type, value.id, value.type, value_required=value.required)
 
     def map(self, schema: dict[str, Any], namespace: str, depth: int) -> Type:
-        own, optional = _without_null(schema.get("values"))
+        values, optional = _without_null(schema.get("values"))
         key_id, value_id = self.id(schema, "key-id"), self.id(schema, "value-id")
-        value = self.step(".values", own, namespace, depth - 1)
+        value = self.step(".values", values, namespace, depth - 1)
         return MapType(key_id, STRING, value_id, value, value_required=not optional and value.kind != "unknown")
 
     def id(self, schema: dict[str, Any], key: str) -> int:
-        found = schema.get(key)
-        if found is None:
-            self.stand_in -= 1
-            return self.stand_in
-        if isinstance(found, str) and found.isascii() and found.isdigit():  # old writers put ids in strings
-            found = int(found[:11])
-        if type(found) is not int or not 0 <= found <= MAX_ID:
-            raise InvalidMetadata(f"must be a field id, found {found!r:.80}").at("." + key)
-        return found
+        field_id = schema.get(key)
+        if field_id is None:
+            self.placeholder_id -= 1
+            return self.placeholder_id
+        if isinstance(field_id, str) and field_id.isascii() and field_id.isdigit():  # old writers put ids in strings
+            field_id = int(field_id[:11])
+        if type(field_id) is not int or not 0 <= field_id <= MAX_ID:
+            raise InvalidMetadata(f"must be a field id, found {field_id!r:.80}").at("." + key)
+        return field_id
 
-    # primitives -------------------------------------------------------------------------------------------
+    # Primitives ---------------------------------------------------------------------------------------------------
 
     def primitive(self, schema: dict[str, Any], kind: str, namespace: str, depth: int) -> Type:
-        """Avro wants a logical type that is unknown, or does not fit, to be read as the type below it."""
+        """Convert a primitive; an unknown or invalid logical type is read as its underlying type, as Avro requires."""
         logical = schema.get("logicalType")
         if isinstance(logical, str):
-            known = _LOGICAL.get((kind, logical))
-            if known is not None and (kind != "fixed" or schema.get("size") == 16):
-                return known
+            type_ = _LOGICAL.get((kind, logical))
+            if type_ is not None and (kind != "fixed" or schema.get("size") == 16):
+                return type_
             if kind == "long" and logical in _TIMESTAMPS:
                 return _TIMESTAMPS[logical][schema.get("adjust-to-utc") in (True, "true")]
             if logical == "decimal" and kind in ("fixed", "bytes") and (decimal := _decimal(schema)):
@@ -562,15 +561,15 @@ class _Reader:
 
 
 def _without_null(schema: Any) -> tuple[Any, bool]:
-    """The schema without the null of its union, and whether there was one: the only unions of the format."""
+    """The schema without null, and whether it was a union with null; Iceberg has no other unions."""
     if not isinstance(schema, list):
         return schema, False
-    rest = [branch for branch in schema if branch != "null" and branch != {"type": "null"}]
-    if len(rest) > 1 or not schema:
+    branches = [branch for branch in schema if branch != "null" and branch != {"type": "null"}]
+    if len(branches) > 1 or not schema:
         raise UnsupportedFeature(
-            f"an Avro union of {len(schema)} schemas: the format has only unions of one schema and null"
+            f"an Avro union of {len(schema)} schemas: Iceberg supports only unions of one schema and null"
         )
-    return (rest[0] if rest else "null"), len(rest) < len(schema)
+    return (branches[0] if branches else "null"), len(branches) < len(schema)
 
 
 def _decimal(schema: dict[str, Any]) -> Type | None:

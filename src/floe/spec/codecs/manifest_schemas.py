@@ -1,10 +1,9 @@
-"""The schemas of manifests and manifest lists in each format version, and the key-value metadata of these files.
+"""The schemas of manifests, manifest lists and partition statistics files in each format version.
 
-The tables below are those of the spec (Manifests, Data File Fields, Manifest Lists). Names, ids, types, order and which
-fields are required are what the reference implementation writes, which differs from the spec in one point: an entry's
-`snapshot_id` is optional in v1 too. Documentation strings are left out; they only make every file longer.
-
-The columns of a partition statistics file, in each format version (spec: Partition Statistics File).
+The tables are those of the spec (Manifests, Data File Fields, Manifest Lists, Partition Statistics File). Names, ids,
+types, order and required fields are those of the reference implementation, which differs from the spec in one point:
+`snapshot_id` of an entry is optional in v1, too. Documentation strings are omitted, because they are stored in every
+file. The module also has the key-value metadata of manifests and manifest lists.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from floe.spec.types import BINARY, BOOLEAN, INT, LONG, STRING, Field, ListType,
 FORMAT_VERSIONS = (1, 2, 3)
 PARTITION_ID = 102
 DEFAULT_BLOCK_SIZE = 64 * 2**20
-"""What v1 manifests say in `block_size_in_bytes`, which has to be written and means nothing."""
+"""The value of `block_size_in_bytes` in v1 manifests, which is required but has no meaning."""
 
 ALWAYS, FROM_V2, NEVER = 1, 2, 4
-"""From which version on a field is required."""
+"""The first format version in which a field is required."""
 
 _Row = tuple[int, str, Type, int]
 
@@ -116,7 +115,7 @@ _DATA_FILE_IDS: dict[int, tuple[int, ...]] = {
 
 
 def _fields(table: Sequence[_Row], ids: dict[int, tuple[int, ...]], format_version: int) -> tuple[Field, ...]:
-    """The fields of one version, in its order."""
+    """The fields of a format version, in its order."""
     if format_version not in FORMAT_VERSIONS:
         raise UnsupportedFeature(f"manifests of format version {format_version} are not known to this version of Floe")
     rows = {row[0]: row for row in table}
@@ -127,7 +126,7 @@ def _fields(table: Sequence[_Row], ids: dict[int, tuple[int, ...]], format_versi
 
 
 def manifest_entry_type(format_version: int, partition_type: StructType) -> StructType:
-    """The struct of a manifest's entries, for files whose partition tuple has that type.
+    """The struct type of manifest entries whose files have a partition type.
 
     >>> [child.name for child in manifest_entry_type(1, StructType())]
     ['status', 'snapshot_id', 'data_file']
@@ -152,7 +151,7 @@ def manifest_entry_schema(format_version: int, partition_type: StructType) -> di
 
 
 def manifest_file_type(format_version: int) -> StructType:
-    """The struct of a manifest list's rows.
+    """The struct type of the rows of a manifest list.
 
     >>> manifest_file_type(3).fields[-1].name
     'first_row_id'
@@ -179,7 +178,7 @@ def manifest_metadata(
 ) -> dict[str, str]:
     """The key-value metadata of a manifest (spec: Manifests); every value is a string.
 
-    Only the fields of the partition spec are stored, and `content` not in v1, whose manifests hold data files alone.
+    Of the partition spec only the fields are stored. `content` is not stored in v1, which has only data manifests.
 
     >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
     >>> from floe.spec.types import Field, INT
@@ -209,7 +208,7 @@ def manifest_list_metadata(
     sequence_number: int | None = None,
     first_row_id: int | None = None,
 ) -> dict[str, str]:
-    """The key-value metadata of a manifest list, as the reference implementation writes it; the spec asks for none.
+    """The key-value metadata of a manifest list, as in the reference implementation; the spec does not require it.
 
     >>> manifest_list_metadata(2, snapshot_id=7, parent_snapshot_id=None, sequence_number=1)
     {'snapshot-id': '7', 'parent-snapshot-id': 'null', 'sequence-number': '1', 'format-version': '2'}
@@ -226,13 +225,13 @@ def manifest_list_metadata(
     return metadata | {"format-version": str(format_version)}
 
 
-# The columns of a partition statistics file, in each format version (spec: Partition Statistics File).
+# Partition statistics files --------------------------------------------------------------------------------------
 
 STATISTICS_ALWAYS, FROM_V3, STATISTICS_NEVER = 1, 3, 4
-"""From which version on a column is required."""
+"""The first format version in which a column is required."""
 
 DV_COUNT_ID = 13
-"""Deletion vectors came with v3, and so did their count."""
+"""The id of the count of deletion vectors, which v3 added."""
 
 _COLUMNS: tuple[tuple[int, str, Type, int], ...] = (
     (2, "spec_id", INT, STATISTICS_ALWAYS),
@@ -251,7 +250,7 @@ _COLUMNS: tuple[tuple[int, str, Type, int], ...] = (
 
 
 def partition_statistics_schema(format_version: int, partition_type: StructType) -> Schema:
-    """The schema of the file; `partition_type` is the unified one, with the fields of all specs ordered by id.
+    """The schema of a partition statistics file; `partition_type` has the fields of all specs, ordered by id.
 
     >>> [child.name for child in partition_statistics_schema(3, StructType())][-2:]
     ['last_updated_snapshot_id', 'dv_count']

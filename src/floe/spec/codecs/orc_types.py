@@ -1,4 +1,4 @@
-"""How each type is stored in ORC, and what a stored ORC type means: kinds and attributes (spec: Appendix A, ORC)."""
+"""ORC types and attributes of each type, and the types of stored ORC columns (spec: Appendix A, ORC)."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ LENGTH = "iceberg.length"
 
 @dataclass(frozen=True, slots=True)
 class OrcType:
-    """A kind of ORC (`bigint` is called `long` here, as in the spec) and the attributes that tell what it means.
+    """A kind of ORC type (`bigint` is called `long`, as in the spec) with the attributes that Iceberg adds.
 
-    The children of a variant have no field ids and are found by name (`unnumbered_children`).
+    The children of a variant have no field ids and are identified by name (`unnumbered_children`).
     """
 
     kind: str
@@ -57,7 +57,7 @@ class OrcType:
 _MICROS = {TIMESTAMP_UNIT: "MICROS"}
 _NANOS = {TIMESTAMP_UNIT: "NANOS"}
 
-_PLAIN: dict[str, OrcType] = {
+_ORC_TYPES: dict[str, OrcType] = {
     "boolean": OrcType("boolean"),
     "int": OrcType("int"),
     "long": OrcType("long"),
@@ -82,7 +82,7 @@ _PLAIN: dict[str, OrcType] = {
 
 
 def orc_type(type_: Type) -> OrcType | None:
-    """How a type is stored in ORC; None for `unknown`, which is left out of data files.
+    """Return the ORC type of a type; None for `unknown`, which data files omit.
 
     >>> orc_type(TIME)
     OrcType(kind='long', attributes={'iceberg.long-type': 'TIME'}, ...)
@@ -93,18 +93,18 @@ def orc_type(type_: Type) -> OrcType | None:
         return OrcType("decimal", precision=type_.precision, scale=type_.scale)
     if isinstance(type_, FixedType):
         return OrcType("binary", {BINARY_TYPE: "FIXED", LENGTH: str(type_.length)})
-    return _PLAIN.get(type_.kind)
+    return _ORC_TYPES.get(type_.kind)
 
 
 def field_attributes(child: Field) -> dict[str, str]:
-    """All attributes of a column, list element, map key or map value: its id, whether it is required, its type's.
+    """Return the attributes of a column, list element, map key or map value: id, required, and those of its type.
 
     >>> field_attributes(Field(3, "t", TIME, required=True))
     {'iceberg.id': '3', 'iceberg.required': 'true', 'iceberg.long-type': 'TIME'}
     """
     stored = orc_type(child.type)
-    own = {ID: str(child.id), REQUIRED: "true" if child.required else "false"}
-    return own | dict(stored.attributes) if stored is not None else own
+    attributes = {ID: str(child.id), REQUIRED: "true" if child.required else "false"}
+    return attributes | dict(stored.attributes) if stored is not None else attributes
 
 
 _READ_AS: dict[str, Type] = {
@@ -119,7 +119,7 @@ _READ_AS: dict[str, Type] = {
     "varchar": STRING,
     "char": STRING,
 }
-# Other writers mark plain longs and binaries too, so each of these has its plain form under a name of its own.
+# Other writers also set the attribute for plain longs and binaries, so the plain types have names, too.
 _LONGS: dict[str, Type] = {"LONG": LONG, "TIME": TIME}
 _BINARIES: dict[str, Type] = {
     "BINARY": BINARY,
@@ -136,9 +136,9 @@ _TIMESTAMPS: dict[tuple[str, str], Type] = {
 
 
 def stored_type(stored: OrcType) -> Type:
-    """The type that a column of an ORC file has; nested kinds other than a variant have children of their own.
+    """Return the type of a column of an ORC file, which is not nested unless it is a variant.
 
-    The reference system of a geometry or geography is not stored in the file: it comes from the table.
+    The coordinate reference system of a geometry or geography is not stored in the file, but in the table.
 
     >>> stored_type(OrcType("smallint"))
     INT
@@ -146,28 +146,28 @@ def stored_type(stored: OrcType) -> Type:
     TIMESTAMP_NS
     """
     kind, attributes = stored.kind, stored.attributes
-    found: Type | None = _READ_AS.get(kind)
+    type_: Type | None = _READ_AS.get(kind)
     if kind == "long":
-        found = _LONGS.get(attributes.get(LONG_TYPE, "LONG"))
+        type_ = _LONGS.get(attributes.get(LONG_TYPE, "LONG"))
     elif kind == "binary":
         name = attributes.get(BINARY_TYPE, "BINARY")
-        found = FixedType(_length(attributes)) if name == "FIXED" else _BINARIES.get(name)
+        type_ = FixedType(_length(attributes)) if name == "FIXED" else _BINARIES.get(name)
     elif kind in ("timestamp", "timestamp_instant"):
-        found = _TIMESTAMPS.get((kind, attributes.get(TIMESTAMP_UNIT, "MICROS")))
+        type_ = _TIMESTAMPS.get((kind, attributes.get(TIMESTAMP_UNIT, "MICROS")))
     elif kind == "decimal" and stored.precision is not None and stored.scale is not None:
-        found = _decimal(stored.precision, stored.scale)
+        type_ = _decimal(stored.precision, stored.scale)
     elif kind == "struct" and attributes.get(STRUCT_TYPE) == "VARIANT":
-        found = VARIANT
-    if found is None:
+        type_ = VARIANT
+    if type_ is None:
         raise UnsupportedFeature(f"no type of the format is stored as ORC {kind!r} with attributes {dict(attributes)}")
-    return found
+    return type_
 
 
 def _decimal(precision: int, scale: int) -> Type:
     try:
         return DecimalType(precision, scale)
     except InvalidType as error:
-        raise CorruptFile(f"an ORC column is a decimal that cannot be: {error.message}") from error
+        raise CorruptFile(f"an ORC column has an invalid decimal type: {error.message}") from error
 
 
 def _length(attributes: Mapping[str, str]) -> int:

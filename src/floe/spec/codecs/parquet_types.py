@@ -1,4 +1,4 @@
-"""How each type is stored in Parquet: physical type, logical annotation, length (spec: Appendix A, Parquet)."""
+"""Parquet types of each type: physical type, logical annotation, length (spec: Appendix A, Parquet)."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class LogicalAnnotation:
     version: int | None = None
 
     def __str__(self) -> str:
-        given = [(name, getattr(self, name)) for name in self.__slots__ if name != "name"]
-        parameters = ", ".join(f"{name}={value}" for name, value in given if value is not None)
+        fields = [(name, getattr(self, name)) for name in self.__slots__ if name != "name"]
+        parameters = ", ".join(f"{name}={value}" for name, value in fields if value is not None)
         return f"{self.name}({parameters})" if parameters else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetType:
-    """The way a type is stored: `physical` is a primitive of Parquet, or `group` for what has children.
+    """The Parquet type of a type: `physical` is a physical type of Parquet, or `group` for nested types.
 
-    The children of a variant have no field ids and are found by name (`unnumbered_children`).
+    The children of a variant have no field ids and are identified by name (`unnumbered_children`).
     """
 
     physical: str
@@ -63,7 +63,7 @@ def _timestamp(unit: str, adjusted_to_utc: bool) -> ParquetType:
     return ParquetType("int64", _Annotation("TIMESTAMP", unit=unit, adjusted_to_utc=adjusted_to_utc))
 
 
-_PLAIN: dict[str, ParquetType] = {
+_PARQUET_TYPES: dict[str, ParquetType] = {
     "boolean": ParquetType("boolean"),
     "int": ParquetType("int32"),
     "long": ParquetType("int64"),
@@ -118,7 +118,7 @@ _WITH_PARAMETERS: dict[str, Callable[[Any], ParquetType]] = {
 
 
 def parquet_type(type_: Type) -> ParquetType | None:
-    """How a type is stored in Parquet; None for `unknown`, which is left out of data files.
+    """Return the Parquet type of a type; None for `unknown`, which data files omit.
 
     >>> from floe.spec.types import UNKNOWN, DecimalType
     >>> stored = parquet_type(DecimalType(20, 2))
@@ -128,4 +128,4 @@ def parquet_type(type_: Type) -> ParquetType | None:
     True
     """
     make = _WITH_PARAMETERS.get(type_.kind)
-    return make(type_) if make is not None else _PLAIN.get(type_.kind)
+    return make(type_) if make is not None else _PARQUET_TYPES.get(type_.kind)

@@ -4,14 +4,13 @@
 PFA1  blob … blob  PFA1 payload  payload-size flags PFA1
                    └──────────────── footer ───────────┘
 ```
-The payload is JSON, plain or as one LZ4 frame. Everything here works on bytes that somebody else has read:
-`footer_size` on the last 12 bytes tells how many bytes to read for `parse_footer`, and `read_blob` unpacks the bytes of
-one blob. Files are untrusted: sizes are checked before anything is allocated.
+The payload is JSON, plain or as one LZ4 frame. The functions work on bytes that the caller has read: `footer_size`
+returns, from the last 12 bytes of a file, how many bytes to read for `parse_footer`; `read_blob` decodes the bytes of
+one blob.
 
-LZ4 and Zstandard frames that tell the size of their content, as Puffin wants them (Puffin spec: Compression codecs).
-
-The size in the frame's head is checked against a limit before anything is allocated, and the content must have exactly
-that size; so a few bytes cannot swell to gigabytes. One frame alone is read, nothing may follow it.
+Files are not trusted. LZ4 and Zstandard frames must have the size of their content in their header (Puffin spec:
+Compression codecs); it is checked against a limit before anything is allocated, and the content must have exactly that
+size, so a few bytes cannot expand to gigabytes. Only one frame is read, and nothing may follow it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import msgspec
 from floe.errors import CorruptFile, InvalidInput, UnsupportedFeature
 from floe.spec.json_reader import check_unique_keys
 
-# LZ4 and Zstandard frames that tell the size of their content, as Puffin wants them (Puffin spec: Compression codecs).
+# LZ4 and Zstandard frames ----------------------------------------------------------------------------------------
 
 _LZ4_MAGIC = bytes.fromhex("04224d18")
 _LZ4_VERSION, _LZ4_VERSION_MASK = 0x40, 0xC0
@@ -38,7 +37,7 @@ _U32 = 0xFFFFFFFF
 
 
 def compress_lz4(data: bytes) -> bytes:
-    """One LZ4 frame with the content's size.
+    """Compress data into an LZ4 frame with the size of its content.
 
     >>> decompress_lz4(compress_lz4(b"abc" * 100), 300) == b"abc" * 100
     True
@@ -47,13 +46,13 @@ def compress_lz4(data: bytes) -> bytes:
     flags, block = frame[4], frame[5]
     if flags & _LZ4_HAS_CONTENT_SIZE:
         return frame
-    # The compressor left the size out. It stands behind the flags and block size, and a checksum follows the three.
+    # The compressor omitted the size. It comes after the flags and the block size, and before a checksum of all three.
     head = bytes((flags | _LZ4_HAS_CONTENT_SIZE, block)) + len(data).to_bytes(8, "little")
     return b"".join((_LZ4_MAGIC, head, bytes(((_xxh32_short(head) >> 8) & 0xFF,)), frame[7:]))
 
 
 def decompress_lz4(frame: bytes, max_size: int) -> bytes:
-    """The content of an LZ4 frame, if it has at most `max_size` bytes.
+    """Return the content of an LZ4 frame; `CorruptFile` if it has more than `max_size` bytes.
 
     >>> decompress_lz4(compress_lz4(bytes(1000)), 999)
     Traceback (most recent call last):
@@ -67,7 +66,7 @@ def decompress_lz4(frame: bytes, max_size: int) -> bytes:
 
 
 def compress_zstd(data: bytes) -> bytes:
-    """One Zstandard frame with the content's size.
+    """Compress data into a Zstandard frame with the size of its content.
 
     >>> decompress_zstd(compress_zstd(b"abc" * 100), 300) == b"abc" * 100
     True
@@ -76,8 +75,8 @@ def compress_zstd(data: bytes) -> bytes:
 
 
 def _with_zstd_content_size(frame: bytes, size: int) -> bytes:
-    """The frame with the content's size in its head, where a compressor left it out."""
-    start, width = _zstd_content_size_place(frame)
+    """Add the size of the content to the header of a frame if the compressor omitted it."""
+    start, width = _zstd_content_size_position(frame)
     if width:
         return frame
     descriptor = frame[4] | _ZSTD_SIZE_IN_8_BYTES
@@ -85,7 +84,7 @@ def _with_zstd_content_size(frame: bytes, size: int) -> bytes:
 
 
 def decompress_zstd(frame: bytes, max_size: int) -> bytes:
-    """The content of a Zstandard frame, if it has at most `max_size` bytes.
+    """Return the content of a Zstandard frame; `CorruptFile` if it has more than `max_size` bytes.
 
     >>> decompress_zstd(b"no frame", 100)
     Traceback (most recent call last):
@@ -97,14 +96,14 @@ def decompress_zstd(frame: bytes, max_size: int) -> bytes:
 
 
 def _zstd_content_size(frame: bytes) -> int:
-    start, width = _zstd_content_size_place(frame)
+    start, width = _zstd_content_size_position(frame)
     if not width or len(frame) < start + width:
         raise CorruptFile("a Zstandard frame without the size of its content")
     return int.from_bytes(frame[start : start + width], "little") + (256 if width == 2 else 0)
 
 
-def _zstd_content_size_place(frame: bytes) -> tuple[int, int]:
-    """Where a frame's head has the content's size, behind descriptor, window and dictionary id, and its width."""
+def _zstd_content_size_position(frame: bytes) -> tuple[int, int]:
+    """The offset and width of the content size in a frame's header: after descriptor, window and dictionary id."""
     descriptor = frame[4]
     single = descriptor & _ZSTD_SINGLE_SEGMENT
     start = 5 + (not single) + (0, 1, 2, 4)[descriptor & 3]
@@ -116,22 +115,22 @@ def _decompress(name: str, decompress_into: Callable[..., Any], frame: bytes, si
         raise CorruptFile(f"the content of the {name} frame has {size} bytes; at most {max_size} are read")
     content = bytearray(size)
     try:
-        found = decompress_into(frame, content)
+        length = decompress_into(frame, content)
     except cramjam.DecompressionError as error:
         raise CorruptFile(f"a broken {name} frame: {error}") from error
-    if found != size:
-        raise CorruptFile(f"a {name} frame says that it holds {size} bytes, but holds {found}")
+    if length != size:
+        raise CorruptFile(f"a {name} frame should have {size} bytes of content, found {length}")
     return bytes(content)
 
 
 def _xxh32_short(data: bytes) -> int:
-    """The checksum of an LZ4 frame's head: xxHash-32, seed 0, for fewer than 16 bytes."""
+    """The checksum of an LZ4 frame's header: xxHash-32, seed 0, for fewer than 16 bytes."""
     p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     h = (p5 + len(data)) & _U32
-    words, rest = divmod(len(data), 4)
+    words, remainder = divmod(len(data), 4)
     for i in range(words):
         h = _rotate(h + int.from_bytes(data[4 * i : 4 * i + 4], "little") * p3, 17) * p4 & _U32
-    for byte in data[len(data) - rest :]:
+    for byte in data[len(data) - remainder :]:
         h = _rotate(h + byte * p5, 11) * p1 & _U32
     h = (h ^ (h >> 15)) * p2 & _U32
     h = (h ^ (h >> 13)) * p3 & _U32
@@ -143,12 +142,14 @@ def _rotate(value: int, bits: int) -> int:
     return (value << bits | value >> (32 - bits)) & _U32
 
 
+# Blobs and footers -----------------------------------------------------------------------------------------------
+
 MAGIC = b"PFA1"
 THETA_SKETCH = "apache-datasketches-theta-v1"
 DELETION_VECTOR = "deletion-vector-v1"
 
 FOOTER_TAIL_SIZE = 12
-"""The bytes at the end of every file that tell how long its footer is: payload size, flags, magic."""
+"""The size of the end of the footer: payload size, flags, magic."""
 
 MAX_PAYLOAD_SIZE = 64 * 2**20
 MAX_BLOBS = 250_000
@@ -163,11 +164,11 @@ _DECOMPRESS = {"lz4": decompress_lz4, "zstd": decompress_zstd}
 
 @dataclass(frozen=True, slots=True)
 class BlobMetadata:
-    """What a footer says about one blob: what it is, where it lies and how it is stored."""
+    """The description of a blob in the footer: its type, position and compression."""
 
     type: str
     fields: tuple[int, ...]
-    """The ids of the columns that the blob was computed from, in the order that it was."""
+    """The ids of the columns that the blob was computed from, in order."""
 
     snapshot_id: int
     sequence_number: int
@@ -179,7 +180,7 @@ class BlobMetadata:
 
 @dataclass(frozen=True, slots=True)
 class FooterPayload:
-    """Everything that a footer says."""
+    """The content of a footer."""
 
     blobs: tuple[BlobMetadata, ...]
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -200,14 +201,14 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class PuffinFile:
-    """A written file: its bytes, and what a table's metadata or a manifest has to say about it."""
+    """The bytes of a file, with what table metadata or a manifest stores about it."""
 
     data: bytes = field(repr=False)
     payload: FooterPayload
     footer_size: int
 
 
-# reading --------------------------------------------------------------------------------------------------------
+# Reading ---------------------------------------------------------------------------------------------------------
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -231,7 +232,7 @@ class _PayloadJson(msgspec.Struct):
 
 
 def footer_size(tail: bytes) -> int:
-    """How long a file's footer is, found from the file's last bytes (`FOOTER_TAIL_SIZE` of them, or more).
+    """Return the size of the footer from the last bytes of a file (`FOOTER_TAIL_SIZE` or more).
 
     >>> footer_size(bytes([2, 0, 0, 0]) + bytes(4) + b"PFA1")
     18
@@ -245,36 +246,36 @@ def footer_size(tail: bytes) -> int:
 
 
 def parse_footer(data: bytes, file_size: int | None = None) -> FooterPayload:
-    """The footer of a file, found at the end of `data`: the whole file, or its last bytes if `file_size` is given.
+    """Parse the footer at the end of `data`: the entire file, or its last bytes if `file_size` is passed.
 
     >>> written = write_file([Blob("note", (1,), 7, 1, b"hello")])
     >>> parse_footer(written.data).blobs
     (BlobMetadata(type='note', fields=(1,), snapshot_id=7, sequence_number=1, offset=4, length=5, ...),)
     """
-    whole = file_size is None or file_size == len(data)
-    total = len(data) if file_size is None else file_size
+    is_complete = file_size is None or file_size == len(data)
+    total_size = len(data) if file_size is None else file_size
     size = footer_size(data)
-    if size > len(data) and not whole:
-        raise InvalidInput(f"the footer has {size} bytes, given were only the last {len(data)} of the file")
-    if size + len(MAGIC) > total:
-        raise CorruptFile(f"a footer of {size} bytes does not fit a Puffin file of {total} bytes")
-    if whole and data[: len(MAGIC)] != MAGIC:
+    if size > len(data) and not is_complete:
+        raise InvalidInput(f"the footer has {size} bytes, but only the last {len(data)} bytes of the file were passed")
+    if size + len(MAGIC) > total_size:
+        raise CorruptFile(f"a footer of {size} bytes does not fit a Puffin file of {total_size} bytes")
+    if is_complete and data[: len(MAGIC)] != MAGIC:
         raise CorruptFile(f"not a Puffin file: it must start with {MAGIC.decode()}, found {bytes(data[:4])!r}")
     footer = data[len(data) - size :]
     if footer[: len(MAGIC)] != MAGIC:
         raise CorruptFile(f"the footer must start with {MAGIC.decode()}, found {bytes(footer[:4])!r}")
-    payload = _payload_from_json(_payload(footer))
+    payload = _payload_from_json(_footer_json(footer))
     for blob in payload.blobs:
-        if blob.offset < len(MAGIC) or blob.offset + blob.length > total - size:
+        if blob.offset < len(MAGIC) or blob.offset + blob.length > total_size - size:
             raise CorruptFile(
-                f"a blob of {blob.length} bytes at {blob.offset} does not lie between the start and the footer "
-                f"of a Puffin file of {total} bytes"
+                f"a blob of {blob.length} bytes at {blob.offset} is not between the start and the footer "
+                f"of a Puffin file of {total_size} bytes"
             )
     return payload
 
 
-def _payload(footer: bytes) -> bytes:
-    """The JSON of a footer, decompressed if a flag says so."""
+def _footer_json(footer: bytes) -> bytes:
+    """The JSON of a footer, decompressed if the flag is set."""
     payload = footer[len(MAGIC) : -FOOTER_TAIL_SIZE]
     flags = int.from_bytes(footer[-8:-4], "little")
     if flags & ~_PAYLOAD_IS_COMPRESSED:
@@ -288,9 +289,9 @@ def _payload_from_json(data: bytes) -> FooterPayload:
     try:
         json = msgspec.json.decode(data, type=_PayloadJson)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a ValidationError is a DecodeError, with its path
-        raise CorruptFile(f"the payload of the Puffin footer is not what it must be: {error}") from error
+        raise CorruptFile(f"the payload of the Puffin footer is not valid: {error}") from error
     except RecursionError:
-        raise CorruptFile("the payload of the Puffin footer nests too deep") from None
+        raise CorruptFile("the payload of the Puffin footer is nested too deeply") from None
     check_unique_keys(data)
     return FooterPayload(tuple(map(_blob_from_json, json.blobs)), json.properties or {})
 
@@ -309,7 +310,7 @@ def _blob_from_json(json: _BlobJson) -> BlobMetadata:
 
 
 def read_blob(stored: bytes, metadata: BlobMetadata, *, max_size: int = READ_LIMIT) -> bytes:
-    """A blob's content, from the bytes that lie at its place in the file; at most `max_size` bytes of it.
+    """Decode the content of a blob from its bytes in the file; `CorruptFile` if it has more than `max_size` bytes.
 
     >>> written = write_file([Blob("note", (1,), 7, 1, b"hello", "zstd")])
     >>> (blob,) = written.payload.blobs
@@ -328,23 +329,23 @@ def read_blob(stored: bytes, metadata: BlobMetadata, *, max_size: int = READ_LIM
     return _DECOMPRESS[codec](stored, max_size)
 
 
-# writing --------------------------------------------------------------------------------------------------------
+# Writing ---------------------------------------------------------------------------------------------------------
 
 
 def write_file(
     blobs: Iterable[Blob], properties: Mapping[str, str] | None = None, *, compress_footer: bool = False
 ) -> PuffinFile:
-    r"""A whole Puffin file. `properties` should say who wrote it, as `created-by`.
+    r"""Encode a Puffin file. `properties` should have the name of the writer as `created-by`.
 
-    Footers are best left uncompressed: the reference implementation cannot read LZ4.
+    `compress_footer` is off by default, because the reference implementation cannot read LZ4.
 
     >>> write_file([]).data
     b'PFA1PFA1{"blobs":[]}\x0c\x00\x00\x00\x00\x00\x00\x00PFA1'
     """
-    parts, written, offset = [MAGIC], [], len(MAGIC)
+    parts, blob_metadata, offset = [MAGIC], [], len(MAGIC)
     for blob in blobs:
-        stored = _stored(blob)
-        written.append(
+        stored = _encode_blob(blob)
+        blob_metadata.append(
             BlobMetadata(
                 blob.type,
                 tuple(blob.fields),
@@ -358,12 +359,12 @@ def write_file(
         )
         parts.append(stored)
         offset += len(stored)
-    payload = FooterPayload(tuple(written), dict(properties or {}))
+    payload = FooterPayload(tuple(blob_metadata), dict(properties or {}))
     footer = _footer(payload, compress_footer)
     return PuffinFile(b"".join((*parts, footer)), payload, len(footer))
 
 
-def _stored(blob: Blob) -> bytes:
+def _encode_blob(blob: Blob) -> bytes:
     codec = blob.compression_codec
     if codec is not None and blob.type == DELETION_VECTOR:
         raise InvalidInput("a deletion vector is never compressed")

@@ -1,7 +1,7 @@
 r"""Single values as bytes: the bounds of columns and of partition fields (spec: Appendix D, binary).
 
-Bounds outlive promotions of their column: a long's bound of 4 bytes was written when the column was an int, and so
-on (spec: Schema Evolution). `decode` reads them all as values of the present type.
+Stored bounds may be older than the type of their column: a bound of 4 bytes in a long column was written when the
+column was an int (spec: Schema Evolution). `decode` reads them as values of the current type.
 
 >>> from floe.spec.types import LONG, STRING
 >>> encode(LONG, 34).hex(), decode(LONG, bytes.fromhex("22000000"))
@@ -10,11 +10,8 @@ on (spec: Schema Evolution). `decode` reads them all as values of the present ty
 Traceback (most recent call last):
 floe.errors.CorruptFile: a value of type long has 4 or 8 bytes, found 3
 
-Shorter bounds for strings and bytes, still below or above every value that they bound.
-
-Writers keep bounds short (table property `write.metadata.metrics.default`, `truncate(16)`). A prefix is a lower bound
-as it stands; an upper bound is a prefix with its last part counted up by one. Strings are cut by code points, never
-inside one.
+Writers truncate the bounds of strings and bytes (table property `write.metadata.metrics.default`, `truncate(16)`). A
+prefix is a lower bound; an upper bound is a prefix whose last code point or byte is incremented.
 
 >>> from floe.spec.types import BINARY, STRING
 >>> truncate_lower(STRING, "iceberg", 3), truncate_upper(STRING, "iceberg", 3)
@@ -22,10 +19,8 @@ inside one.
 >>> truncate_upper(BINARY, b"\x01\xff\xff", 2), truncate_upper(BINARY, b"\xff\xff\xff", 2)
 (b'\x02', None)
 
-Where in the bytes of a variant its metadata ends and its value begins (spec: Bound serialization).
-
-A variant's bound is the encoded metadata, version 1, followed by the encoded value, which is an object whose keys are
-normalised JSON paths. The layout is that of Parquet's variant encoding.
+The bound of a variant is the encoded metadata, version 1, followed by the encoded value, which is an object with
+normalized JSON paths as keys, in Parquet's variant encoding (spec: Bound serialization).
 """
 
 from __future__ import annotations
@@ -43,72 +38,72 @@ from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY, date_to_
 from floe.spec.values.exact_numbers import decimal_from_unscaled, unscaled_value
 from floe.spec.values.value_checks import check, short_repr
 
-# Shorter bounds for strings and bytes, still below or above every value that they bound.
+# Truncated bounds ------------------------------------------------------------------------------------------------
 
 _MAX_CODE_POINT = 0x10FFFF
 _LAST_BEFORE_SURROGATES = 0xD7FF
-_FIRST_BEHIND_SURROGATES = 0xE000
+_FIRST_AFTER_SURROGATES = 0xE000
 
 
 def truncate_lower(type_: Type, value: Any, length: int) -> Any:
-    """The greatest prefix of `length` code points or bytes that is not above `value`; other types stay as they are.
+    """Truncate a lower bound to `length` code points or bytes; values of other types are returned unchanged.
 
     >>> from floe.spec.types import LONG, STRING
     >>> truncate_lower(STRING, "iceberg", 16), truncate_lower(LONG, 34, 1)
     ('iceberg', 34)
     """
     _check_length(length)
-    return value[:length] if type_.kind in _COUNT_UP else value
+    return value[:length] if type_.kind in _PREFIX_SUCCESSORS else value
 
 
 def truncate_upper(type_: Type, value: Any, length: int) -> Any:
-    r"""The least value of up to `length` code points or bytes that is not below `value`, or None where there is none.
+    r"""Truncate an upper bound to at most `length` code points or bytes, rounding up; None if that is not possible.
 
     >>> from floe.spec.types import STRING
     >>> truncate_upper(STRING, "ab\U0010ffffc", 3)
     'ac'
     """
     _check_length(length)
-    count_up = _COUNT_UP.get(type_.kind)
+    count_up = _PREFIX_SUCCESSORS.get(type_.kind)
     if count_up is None or len(value) <= length:
         return value
     return count_up(value[:length])
 
 
-def _string_above(prefix: str) -> str | None:
-    """The least string above all that start with `prefix`."""
+def _next_string(prefix: str) -> str | None:
+    """The lowest string above all strings with a prefix."""
     prefix = prefix.rstrip(chr(_MAX_CODE_POINT))
     if not prefix:
         return None
     code = ord(prefix[-1])
-    # surrogates are not characters: UTF-8 cannot encode them, so they are stepped over
-    code = _FIRST_BEHIND_SURROGATES if _LAST_BEFORE_SURROGATES <= code < _FIRST_BEHIND_SURROGATES else code + 1
+    # skip surrogates, which UTF-8 cannot encode
+    code = _FIRST_AFTER_SURROGATES if _LAST_BEFORE_SURROGATES <= code < _FIRST_AFTER_SURROGATES else code + 1
     return prefix[:-1] + chr(code)
 
 
-def _bytes_above(prefix: bytes) -> bytes | None:
-    """The least byte string above all that start with `prefix`."""
+def _next_bytes(prefix: bytes) -> bytes | None:
+    """The lowest byte string above all byte strings with a prefix."""
     prefix = prefix.rstrip(b"\xff")
     return prefix[:-1] + bytes([prefix[-1] + 1]) if prefix else None
 
 
-# A fixed keeps its length: a shorter one would be no value of its type (and Java leaves it whole too).
-_COUNT_UP: dict[str, Any] = {"string": _string_above, "binary": _bytes_above}
+# Values of type fixed are not truncated: a shorter one would not be a value of the type (and Java does not either).
+_PREFIX_SUCCESSORS: dict[str, Any] = {"string": _next_string, "binary": _next_bytes}
 
 
 def _check_length(length: int) -> None:
     if length < 0:
-        raise InvalidInput(f"a bound cannot be cut to {length} characters or bytes")
+        raise InvalidInput(f"a bound cannot be truncated to {length} characters or bytes")
 
 
-# Where in the bytes of a variant its metadata ends and its value begins (spec: Bound serialization).
+# Bounds of variants ----------------------------------------------------------------------------------------------
 
 _VERSION = 1
 _OBJECT = 2
 
 
 def split_variant(data: bytes) -> tuple[bytes, bytes]:
-    r"""The metadata and the value of a variant whose bytes are put together, or `CorruptFile`.
+    r"""Split a variant into its metadata and its value; `CorruptFile` if the metadata is not valid.
 
     >>> metadata, value = b"\x01\x01\x00\x01a", b"\x02\x01\x00\x00\x01\x00"  # {"a": null}
     >>> split_variant(metadata + value) == (metadata, value)
@@ -119,19 +114,19 @@ def split_variant(data: bytes) -> tuple[bytes, bytes]:
     header = data[0]
     if header & 0x0F != _VERSION:
         raise CorruptFile(f"the metadata of a variant has version {_VERSION}, found {header & 0x0F}")
-    width = (header >> 6) + 1  # bytes of a count or an offset
-    names = int.from_bytes(data[1 : 1 + width], "little")
-    strings = 1 + width + (names + 1) * width  # where the offsets end and the names begin
-    if strings > len(data):
-        raise CorruptFile(f"the metadata of a variant claims {names} names, but ends too early for them")
-    end = strings + int.from_bytes(data[strings - width : strings], "little")
+    width = (header >> 6) + 1  # the size of a count or an offset
+    name_count = int.from_bytes(data[1 : 1 + width], "little")
+    names_start = 1 + width + (name_count + 1) * width  # after the offsets
+    if names_start > len(data):
+        raise CorruptFile(f"the metadata of a variant claims {name_count} names, but ends too early for them")
+    end = names_start + int.from_bytes(data[names_start - width : names_start], "little")
     if end >= len(data):
         raise CorruptFile("a variant ends before its value begins")
     return bytes(data[:end]), bytes(data[end:])
 
 
 def check_variant_bound(data: bytes) -> None:
-    r"""Raise `CorruptFile` unless the bytes are laid out as the bound of a variant: metadata, then an object.
+    r"""Raise `CorruptFile` unless the bytes have the layout of a variant bound: metadata, then an object.
 
     >>> check_variant_bound(b"\x01\x00\x00\x00")
     Traceback (most recent call last):
@@ -143,16 +138,18 @@ def check_variant_bound(data: bytes) -> None:
         raise CorruptFile(f"the bound of a variant is an object, found {kind}")
 
 
+# Values and bounds -----------------------------------------------------------------------------------------------
+
 _I32 = struct.Struct("<i")
 _I64 = struct.Struct("<q")
 _F32 = struct.Struct("<f")
 _F64 = struct.Struct("<d")
 _GEO = {"geometry", "geography"}
-_MAX_DECIMAL_BYTES = 32  # 16 hold 38 digits; some writers pad
+_MAX_DECIMAL_BYTES = 32  # 16 are enough for 38 digits; some writers pad
 
 
 def encode(type_: Type, value: Any) -> bytes:
-    """The bytes of a value; the types without a binary form, and null, are refused with `InvalidValue`.
+    """Encode a value; `InvalidValue` for null and for types without a binary encoding.
 
     >>> from floe.spec.types import parse_type
     >>> encode(parse_type("decimal(9,2)"), Decimal("14.20")).hex()
@@ -162,15 +159,15 @@ def encode(type_: Type, value: Any) -> bytes:
     if encoder is None:
         raise InvalidValue(f"type {type_} has no binary form for single values (spec: Appendix D)")
     if value is None:
-        raise InvalidValue(f"null has no binary form; a value of type {type_} is needed", hint="leave the entry out")
+        raise InvalidValue(f"null has no binary form; a value of type {type_} is needed", hint="omit the entry")
     check(type_, value)
     return encoder(value)
 
 
 def decode(type_: Type, data: bytes) -> Any:
-    """The value of bytes, or `CorruptFile`; also of bytes written before the column was promoted to this type.
+    """Decode a value, also one that was written before its column was promoted to this type; raises `CorruptFile`.
 
-    Bytes for an unknown column are read as null, as everything in it is.
+    A value of an unknown column is read as null.
 
     >>> from floe.spec.types import DOUBLE, TIMESTAMP
     >>> decode(TIMESTAMP, (1).to_bytes(4, "little"))  # one day: the column was a date
@@ -182,18 +179,18 @@ def decode(type_: Type, data: bytes) -> Any:
 
 
 def decode_many(type_: Type, data: Iterable[bytes | None]) -> list[Any]:
-    """The values of many byte strings of one type; None stays None.
+    """Decode many values of one type; None stays None.
 
     >>> from floe.spec.types import STRING
     >>> decode_many(STRING, [b"a", None])
     ['a', None]
     """
-    one = _decoder(type_)
-    return [None if item is None else one(type_, item) for item in data]
+    decode_one = _decoder(type_)
+    return [None if item is None else decode_one(type_, item) for item in data]
 
 
 def encode_bound(type_: Type, bound: Any) -> bytes:
-    """The bytes of a lower or upper bound: those of the value, but of a `GeoPoint` for geometries and geographies.
+    """Encode a lower or upper bound: a value of the type, or a `GeoPoint` for geometries and geographies.
 
     >>> from floe.spec.types import INT, GeometryType
     >>> encode_bound(INT, 34) == encode(INT, 34), len(encode_bound(GeometryType(), GeoPoint(30.0, 10.0)))
@@ -209,7 +206,7 @@ def encode_bound(type_: Type, bound: Any) -> bytes:
 
 
 def decode_bound(type_: Type, data: bytes) -> Any:
-    """The lower or upper bound that bytes hold, or `CorruptFile`; a `GeoPoint` or None for geometries and geographies.
+    """Decode a lower or upper bound; a `GeoPoint` or None for geometries and geographies. Raises `CorruptFile`.
 
     >>> from floe.spec.types import GeometryType
     >>> decode_bound(GeometryType(), struct.pack("<dd", 30.0, 10.0))
@@ -224,7 +221,7 @@ def decode_bound(type_: Type, data: bytes) -> Any:
 
 
 class GeoPoint(NamedTuple):
-    """A corner of the box around geometries: z and m are None where the box has no such dimension."""
+    """A corner of the bounding box of geometries; z and m are None if the box does not have these dimensions."""
 
     x: float
     y: float
@@ -233,7 +230,7 @@ class GeoPoint(NamedTuple):
 
 
 def encode_geo_bound(point: GeoPoint) -> bytes:
-    """The bytes of a geometry's or geography's bound: x:y, x:y:z, x:y:z:m, or x:y:NaN:m (spec: Bound serialization).
+    """Encode the bound of a geometry or geography: x:y, x:y:z, x:y:z:m, or x:y:NaN:m (spec: Bound serialization).
 
     >>> len(encode_geo_bound(GeoPoint(30.0, 10.0))), len(encode_geo_bound(GeoPoint(30.0, 10.0, m=1.0)))
     (16, 32)
@@ -241,7 +238,7 @@ def encode_geo_bound(point: GeoPoint) -> bytes:
     if not isinstance(point, GeoPoint):
         raise InvalidValue(f"a geospatial bound needs a GeoPoint, found {short_repr(point)}")
     if math.isnan(point.x) or math.isnan(point.y):
-        raise InvalidValue("a geospatial bound needs both x and y", hint="write no bound where one is missing")
+        raise InvalidValue("a geospatial bound needs both x and y", hint="omit the bound if one is missing")
     numbers = [point.x, point.y]
     if point.z is not None or point.m is not None:
         numbers.append(math.nan if point.z is None else point.z)
@@ -251,17 +248,17 @@ def encode_geo_bound(point: GeoPoint) -> bytes:
 
 
 def decode_geo_bound(data: bytes) -> GeoPoint | None:
-    """The corner that the bytes of a bound give, or None where x or y is NaN, which means that there is no box.
+    """Decode the bound of a geometry or geography; None if x or y is NaN, which means that there is no box.
 
     >>> decode_geo_bound(encode_geo_bound(GeoPoint(30.0, 10.0, m=1.0)))
     GeoPoint(x=30.0, y=10.0, z=None, m=1.0)
     """
     if len(data) not in (16, 24, 32):
         raise CorruptFile(f"a geospatial bound has 16, 24 or 32 bytes, found {len(data)}")
-    x, y, *rest = struct.unpack(f"<{len(data) // 8}d", data)
+    x, y, *z_and_m = struct.unpack(f"<{len(data) // 8}d", data)
     if math.isnan(x) or math.isnan(y):
         return None
-    z, m = (None if math.isnan(n) else n for n in (*rest, math.nan, math.nan)[:2])
+    z, m = (None if math.isnan(n) else n for n in (*z_and_m, math.nan, math.nan)[:2])
     return GeoPoint(x, y, z, m)
 
 
@@ -270,7 +267,7 @@ def _decimal_bytes(value: Decimal) -> bytes:
     assert isinstance(exponent, int)
     unscaled = unscaled_value(value, -exponent)
     assert unscaled is not None
-    # one bit for the sign; -128 fits a byte although 128 does not
+    # plus a sign bit; -128 fits a byte, but 128 does not
     bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length() + 1
     return unscaled.to_bytes((bits + 7) // 8, "big", signed=True)
 
@@ -296,8 +293,8 @@ def _decoder(type_: Type) -> Callable[[Type, bytes], Any]:
     return decoder
 
 
-def _wrong_length(type_: Type, wanted: str, data: bytes) -> CorruptFile:
-    return CorruptFile(f"a value of type {type_} has {wanted} bytes, found {len(data)}")
+def _wrong_length(type_: Type, expected: str, data: bytes) -> CorruptFile:
+    return CorruptFile(f"a value of type {type_} has {expected} bytes, found {len(data)}")
 
 
 def _decode_boolean(type_: Type, data: bytes) -> bool:
@@ -327,7 +324,7 @@ def _decode_long(type_: Type, data: bytes) -> int:
 def _decode_time(type_: Type, data: bytes) -> int:
     value = _decode_i64(type_, data)
     if not 0 <= value < SECONDS_PER_DAY * MICROS:
-        raise CorruptFile(f"a value of type time lies within a day, found {value} microseconds")
+        raise CorruptFile(f"a value of type time must be within a day, found {value} microseconds")
     return value
 
 
@@ -407,7 +404,7 @@ _DECODERS: dict[str, Callable[[Type, bytes], Any]] = {
     "time": _decode_time,
     "timestamp": _decode_timestamp,
     "timestamp_ns": _decode_timestamp,
-    "timestamptz": _decode_i64,  # no date is ever promoted to a point in time
+    "timestamptz": _decode_i64,  # dates are never promoted to timestamptz
     "timestamptz_ns": _decode_i64,
     "string": _decode_string,
     "uuid": _decode_uuid,

@@ -1,8 +1,8 @@
 """Single values as JSON: the defaults of fields, and the literals of filters (spec: Appendix D, JSON).
 
-What is written is what Java writes, so that metadata keeps its text when it is read and written again: fractions of
-seconds without needless zeros, hexadecimal in capitals, `"NaN"` and `"Infinity"` as strings. What is read may be
-hostile; it is checked, and every problem is an `InvalidValue`.
+The output is that of Java, so that metadata does not change when it is read and written again: fractions of seconds
+without trailing zeros, hexadecimal in upper case, `"NaN"` and `"Infinity"` as strings. The input is checked, and every
+problem is an `InvalidValue`.
 
 >>> from floe.spec.types import DATE, parse_type
 >>> to_json(DATE, 17486), from_json(DATE, "2017-11-16")
@@ -39,9 +39,9 @@ from floe.spec.values.value_checks import check, find_problem, map_items, short_
 
 
 def to_json(type_: Type, value: Any) -> Any:
-    """The JSON form of a value, to be put into a JSON document; null stays null.
+    """Return a value as JSON (as Python values); null stays null.
 
-    Of a struct, children that are missing or null are left out.
+    Fields of a struct that are missing or null are omitted.
 
     >>> from floe.spec.types import Field, INT, STRING
     >>> to_json(StructType((Field(1, "a", INT), Field(2, "b", STRING))), {"a": 1, "b": "bar"})
@@ -54,7 +54,7 @@ def to_json(type_: Type, value: Any) -> Any:
 
 
 def from_json(type_: Type, json: Any) -> Any:
-    """The value of a JSON form; null stays null. Keys of a struct that name no field are passed over.
+    """Parse a value from JSON (as Python values); null stays null. Unknown keys of a struct are ignored.
 
     >>> from floe.spec.types import INT, STRING
     >>> from_json(MapType(1, STRING, 2, INT), {"keys": ["a", "b"], "values": [1, 2]})
@@ -92,12 +92,12 @@ _FORMS = {
 }
 
 
-def _wrong(type_: Type, json: Any, why: str = "") -> InvalidValue:
+def _invalid(type_: Type, json: Any, reason: str = "") -> InvalidValue:
     message = f"{short_repr(json)} is not the JSON of type {type_.kind if type_.is_nested else type_}"
-    return InvalidValue(f"{message}: {why}" if why else message, hint=f"it must be {_FORMS[type_.kind]}")
+    return InvalidValue(f"{message}: {reason}" if reason else message, hint=f"it must be {_FORMS[type_.kind]}")
 
 
-# Writing --------------------------------------------------------------------------------------------------------------
+# Writing ---------------------------------------------------------------------------------------------------------
 
 
 def _write(type_: Type, value: Any) -> Any:
@@ -131,7 +131,7 @@ def _write_map(type_: Type, value: Any) -> dict[str, list[Any]]:
     }
 
 
-def _write_nothing(type_: Type, value: Any) -> Any:
+def _reject_write(type_: Type, value: Any) -> Any:
     raise InvalidValue(f"values of type {type_} have no JSON form (spec: Appendix D)")
 
 
@@ -157,12 +157,12 @@ _WRITERS: dict[str, Callable[[Type, Any], Any]] = {
     "struct": _write_struct,
     "list": _write_list,
     "map": _write_map,
-    "variant": _write_nothing,
-    "unknown": _write_nothing,
+    "variant": _reject_write,
+    "unknown": _reject_write,
 }
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
+# Reading ---------------------------------------------------------------------------------------------------------
 
 _UNITS = {"timestamp": MICROS, "timestamptz": MICROS, "timestamp_ns": NANOS, "timestamptz_ns": NANOS}
 _ZONED = {"timestamptz", "timestamptz_ns"}
@@ -172,41 +172,41 @@ _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def _in_range(type_: Type, json: Any, value: Any) -> Any:
-    """The value that was read, after a look at whether the type can hold it."""
-    why = find_problem(type_, value)
-    if why is not None:
-        raise _wrong(type_, json, why)
+def _checked_value(type_: Type, json: Any, value: Any) -> Any:
+    """Return a value after checking that it is in the range of the type."""
+    problem = find_problem(type_, value)
+    if problem is not None:
+        raise _invalid(type_, json, problem)
     return value
 
 
-def _parsed(type_: Type, json: Any, parse: Callable[[str], Any]) -> Any:
-    """What `parse` makes of a JSON string."""
+def _parse(type_: Type, json: Any, parse: Callable[[str], Any]) -> Any:
+    """Parse a JSON string with a function, and check the value."""
     if not isinstance(json, str):
-        raise _wrong(type_, json)
+        raise _invalid(type_, json)
     try:
         value = parse(json)
     except InvalidValue as error:
-        raise _wrong(type_, json, error.message) from None
-    return _in_range(type_, json, value)
+        raise _invalid(type_, json, error.message) from None
+    return _checked_value(type_, json, value)
 
 
-def _matched(type_: Type, json: Any, pattern: re.Pattern[str]) -> str:
+def _match(type_: Type, json: Any, pattern: re.Pattern[str]) -> str:
     if not isinstance(json, str) or not pattern.fullmatch(json):
-        raise _wrong(type_, json)
+        raise _invalid(type_, json)
     return json
 
 
 def _read_boolean(type_: Type, json: Any) -> bool:
     if not isinstance(json, bool):
-        raise _wrong(type_, json)
+        raise _invalid(type_, json)
     return json
 
 
-def _read_whole(type_: Type, json: Any) -> int:
+def _read_integer(type_: Type, json: Any) -> int:
     if type(json) is not int:
-        raise _wrong(type_, json)
-    value: int = _in_range(type_, json, json)
+        raise _invalid(type_, json)
+    value: int = _checked_value(type_, json, json)
     return value
 
 
@@ -214,25 +214,25 @@ def _read_float(type_: Type, json: Any) -> float:
     if isinstance(json, str) and json in _NOT_FINITE:
         return _NOT_FINITE[json]
     if type(json) not in (int, float):
-        raise _wrong(type_, json)
+        raise _invalid(type_, json)
     try:
         value: float | None = float(json)
     except OverflowError:
         value = None
     if value is not None and type_.kind == "float":
-        value = nearest_float32(value)  # JSON has the shortest text that names the float
+        value = nearest_float32(value)  # JSON has the shortest digits that identify the float
     if value is None:
-        raise _wrong(type_, json, "it is out of range")
+        raise _invalid(type_, json, "it is out of range")
     return value
 
 
 def _read_decimal(type_: Type, json: Any) -> Decimal:
     assert isinstance(type_, DecimalType)
-    value = Decimal(_matched(type_, json, _DECIMAL))
+    value = Decimal(_match(type_, json, _DECIMAL))
     exponent = value.as_tuple().exponent
     if exponent != -type_.scale:
-        raise _wrong(type_, json, f"its scale is {-int(exponent)}")
-    return _in_range(type_, json, value) or abs(value)  # there is no negative zero
+        raise _invalid(type_, json, f"its scale is {-int(exponent)}")
+    return _checked_value(type_, json, value) or abs(value)  # decimals have no negative zero
 
 
 def _read_timestamp(type_: Type, json: Any) -> int:
@@ -246,19 +246,19 @@ def _read_timestamp(type_: Type, json: Any) -> int:
             raise InvalidValue("its offset is not +00:00" if offset else "it has no offset")
         return ticks
 
-    value: int = _parsed(type_, json, parse)
+    value: int = _parse(type_, json, parse)
     return value
 
 
 def _read_bytes(type_: Type, json: Any) -> bytes:
-    value: bytes = _in_range(type_, json, bytes.fromhex(_matched(type_, json, _HEX)))
+    value: bytes = _checked_value(type_, json, bytes.fromhex(_match(type_, json, _HEX)))
     return value
 
 
 def _read_struct(type_: Type, json: Any) -> dict[str, Any]:
     assert isinstance(type_, StructType)
     if not isinstance(json, dict):
-        raise _wrong(type_, json)
+        raise _invalid(type_, json)
     present = {child.name: json[str(child.id)] for child in type_.fields if str(child.id) in json}
     return walk_struct(type_, present, from_json)
 
@@ -266,7 +266,7 @@ def _read_struct(type_: Type, json: Any) -> dict[str, Any]:
 def _read_list(type_: Type, json: Any) -> list[Any]:
     assert isinstance(type_, ListType)
     if not isinstance(json, list):
-        raise _wrong(type_, json)
+        raise _invalid(type_, json)
     return walk_list(type_, json, from_json)
 
 
@@ -274,33 +274,33 @@ def _read_map(type_: Type, json: Any) -> Any:
     assert isinstance(type_, MapType)
     keys, values = (json.get("keys"), json.get("values")) if isinstance(json, dict) else (None, None)
     if not isinstance(keys, list) or not isinstance(values, list) or len(keys) != len(values):
-        raise _wrong(type_, json)
+        raise _invalid(type_, json)
     return walk_map(type_, zip(keys, values, strict=True), from_json)
 
 
-def _read_nothing(type_: Type, json: Any) -> Any:
-    raise _wrong(type_, json)
+def _reject_read(type_: Type, json: Any) -> Any:
+    raise _invalid(type_, json)
 
 
 _READERS: dict[str, Callable[[Type, Any], Any]] = {
     "boolean": _read_boolean,
-    "int": _read_whole,
-    "long": _read_whole,
+    "int": _read_integer,
+    "long": _read_integer,
     "float": _read_float,
     "double": _read_float,
     "decimal": _read_decimal,
-    "date": lambda type_, json: _parsed(type_, json, date_from_text),
-    "time": lambda type_, json: _parsed(type_, json, lambda text: time_from_text(text, MICROS)),
+    "date": lambda type_, json: _parse(type_, json, date_from_text),
+    "time": lambda type_, json: _parse(type_, json, lambda text: time_from_text(text, MICROS)),
     **dict.fromkeys(_UNITS, _read_timestamp),
-    "string": lambda type_, json: _parsed(type_, json, str),
-    "uuid": lambda type_, json: uuid.UUID(_matched(type_, json, _UUID)),
+    "string": lambda type_, json: _parse(type_, json, str),
+    "uuid": lambda type_, json: uuid.UUID(_match(type_, json, _UUID)),
     "fixed": _read_bytes,
     "binary": _read_bytes,
-    "geometry": lambda type_, json: _parsed(type_, json, wkt_to_wkb),
-    "geography": lambda type_, json: _parsed(type_, json, wkt_to_wkb),
+    "geometry": lambda type_, json: _parse(type_, json, wkt_to_wkb),
+    "geography": lambda type_, json: _parse(type_, json, wkt_to_wkb),
     "struct": _read_struct,
     "list": _read_list,
     "map": _read_map,
-    "variant": _read_nothing,
-    "unknown": _read_nothing,
+    "variant": _reject_read,
+    "unknown": _reject_read,
 }

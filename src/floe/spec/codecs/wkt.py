@@ -1,7 +1,7 @@
-"""Geometries as well-known text and well-known binary, and the way between the two (spec: Appendix G).
+"""Converts geometries between well-known binary and well-known text (spec: Appendix G).
 
-The binary form is what tables hold: ISO WKB with coordinates XY, XYZ, XYM or XYZM. The text form is how the JSON of
-single values shows it (spec: Appendix D). All seven kinds of simple features are known.
+Tables store the binary form: ISO WKB with coordinates XY, XYZ, XYM or XYZM. The JSON of single values has the text form
+(spec: Appendix D). All seven kinds of simple features are supported.
 
 >>> wkb_to_wkt(wkt_to_wkb("point z(30 10 2.5)"))
 'POINT Z (30 10 2.5)'
@@ -18,11 +18,11 @@ from typing import Any
 from floe.errors import InvalidValue
 
 MAX_DEPTH = 32
-"""How deep collections may nest; deeper ones are refused rather than followed."""
+"""The maximum nesting of collections."""
 
 _KINDS = ("POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "GEOMETRYCOLLECTION")
 _MEMBER_KIND = {"MULTIPOINT": "POINT", "MULTILINESTRING": "LINESTRING", "MULTIPOLYGON": "POLYGON"}
-_DIMENSIONS = ("", "Z", "M", "ZM")  # ISO WKB adds 1000 times the place in this list to the kind's code
+_DIMENSIONS = ("", "Z", "M", "ZM")  # ISO WKB adds 1000 times the index to the code of the kind
 _ENDIAN = {0: ">", 1: "<"}
 
 _Point = tuple[float, ...]
@@ -30,7 +30,7 @@ _Point = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Geometry:
-    """One geometry, between its two forms.
+    """A parsed geometry.
 
     `parts` is a point or None (POINT), a list of points (LINESTRING), a list of lists of points (POLYGON), or a list
     of geometries (all others).
@@ -42,48 +42,48 @@ class _Geometry:
 
 
 def wkb_to_wkt(data: bytes) -> str:
-    """The well-known text of a geometry in well-known binary.
+    """Convert well-known binary to well-known text.
 
     >>> wkb_to_wkt(bytes.fromhex("01010000000000000000003e400000000000002440"))
     'POINT (30 10)'
     """
-    return _text(_BinaryReader(data).whole())
+    return _geometry_text(_BinaryReader(data).read())
 
 
 def wkt_to_wkb(text: str) -> bytes:
-    """The well-known binary (little-endian) of a geometry in well-known text.
+    """Convert well-known text to well-known binary, in little-endian order.
 
     >>> wkt_to_wkb("POINT (30 10)").hex()
     '01010000000000000000003e400000000000002440'
     """
     out = bytearray()
-    _write(_TextReader(text).whole(), out)
+    _write_geometry(_TextReader(text).read(), out)
     return bytes(out)
 
 
 class _BinaryReader:
-    """Reads WKB, checking each length against the bytes that are left before anything is made of it."""
+    """Parses WKB; checks each length against the remaining bytes before allocating anything."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.at = 0
+        self.offset = 0
         self.endian = "<"
 
-    def whole(self) -> _Geometry:
+    def read(self) -> _Geometry:
         geometry = self.geometry(MAX_DEPTH)
-        if self.at != len(self.data):
-            raise InvalidValue(f"{len(self.data) - self.at} bytes too many at the end of the WKB geometry")
+        if self.offset != len(self.data):
+            raise InvalidValue(f"{len(self.data) - self.offset} bytes too many at the end of the WKB geometry")
         return geometry
 
     def geometry(self, depth: int) -> _Geometry:
         if depth <= 0:
             raise InvalidValue(f"WKB collections nest deeper than {MAX_DEPTH} levels")
-        if self.at >= len(self.data):
+        if self.offset >= len(self.data):
             raise InvalidValue("the WKB geometry ends too early")
-        order = self.data[self.at]
+        order = self.data[self.offset]
         if order not in _ENDIAN:
             raise InvalidValue(f"a WKB geometry starts with byte order 0 or 1, found {order}")
-        self.at += 1
+        self.offset += 1
         self.endian = _ENDIAN[order]
         kind, dimensions = _kind_of_code(self.unsigned())
         width = 2 + len(dimensions)
@@ -107,23 +107,23 @@ class _BinaryReader:
         return [numbers[i : i + width] for i in range(0, len(numbers), width)]
 
     def numbers(self, count: int) -> _Point:
-        if len(self.data) - self.at < 8 * count:
+        if len(self.data) - self.offset < 8 * count:
             raise InvalidValue("the WKB geometry ends too early")
-        out = struct.unpack_from(f"{self.endian}{count}d", self.data, self.at)
-        self.at += 8 * count
+        out = struct.unpack_from(f"{self.endian}{count}d", self.data, self.offset)
+        self.offset += 8 * count
         return out
 
     def unsigned(self) -> int:
-        if len(self.data) - self.at < 4:
+        if len(self.data) - self.offset < 4:
             raise InvalidValue("the WKB geometry ends too early")
-        (out,) = struct.unpack_from(self.endian + "I", self.data, self.at)
-        self.at += 4
+        (out,) = struct.unpack_from(self.endian + "I", self.data, self.offset)
+        self.offset += 4
         return int(out)
 
     def count(self, smallest: int) -> int:
-        """A number of parts, each of which takes at least `smallest` bytes."""
+        """Read a number of parts, each of which has at least `smallest` bytes."""
         count = self.unsigned()
-        if count * smallest > len(self.data) - self.at:
+        if count * smallest > len(self.data) - self.offset:
             raise InvalidValue(f"the WKB geometry claims {count} parts, but ends too early for them")
         return count
 
@@ -138,14 +138,14 @@ def _kind_of_code(code: int) -> tuple[str, str]:
 
 
 def _check_member(kind: str, dimensions: str, member: _Geometry) -> None:
-    wanted = _MEMBER_KIND.get(kind)
-    if wanted is not None and member.kind != wanted:
-        raise InvalidValue(f"a {kind} is made of {wanted}s, found a {member.kind}")
+    member_kind = _MEMBER_KIND.get(kind)
+    if member_kind is not None and member.kind != member_kind:
+        raise InvalidValue(f"a {kind} is made of {member_kind}s, found a {member.kind}")
     if member.dimensions != dimensions:
         raise InvalidValue(f"a {kind} with coordinates XY{dimensions} holds a {member.kind} XY{member.dimensions}")
 
 
-def _write(geometry: _Geometry, out: bytearray) -> None:
+def _write_geometry(geometry: _Geometry, out: bytearray) -> None:
     code = 1 + _KINDS.index(geometry.kind) + 1000 * _DIMENSIONS.index(geometry.dimensions)
     out += struct.pack("<BI", 1, code)
     if geometry.kind == "POINT":
@@ -159,7 +159,7 @@ def _write(geometry: _Geometry, out: bytearray) -> None:
             if geometry.kind == "POLYGON":
                 _write_points(part, out)
             else:
-                _write(part, out)
+                _write_geometry(part, out)
 
 
 def _write_points(points: list[_Point], out: bytearray) -> None:
@@ -168,7 +168,7 @@ def _write_points(points: list[_Point], out: bytearray) -> None:
         out += struct.pack(f"<{len(point)}d", *point)
 
 
-def _text(geometry: _Geometry) -> str:
+def _geometry_text(geometry: _Geometry) -> str:
     tag = f"{geometry.kind} {geometry.dimensions}".rstrip()
     return f"{tag} {_body_text(geometry)}"
 
@@ -182,7 +182,7 @@ def _body_text(geometry: _Geometry) -> str:
         return _points_text(geometry.parts)
     if geometry.kind == "POLYGON":
         return f"({', '.join(map(_points_text, geometry.parts))})"
-    part_text = _text if geometry.kind == "GEOMETRYCOLLECTION" else _body_text
+    part_text = _geometry_text if geometry.kind == "GEOMETRYCOLLECTION" else _body_text
     return f"({', '.join(map(part_text, geometry.parts))})"
 
 
@@ -205,34 +205,36 @@ def _number_text(number: float) -> str:
 
 _TOKEN = re.compile(r"\s*(?:(?P<mark>[(),])|(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
                     r"|(?P<word>[+-]?[A-Za-z]+))")  # fmt: skip
-_TAGS = {kind + dims: (kind, dims) for kind in _KINDS for dims in _DIMENSIONS}  # `POINTZ` is as good as `POINT Z`
+_TAGS = {kind + dims: (kind, dims) for kind in _KINDS for dims in _DIMENSIONS}  # `POINTZ` is accepted for `POINT Z`
 _NOT_FINITE = {"NAN": math.nan, "INF": math.inf, "INFINITY": math.inf, "-INF": -math.inf, "-INFINITY": -math.inf}
 
 
 class _TextReader:
-    """Reads WKT, one token ahead."""
+    """Parses WKT with one token of lookahead."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self.offset = 0
         self.token: str | float = ""
         self.advance()
 
-    def whole(self) -> _Geometry:
+    def read(self) -> _Geometry:
         geometry = self.geometry(MAX_DEPTH)
         if self.token != "":
             raise self.unexpected("the end")
         return geometry
 
     def advance(self) -> None:
-        match = _TOKEN.match(self.text, self.at)
+        match = _TOKEN.match(self.text, self.offset)
         if match is None:
-            if self.text[self.at :].strip():
-                raise InvalidValue(f"unexpected {self.text[self.at : self.at + 20].strip()!r} in the WKT geometry")
+            if self.text[self.offset :].strip():
+                raise InvalidValue(
+                    f"unexpected {self.text[self.offset : self.offset + 20].strip()!r} in the WKT geometry"
+                )
             self.token = ""
-            self.at = len(self.text)
+            self.offset = len(self.text)
             return
-        self.at = match.end()
+        self.offset = match.end()
         if match["number"] is not None:
             self.token = number = float(match["number"])
             if math.isinf(number):
@@ -243,9 +245,9 @@ class _TextReader:
         else:
             self.token = match["mark"]
 
-    def unexpected(self, wanted: str) -> InvalidValue:
-        found = "its end" if self.token == "" else repr(self.token)[:40]
-        return InvalidValue(f"the WKT geometry should have {wanted} at character {self.at}, found {found}")
+    def unexpected(self, expected: str) -> InvalidValue:
+        token = "its end" if self.token == "" else repr(self.token)[:40]
+        return InvalidValue(f"the WKT geometry should have {expected} at character {self.offset}, found {token}")
 
     def take(self, token: str) -> bool:
         if self.token != token:

@@ -1,17 +1,16 @@
-"""Binding a filter to a schema: names become fields, literals become values, what cannot be otherwise is folded.
+"""Binds filters to a schema: resolves column names, converts literals, folds predicates that are always true or false.
 
-The result holds only `Constant`, `And`, `Or` and `BoundPredicate`, at most `MAX_DEPTH` deep, and keeps these promises
-to whatever evaluates it:
+A bound filter consists of `Constant`, `And`, `Or` and `BoundPredicate`, is at most `MAX_DEPTH` deep, and guarantees:
 
 * literals are values of the term's type in the form of `floe.spec.values`; never null, never NaN, never `-0.0`;
-* a comparison has one literal, `IN` and `NOT_IN` have two or more, distinct and sorted;
-* only columns that a row has one value of are named: nothing inside lists and maps;
-* structs, lists, maps, variants and geospatial columns are only tested for being null, `STARTS_WITH` only meets strings
-  and never the empty prefix, `IS_NAN` only floats and doubles; columns of type `unknown`, which are always null, do not
-  occur.
+* a comparison has one literal; `IN` and `NOT_IN` have two or more, distinct and sorted;
+* columns inside lists and maps do not occur;
+* structs, lists, maps, variants and geospatial columns occur only in `IS_NULL` and `NOT_NULL`; `STARTS_WITH` only with
+  strings and a prefix that is not empty; `IS_NAN` only with floats and doubles; columns of type `unknown`, which are
+  always null, do not occur.
 
-A literal that is no value of the column's type gives an exact answer all the same. No comparison is true of null, and
-so what is true of every value binds to `IS NOT NULL`, and to true only where the column cannot be null.
+A literal that is not a value of the column's type still gives an exact result. No comparison is true for null, so one
+that is true for every value binds to `IS NOT NULL`, or to true if the column is required.
 
 >>> from floe.spec.expressions.dsl import col
 >>> from floe.spec.schemas.schema import Schema
@@ -31,7 +30,7 @@ from __future__ import annotations
 from typing import Any
 
 from floe.errors import InvalidExpression
-from floe.spec.expressions.literals import COMPARABLE_KINDS, Place, locate_for
+from floe.spec.expressions.literals import COMPARABLE_KINDS, LiteralPosition, locate_for
 from floe.spec.expressions.nodes import (
     FALSE,
     TRUE,
@@ -53,10 +52,10 @@ from floe.spec.schemas.schema import Schema
 
 
 def bind(expr: Expression, schema: Schema, *, case_sensitive: bool = True) -> Expression:
-    """The filter bound to a schema: without NOT, with the literals converted and folded.
+    """Bind a filter to a schema; the result has no NOT, and its literals are values of the columns' types.
 
-    Raises `NoSuchColumn` for an unknown name and `InvalidExpression` for a test that the column's type does not allow.
-    What is bound already stays as it is.
+    Raises `NoSuchColumn` for an unknown name, and `InvalidExpression` for a predicate that the column's type does not
+    allow. Parts that are bound already do not change.
 
     >>> from floe.spec.expressions.dsl import col
     >>> from floe.spec.types import Field, LONG
@@ -77,7 +76,7 @@ def bind(expr: Expression, schema: Schema, *, case_sensitive: bool = True) -> Ex
 
 
 def bind_term(term: Term, schema: Schema, *, case_sensitive: bool = True) -> BoundTerm:
-    """The column, or transformed column, that a term names.
+    """Bind a term to a schema: a column, or a transform of one.
 
     >>> from floe.spec.expressions.nodes import Reference
     >>> from floe.spec.types import Field, LONG
@@ -88,7 +87,7 @@ def bind_term(term: Term, schema: Schema, *, case_sensitive: bool = True) -> Bou
     entry = schema.resolve(reference.name, case_sensitive=case_sensitive)
     if entry.in_collection:
         raise InvalidExpression(
-            f"{entry.name!r} is a part of a list or map, of which a row may have many",
+            f"{entry.name!r} is inside a list or map, so a row may have several values",
             hint="filter on columns and fields of structs",
             column=entry.name,
         )
@@ -97,9 +96,9 @@ def bind_term(term: Term, schema: Schema, *, case_sensitive: bool = True) -> Bou
         return ref
     transform = term.transform
     if isinstance(transform, Void) or not transform.is_known:
-        why = "is always null" if transform.is_known else "is not known to this version"
+        reason = "is always null" if transform.is_known else "is not known to this version"
         raise InvalidExpression(
-            f"the transform {str(transform)[:80]} {why}", hint="filter on the column itself", column=entry.name
+            f"the transform {str(transform)[:80]} {reason}", hint="filter on the column itself", column=entry.name
         )
     if not transform.can_transform(ref.type):
         raise InvalidExpression(f"{transform} cannot be applied to type {ref.type}", column=entry.name)
@@ -107,7 +106,7 @@ def bind_term(term: Term, schema: Schema, *, case_sensitive: bool = True) -> Bou
 
 
 def bind_predicate(op: Op, term: BoundTerm, literals: tuple[Any, ...] = ()) -> Expression:
-    """One test of a bound term, with literals as people write them.
+    """Bind a predicate on a bound term, with the literals of a user.
 
     >>> from floe.spec.expressions.nodes import Reference
     >>> from floe.spec.types import Field, INT
@@ -116,33 +115,33 @@ def bind_predicate(op: Op, term: BoundTerm, literals: tuple[Any, ...] = ()) -> E
     age >= 18
     """
     try:
-        return _bind_checked(op, term, literals)
+        return _bind(op, term, literals)
     except InvalidExpression as error:
         error.with_context(column=_name(term))
         raise
 
 
-def _bind_checked(op: Op, term: BoundTerm, literals: tuple[Any, ...]) -> Expression:
+def _bind(op: Op, term: BoundTerm, literals: tuple[Any, ...]) -> Expression:
     _check_operation(op, term, literals)
     if op in (Op.IS_NULL, Op.NOT_NULL):
         return _bind_null_test(op, term)
     if op.is_unary:
         return BoundPredicate(op, term)
     if op.is_set and not literals:
-        return FALSE if op is Op.IN else TRUE  # nothing is compared, so not even null is unknown
+        return FALSE if op is Op.IN else TRUE  # nothing is compared, so the result is known even for null
     if term.type.kind == "unknown":
-        return FALSE  # it holds only nulls
+        return FALSE  # the column has only nulls
     if op.is_set:
         return _bind_set(op, term, literals)
     literal = literals[0]
     if literal is None:
         return FALSE  # no comparison with null is true
-    place = locate_for(term, literal)
+    position = locate_for(term, literal)
     if op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH):
-        return _bind_prefix(op, term, place.at)
-    if place.at is None:
-        return _between_values(op, term, place)
-    return _with_nan(op, term) if place.at != place.at else BoundPredicate(op, term, (place.at,))
+        return _bind_prefix(op, term, position.at)
+    if position.at is None:
+        return _compare_between_values(op, term, position)
+    return _compare_with_nan(op, term) if position.at != position.at else BoundPredicate(op, term, (position.at,))
 
 
 def _check_operation(op: Op, term: BoundTerm, literals: tuple[Any, ...]) -> None:
@@ -159,26 +158,26 @@ def _check_operation(op: Op, term: BoundTerm, literals: tuple[Any, ...]) -> None
         raise InvalidExpression(
             f"{op.value} cannot be used with type {term.type}", hint=_HINTS.get(op, _NULL_TESTS_ONLY)
         )
-    wanted = 0 if op.is_unary else 1
-    if not op.is_set and len(literals) != wanted:
-        raise InvalidExpression(f"{op.value} takes {wanted} literal{'s'[: wanted != 1]}, found {len(literals)}")
+    count = 0 if op.is_unary else 1
+    if not op.is_set and len(literals) != count:
+        raise InvalidExpression(f"{op.value} takes {count} literal{'s'[: count != 1]}, found {len(literals)}")
 
 
-_NULL_TESTS_ONLY = "such a column can only be tested for being null"
+_NULL_TESTS_ONLY = "columns of this type can only be tested for null"
 _HINTS = {
-    Op.IS_NAN: "only float and double columns hold NaN",
-    Op.NOT_NAN: "only float and double columns hold NaN",
+    Op.IS_NAN: "only float and double columns have NaN",
+    Op.NOT_NAN: "only float and double columns have NaN",
     Op.STARTS_WITH: "only strings have prefixes",
     Op.NOT_STARTS_WITH: "only strings have prefixes",
 }
 
 
 def _bind_null_test(op: Op, term: BoundTerm) -> Expression:
-    wants_null = op is Op.IS_NULL
+    is_null = op is Op.IS_NULL
     if term.type.kind == "unknown":
-        return TRUE if wants_null else FALSE
+        return TRUE if is_null else FALSE
     if not term.nullable:
-        return FALSE if wants_null else TRUE
+        return FALSE if is_null else TRUE
     return BoundPredicate(op, term)
 
 
@@ -192,20 +191,20 @@ def _bind_prefix(op: Op, term: BoundTerm, prefix: str) -> Expression:
     return _not_null(term) if op is Op.STARTS_WITH else FALSE
 
 
-def _between_values(op: Op, term: BoundTerm, place: Place) -> Expression:
-    """A comparison with what lies between two values of the type, or beyond all of them."""
+def _compare_between_values(op: Op, term: BoundTerm, position: LiteralPosition) -> Expression:
+    """A comparison with a literal that is between two values of the type, or outside its range."""
     if op in (Op.LT, Op.LT_EQ):
-        if place.above is None:
+        if position.above is None:
             return _not_null(term)
-        return FALSE if place.below is None else BoundPredicate(Op.LT_EQ, term, (place.below,))
+        return FALSE if position.below is None else BoundPredicate(Op.LT_EQ, term, (position.below,))
     if op in (Op.GT, Op.GT_EQ):
-        if place.below is None:
+        if position.below is None:
             return _not_null(term)
-        return FALSE if place.above is None else BoundPredicate(Op.GT_EQ, term, (place.above,))
+        return FALSE if position.above is None else BoundPredicate(Op.GT_EQ, term, (position.above,))
     return FALSE if op is Op.EQ else _not_null(term)
 
 
-def _with_nan(op: Op, term: BoundTerm) -> Expression:
+def _compare_with_nan(op: Op, term: BoundTerm) -> Expression:
     """A comparison with NaN, which equals itself and is greater than every number."""
     if op in (Op.EQ, Op.GT_EQ):
         return BoundPredicate(Op.IS_NAN, term)
@@ -229,18 +228,18 @@ def _bind_set(op: Op, term: BoundTerm, literals: tuple[Any, ...]) -> Expression:
         else:
             values.add(value)
     if op is Op.IN:
-        return or_(_one_of(values, term, Op.EQ, Op.IN), BoundPredicate(Op.IS_NAN, term) if has_nan else FALSE)
+        return or_(_equal_to_any(values, term, Op.EQ, Op.IN), BoundPredicate(Op.IS_NAN, term) if has_nan else FALSE)
     if has_null:
         return FALSE  # `a <> null` is never true
     if not values and not has_nan:
         return _not_null(term)
     return and_(
-        _one_of(values, term, Op.NOT_EQ, Op.NOT_IN) if values else TRUE,
+        _equal_to_any(values, term, Op.NOT_EQ, Op.NOT_IN) if values else TRUE,
         BoundPredicate(Op.NOT_NAN, term) if has_nan else TRUE,
     )
 
 
-def _one_of(values: set[Any], term: BoundTerm, single: Op, several: Op) -> Expression:
+def _equal_to_any(values: set[Any], term: BoundTerm, single: Op, several: Op) -> Expression:
     if not values:
         return FALSE
     return BoundPredicate(single if len(values) == 1 else several, term, tuple(sorted(values)))

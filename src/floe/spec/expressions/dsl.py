@@ -1,7 +1,7 @@
-"""Filters written in Python: `(col("amount") > 10) & col("customer").is_not_null()`.
+"""Filters in Python: `(col("amount") > 10) & col("customer").is_not_null()`.
 
-Combine filters with `&`, `|` and `~`, each comparison in parentheses. Names are dotted (`col("who.name")`); where a
-name itself holds a dot, give the path: `col("who", "full.name")`. Comparisons follow SQL: none is true of null.
+Combine filters with `&`, `|` and `~`, each comparison in parentheses. Names are dotted (`col("who.name")`); if a name
+has a dot in it, pass the path: `col("who", "full.name")`. As in SQL, no comparison is true for null.
 
 >>> print((col("amount") > 10) & col("customer").is_not_null())
 amount > 10 AND customer IS NOT NULL
@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from floe.errors import InvalidExpression
-from floe.spec.expressions.literals import calendar_count, plain
+from floe.spec.expressions.expression_text import term_to_text
+from floe.spec.expressions.literals import calendar_count, to_python_value
 from floe.spec.expressions.nodes import FALSE, TRUE, Expression, Op, Predicate, Reference, Term, TransformTerm, and_
-from floe.spec.expressions.printing import term_to_text
 from floe.spec.partitioning.transforms import DAY, HOUR, MONTH, YEAR, Bucket, TimeTransform, Transform, Truncate
 
 
@@ -37,14 +37,14 @@ def col(name: str, *path: str) -> Column:
 
 
 class Column:
-    """A column, or a transform of one, that filters are made from; made by `col`."""
+    """A column, or a transform of one, with methods that return filters; created by `col`."""
 
     __slots__ = ("_term",)
 
     def __init__(self, term: Term) -> None:
         self._term = term
 
-    # comparisons ----------------------------------------------------------------------------------------------
+    # Comparisons --------------------------------------------------------------------------------------------------
 
     def __lt__(self, other: Any) -> Expression:
         return self._compare(Op.LT, other)
@@ -64,10 +64,10 @@ class Column:
     def __ne__(self, other: Any) -> Expression:  # type: ignore[override]
         return self._compare(Op.NOT_EQ, other)
 
-    __hash__ = None  # type: ignore[assignment]  # equality is a filter, not an answer
+    __hash__ = None  # type: ignore[assignment]  # == returns a filter
 
     def between(self, low: Any, high: Any) -> Expression:
-        """At least `low` and at most `high`.
+        """A filter for values of at least `low` and at most `high`.
 
         >>> print(col("a").between(1, 5))
         a >= 1 AND a <= 5
@@ -75,7 +75,7 @@ class Column:
         return and_(self._compare(Op.GT_EQ, low), self._compare(Op.LT_EQ, high))
 
     def is_in(self, values: Iterable[Any]) -> Expression:
-        """Equal to one of the values; of no values, never.
+        """A filter for values equal to one of `values`; false if there are none.
 
         >>> print(col("a").is_in([1, 2]))
         a IN (1, 2)
@@ -84,7 +84,7 @@ class Column:
         return Predicate(Op.IN, self._term, literals) if literals else FALSE
 
     def not_in(self, values: Iterable[Any]) -> Expression:
-        """Equal to none of the values, and not null.
+        """A filter for values that are neither null nor equal to one of `values`; true if there are none.
 
         >>> print(col("a").not_in([1, 2]))
         a NOT IN (1, 2)
@@ -92,10 +92,10 @@ class Column:
         literals = self._literals(values)
         return Predicate(Op.NOT_IN, self._term, literals) if literals else TRUE
 
-    # other tests ----------------------------------------------------------------------------------------------
+    # Other predicates ---------------------------------------------------------------------------------------------
 
     def is_null(self) -> Expression:
-        """Null.
+        """A filter for nulls.
 
         >>> print(col("a").is_null())
         a IS NULL
@@ -103,7 +103,7 @@ class Column:
         return Predicate(Op.IS_NULL, self._term)
 
     def is_not_null(self) -> Expression:
-        """Not null.
+        """A filter for values other than null.
 
         >>> print(col("a").is_not_null())
         a IS NOT NULL
@@ -111,7 +111,7 @@ class Column:
         return Predicate(Op.NOT_NULL, self._term)
 
     def is_nan(self) -> Expression:
-        """The float that is not a number.
+        """A filter for NaN.
 
         >>> print(col("a").is_nan())
         isnan(a)
@@ -119,7 +119,7 @@ class Column:
         return Predicate(Op.IS_NAN, self._term)
 
     def is_not_nan(self) -> Expression:
-        """A float that is a number; not null either.
+        """A filter for values that are neither NaN nor null.
 
         >>> print(col("a").is_not_nan())
         NOT isnan(a)
@@ -127,7 +127,7 @@ class Column:
         return Predicate(Op.NOT_NAN, self._term)
 
     def starts_with(self, prefix: str) -> Expression:
-        """Text with that beginning.
+        """A filter for strings with a prefix.
 
         >>> print(col("a").starts_with("ice"))
         a LIKE 'ice%'
@@ -135,66 +135,66 @@ class Column:
         return self._compare(Op.STARTS_WITH, _text(prefix))
 
     def not_starts_with(self, prefix: str) -> Expression:
-        """Text with another beginning, and not null.
+        """A filter for strings without a prefix; null does not pass.
 
         >>> print(col("a").not_starts_with("ice"))
         a NOT LIKE 'ice%'
         """
         return self._compare(Op.NOT_STARTS_WITH, _text(prefix))
 
-    # transforms -----------------------------------------------------------------------------------------------
+    # Transforms ---------------------------------------------------------------------------------------------------
 
     def bucket(self, n: int) -> Column:
-        """The bucket that the value falls in, of `n`.
+        """The bucket of the value, of `n` buckets.
 
         >>> print(col("id").bucket(16) == 3)
         bucket(16, id) = 3
         """
-        return self._transformed(Bucket(n))
+        return self._transform(Bucket(n))
 
     def truncate(self, width: int) -> Column:
-        """The value cut to a width: text to its first characters, numbers down to a multiple.
+        """The value truncated to a width: strings to their first characters, numbers down to a multiple.
 
         >>> print(col("name").truncate(2) == "Al")
         truncate(2, name) = 'Al'
         """
-        return self._transformed(Truncate(width))
+        return self._transform(Truncate(width))
 
     def year(self) -> Column:
-        """The year of a date or timestamp (in UTC), to be compared with a year such as 2024.
+        """The year of a date or timestamp (in UTC); compare it with a year such as 2024.
 
         >>> print(col("ts").year() >= 2024)
         years(ts) >= 54
         """
-        return self._transformed(YEAR)
+        return self._transform(YEAR)
 
     def month(self) -> Column:
-        """The month of a date or timestamp, to be compared with text such as `2024-05`, or a date.
+        """The month of a date or timestamp; compare it with text such as `2024-05`, or a date.
 
         >>> print(col("ts").month() == "2024-05")
         months(ts) = '2024-05'
         """
-        return self._transformed(MONTH)
+        return self._transform(MONTH)
 
     def day(self) -> Column:
-        """The day of a date or timestamp, to be compared with text such as `2024-05-17`, or a date.
+        """The day of a date or timestamp; compare it with text such as `2024-05-17`, or a date.
 
         >>> print(col("ts").day() == "2024-05-17")
         days(ts) = '2024-05-17'
         """
-        return self._transformed(DAY)
+        return self._transform(DAY)
 
     def hour(self) -> Column:
-        """The hour of a timestamp, to be compared with text such as `2024-05-17-10`, or a datetime.
+        """The hour of a timestamp; compare it with text such as `2024-05-17-10`, or a datetime.
 
         >>> print(col("ts").hour() < "2024-05-17-10")
         hours(ts) < '2024-05-17-10'
         """
-        return self._transformed(HOUR)
+        return self._transform(HOUR)
 
-    # inside ---------------------------------------------------------------------------------------------------
+    # Implementation -----------------------------------------------------------------------------------------------
 
-    def _transformed(self, transform: Transform) -> Column:
+    def _transform(self, transform: Transform) -> Column:
         if isinstance(self._term, TransformTerm):
             raise InvalidExpression(f"{self} is transformed already", hint="apply one transform to a plain column")
         return Column(TransformTerm(transform, self._term))
@@ -204,7 +204,7 @@ class Column:
 
     def _literals(self, values: Iterable[Any]) -> tuple[Any, ...]:
         if isinstance(values, str | bytes | bytearray) or not isinstance(values, Iterable):
-            raise InvalidExpression(f"{self} can only be in a list of values, found {values!r}", hint="put it in [ ]")
+            raise InvalidExpression(f"{self} needs a list of values, found {values!r}", hint="put the value in [ ]")
         return tuple(map(self._literal, values))
 
     def _literal(self, other: Any) -> Any:
@@ -224,7 +224,7 @@ class Column:
         term = self._term
         if isinstance(term, TransformTerm) and isinstance(term.transform, TimeTransform):
             return calendar_count(term.transform, other)
-        return plain(other)
+        return to_python_value(other)
 
     def _not_a_filter(self, *_: Any) -> NoReturn:
         raise InvalidExpression(

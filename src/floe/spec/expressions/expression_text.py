@@ -1,7 +1,7 @@
-"""Filters as text: SQL that `floe.sql.filters.parse_filter` reads back as the same filter.
+"""Filters as text: SQL that `floe.sql.filters.parse_filter` parses to the same filter; and text without values.
 
-`str(filter)` is this text. The tree's module imports this one for that, so this module knows the tree's classes by name
-only. Nothing here recurses: a filter of any depth prints.
+`str(filter)` is the SQL. `nodes` imports this module, so this module identifies the classes of nodes by their names.
+Nothing here is recursive, so filters of any depth can be printed.
 
 >>> from floe.spec.expressions.dsl import col
 >>> print((col("amount") > 10) & (col("who.name").starts_with("a") | col("a b").is_null()))
@@ -15,10 +15,21 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from floe.spec.values.civil_time import MICROS, NANOS, date_to_text, time_to_text, timestamp_to_text
+from floe.errors import InvalidValue
+from floe.spec.partitioning.murmur3 import hash_bytes
+from floe.spec.values.civil_time import (
+    MICROS,
+    NANOS,
+    SECONDS_PER_DAY,
+    date_to_text,
+    time_to_text,
+    timestamp_from_text,
+    timestamp_to_text,
+)
 
 if TYPE_CHECKING:
     from floe.spec.expressions.nodes import BoundPredicate, BoundTerm, Expression, Predicate, Term
@@ -29,11 +40,11 @@ RESERVED_WORDS = frozenset({
     "and", "any", "between", "case", "cast", "div", "else", "end", "escape", "exists", "false", "ilike", "in",
     "interval", "is", "like", "not", "null", "or", "regexp", "rlike", "select", "some", "then", "true", "when",
 })  # fmt: skip
-"""Words that must be put in back-quotes to name a column."""
+"""Words that must be quoted with backticks as column names."""
 
 
 def to_text(expr: Expression) -> str:
-    """The filter as SQL.
+    """Return a filter as SQL text.
 
     >>> from floe.spec.expressions.dsl import col
     >>> to_text(~col("day").is_in([1, 2]))
@@ -43,11 +54,11 @@ def to_text(expr: Expression) -> str:
 
 
 ShowLiterals = Callable[[tuple[Any, ...], "Type | None"], str]
-"""The text of a test's literals; of a bound filter their type is known."""
+"""Returns the text of the literals of a predicate; the type is None if the filter is not bound."""
 
 
 def render(expr: Expression, show_literals: ShowLiterals, show_prefix: ShowLiterals) -> str:
-    """The filter as SQL with its literals, and the prefixes that `LIKE` looks for, shown by these functions."""
+    """Return a filter as SQL, with its literals and the prefixes of `LIKE` printed by these functions."""
     out: list[str] = []
     todo: list[Expression | str] = [expr]
     while todo:
@@ -78,12 +89,12 @@ def _is_joined(node: Expression) -> bool:
 
 
 def _is_nan_test(node: Expression) -> bool:
-    """Whether `NOT` before it would read as the test for not being NaN."""
+    """Whether the node is `isnan`, for which a preceding `NOT` would be parsed as one predicate."""
     return getattr(getattr(node, "op", None), "value", None) == "is-nan"
 
 
 def _in_parentheses(node: Expression) -> list[Expression | str]:
-    return [")", node, "("]  # a stack: the last comes first
+    return [")", node, "("]  # reversed, because it is pushed on a stack
 
 
 _COMPARISONS = {"lt": "<", "lt-eq": "<=", "gt": ">", "gt-eq": ">=", "eq": "=", "not-eq": "<>"}
@@ -112,7 +123,7 @@ _CALENDAR_FUNCTIONS = {"year": "years", "month": "months", "day": "days", "hour"
 
 
 def term_to_text(term: Term | BoundTerm) -> str:
-    """A column, or a transform of one, as SQL.
+    """Return a column, or a transform of one, as SQL.
 
     >>> from floe.spec.expressions.nodes import Reference, TransformTerm
     >>> from floe.spec.partitioning.transforms import DAY, Bucket
@@ -130,9 +141,9 @@ def term_to_text(term: Term | BoundTerm) -> str:
 
 
 def name_to_text(name: str | Sequence[str]) -> str:
-    """A dotted name or a path, with back-quotes where they are needed.
+    """Return a dotted name or a path as SQL, with backticks where they are needed.
 
-    A path whose parts hold no dot is put in back-quotes throughout, to be read as a path again.
+    All parts of a path without dots are quoted, so that it is parsed as a path again.
 
     >>> name_to_text("a.b c"), name_to_text(("a", "b")), name_to_text(("a.b", "c"))
     ('a.`b c`', '`a`.`b`', '`a.b`.c')
@@ -140,14 +151,14 @@ def name_to_text(name: str | Sequence[str]) -> str:
     if isinstance(name, str):
         return ".".join(_part_to_text(part) for part in name.split("."))
     as_path = len(name) > 1 and not any("." in part for part in name)
-    return ".".join(_back_quoted(part) if as_path else _part_to_text(part) for part in name)
+    return ".".join(_quote_name(part) if as_path else _part_to_text(part) for part in name)
 
 
 def _part_to_text(part: str) -> str:
-    return part if _PLAIN_WORD.fullmatch(part) and part.lower() not in RESERVED_WORDS else _back_quoted(part)
+    return part if _PLAIN_WORD.fullmatch(part) and part.lower() not in RESERVED_WORDS else _quote_name(part)
 
 
-def _back_quoted(part: str) -> str:
+def _quote_name(part: str) -> str:
     return "`" + part.replace("`", "``") + "`"
 
 
@@ -155,7 +166,7 @@ def _back_quoted(part: str) -> str:
 
 
 def literal_to_text(value: Any, type_: Type | None = None) -> str:
-    """A literal as SQL: a value of a type in the form of `floe.spec.values`, or what a person wrote.
+    """Return a literal as SQL: a value of a type in the form of `floe.spec.values`, or a user's Python value.
 
     >>> from floe.spec.types import DATE
     >>> literal_to_text("ice"), literal_to_text(1.5), literal_to_text(b"ice"), literal_to_text(17486, DATE)
@@ -166,7 +177,7 @@ def literal_to_text(value: Any, type_: Type | None = None) -> str:
     return next(write(value) for cls, write in _BY_CLASS if isinstance(value, cls))
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -175,11 +186,11 @@ def _literals_to_text(literals: tuple[Any, ...], type_: Type | None) -> str:
 
 
 def _pattern_to_text(literals: tuple[Any, ...], type_: Type | None) -> str:
-    """The pattern of `LIKE` for texts with a prefix."""
+    """The `LIKE` pattern for strings with a prefix."""
     (prefix,) = literals
     if not isinstance(prefix, str):
         return literal_to_text(prefix)
-    return _quoted(re.sub(r"([\\%_])", r"\\\1", prefix) + "%")
+    return _quote_text(re.sub(r"([\\%_])", r"\\\1", prefix) + "%")
 
 
 def _bound_float(value: float) -> str:
@@ -187,7 +198,7 @@ def _bound_float(value: float) -> str:
 
 
 def _free_float(value: float) -> str:
-    """A float that is read as a float again, not as a decimal number."""
+    """A float literal with the suffix that keeps it from being parsed as a decimal."""
     return f"{value!r}D" if math.isfinite(value) else _named_float(value)
 
 
@@ -229,14 +240,140 @@ _BY_KIND: dict[str, Callable[[Any], str]] = {
 _BY_CLASS: list[tuple[type, Callable[[Any], str]]] = [
     (type(None), lambda _: "NULL"),
     (bool, lambda value: "true" if value else "false"),
-    (int, lambda value: str(Decimal(value))),  # Python refuses to print very large integers, Decimal does not
+    (int, lambda value: str(Decimal(value))),  # Decimal prints integers of any size, int does not
     (float, _free_float),
     (Decimal, _free_decimal),
-    (str, _quoted),
+    (str, _quote_text),
     (bytes, lambda value: f"X'{value.hex()}'"),
-    (datetime, _free_datetime),  # before date, of which it is one
+    (datetime, _free_datetime),  # before date, its base class
     (date, lambda value: f"DATE '{value.isoformat()}'"),
     (time, lambda value: f"TIME '{value.isoformat()}'"),
     (UUID, lambda value: f"UUID '{value}'"),
     (object, repr),
+]
+
+
+# Filters without their values -------------------------------------------------------------------------------------
+
+MAX_SANITIZED_LITERALS = 10
+"""How many different words of a list are printed."""
+
+
+def to_sanitized_text(expr: Expression, *, now: datetime | None = None) -> str:
+    """Return a filter as text without its values, for logs and reports: `a > (2-digit-int)`.
+
+    The words are those of Java's reports: numbers by their count of digits; strings and other values by a hash; dates
+    and timestamps by their type or, if `now` is passed, by their distance from it. Long lists are truncated.
+
+    >>> from floe.spec.expressions.dsl import col
+    >>> to_sanitized_text(col("day") == date(2024, 5, 17), now=datetime(2024, 5, 20))
+    'day = (date-3-days-ago)'
+    """
+    show = partial(_sanitize_literals, now=None if now is None else _nanos(now))
+    return render(expr, show, show)
+
+
+def _sanitize_literals(literals: tuple[Any, ...], type_: Type | None, now: int | None) -> str:
+    words = [_sanitize_literal(literal, type_, now) for literal in literals]
+    distinct = list(dict.fromkeys(words))[:MAX_SANITIZED_LITERALS]
+    if len(words) < MAX_SANITIZED_LITERALS or len(distinct) == len(words):
+        return ", ".join(words)
+    return ", ".join(distinct) + f", ... ({len(words) - len(distinct)} values hidden, {len(words)} in total)"
+
+
+def _sanitize_literal(literal: Any, type_: Type | None, now: int | None) -> str:
+    if type_ is not None and type_.kind in _NANOS_PER_TICK:
+        show = _sanitize_date if type_.kind == "date" else _sanitize_timestamp
+        return show(literal * _NANOS_PER_TICK[type_.kind], now)
+    if type_ is not None and type_.kind == "time":
+        return "(time)"
+    return next(show(literal, now) for cls, show in _SANITIZE_BY_CLASS if isinstance(literal, cls))
+
+
+_NANOS_PER_DAY = SECONDS_PER_DAY * NANOS
+_NANOS_PER_HOUR = 3600 * NANOS
+_NANOS_PER_TICK = {
+    "date": _NANOS_PER_DAY,
+    "timestamp": 1000,
+    "timestamptz": 1000,
+    "timestamp_ns": 1,
+    "timestamptz_ns": 1,
+}
+
+
+def _nanos(value: date) -> int:
+    """A date or datetime as nanoseconds from 1970, in UTC if it has a zone."""
+    ticks, offset = timestamp_from_text(value.isoformat(), NANOS)
+    return ticks - (offset or 0) * NANOS
+
+
+def _sanitize_date(nanos: int, now: int | None) -> str:
+    if now is None:
+        return "(date)"
+    days = now // _NANOS_PER_DAY - nanos // _NANOS_PER_DAY
+    if days == 0:
+        return "(date-today)"
+    return f"(date-{abs(days)}-days-{_direction(days)})" if abs(days) < 90 else "(date)"
+
+
+def _sanitize_timestamp(nanos: int, now: int | None) -> str:
+    if now is None:
+        return "(timestamp)"
+    distance = now - nanos
+    if abs(distance) < 300 * NANOS:
+        return "(timestamp-about-now)"
+    hours = abs(distance) // _NANOS_PER_HOUR
+    if hours <= 3 * 24:
+        return f"(timestamp-{hours}-hours-{_direction(distance)})"
+    return f"(timestamp-{hours // 24}-days-{_direction(distance)})" if hours < 90 * 24 else "(timestamp)"
+
+
+def _direction(distance: int) -> str:
+    return "ago" if distance > 0 else "from-now"
+
+
+_DATE_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIMESTAMP_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([-+]\d{2}:\d{2}|Z)?")
+_TIME_TEXT = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?")
+
+
+def _sanitize_text(text: str, now: int | None) -> str:
+    """In a filter that is not bound, text in the form of a date or timestamp counts as one."""
+    if _TIME_TEXT.fullmatch(text):
+        return "(time)"
+    is_date = _DATE_TEXT.fullmatch(text) is not None
+    if is_date or _TIMESTAMP_TEXT.fullmatch(text):
+        try:
+            ticks, offset = timestamp_from_text(text, NANOS)
+        except InvalidValue:
+            return _hash_word(text)
+        return (_sanitize_date if is_date else _sanitize_timestamp)(ticks - (offset or 0) * NANOS, now)
+    return _hash_word(text)
+
+
+def _hash_word(value: Any, _: int | None = None) -> str:
+    data = value if isinstance(value, bytes) else str(value).encode(errors="surrogatepass")
+    # the hash of Java's reports: the bucket of the value, of 2**31 - 1
+    return f"(hash-{(hash_bytes(data) & 0x7FFFFFFF) % 0x7FFFFFFF:08x})"
+
+
+def _digits_word(value: float | Decimal, word: str) -> str:
+    if not (value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)):
+        return f"({word})"
+    if isinstance(value, Decimal):
+        return f"({max(value.adjusted(), -1) + 1 if value else 1}-digit-{word})"
+    return f"({int(math.log10(abs(value))) + 1 if value else 1}-digit-{word})"
+
+
+_SANITIZE_BY_CLASS: list[tuple[type, Callable[[Any, int | None], str]]] = [
+    (type(None), lambda value, now: "NULL"),
+    (bool, lambda value, now: "(boolean)"),
+    (int, lambda value, now: _digits_word(Decimal(value), "int")),
+    (float, lambda value, now: _digits_word(value, "float")),
+    (Decimal, lambda value, now: _digits_word(value, "decimal")),
+    (str, _sanitize_text),
+    (datetime, lambda value, now: _sanitize_timestamp(_nanos(value), now)),  # before date, its base class
+    (date, lambda value, now: _sanitize_date(_nanos(value), now)),
+    (time, lambda value, now: "(time)"),
+    (object, _hash_word),
 ]

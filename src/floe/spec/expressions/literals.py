@@ -1,20 +1,20 @@
-"""Where a literal of a filter lies among the values of a column's type: on one of them, or between two.
+"""Converts the literals of filters to the types of columns: to a value of the type, or to the values next to it.
 
-A literal need not be a value of the type that it is compared with: `3.5` is no int, `1.234` no decimal(9,2), and
-2**40 is beyond every int. Such comparisons still have one right answer, found from the neighbours of the literal among
-the type's values: `a < 3.5` is `a <= 3` where `a` is an int.
+A literal need not be a value of the type that it is compared with: `3.5` is not an int, `1.234` is not a decimal(9,2),
+and 2**40 is outside the range of int. Such a comparison still has an exact result, found from the values of the type
+next to the literal: `a < 3.5` is `a <= 3` if `a` is an int.
 
-Rules, kind by kind:
+Literals that each type accepts:
 
 * int, long: any number, exactly.
 * decimal: any number; a float stands for the decimal number that it prints as.
-* float, double: any number, taken as the nearest double, as in SQL. A 32-bit column is compared with that double
-  exactly, so that `f = 0.1` is never true of it.
-* date, timestamps: dates, datetimes and ISO text. A date is its midnight. Text or a datetime without a zone is UTC
-  where the column is a point in time; a zone is an error where the column has none. Plain numbers are refused: nobody
-  can tell seconds from microseconds.
-* year, month, day and hour of a column: their own counts from 1970, or a date, datetime or text such as `2024`,
-  `2024-05`, `2024-05-17` and `2024-05-17-10`, which is compared with the start of the year, month, day or hour.
+* float, double: any number, rounded to the nearest double, as in SQL. A 32-bit column is compared with that double
+  exactly, so `f = 0.1` is never true for it.
+* date, timestamps: dates, datetimes and ISO text. A date is its midnight. Text or a datetime without a time zone is UTC
+  for timestamptz; one with a time zone is an error for timestamp. Plain numbers are rejected, because it is not clear
+  whether they are seconds or microseconds.
+* year, month, day and hour of a column: counts from 1970, or a date, datetime or text such as `2024`, `2024-05`,
+  `2024-05-17` and `2024-05-17-10`, which is compared with the start of the year, month, day or hour.
 * time: `datetime.time` and ISO text. uuid: `uuid.UUID`, text or 16 bytes. fixed, binary: bytes. string: `str`.
   boolean: `bool`.
 """
@@ -41,10 +41,11 @@ if TYPE_CHECKING:
     from floe.spec.partitioning.transforms import Transform
 
 
-class Place(NamedTuple):
-    """Where a literal lies among the values of a type: `at` one, or else between the values `below` and `above`.
+class LiteralPosition(NamedTuple):
+    """A literal among the values of a type: equal to the value `at`, or between the values `below` and `above`.
 
-    Without `below` the literal is less than every value of the type, without `above` it is greater than every one.
+    If both `at` and `below` are None, the literal is less than all values of the type; if both `at` and `above` are
+    None, it is greater than all of them.
     """
 
     at: Any = None
@@ -52,27 +53,25 @@ class Place(NamedTuple):
     above: Any = None
 
 
-def locate(type_: Type, literal: Any) -> Place:
-    """Where a literal that is not null lies among the values of a type; `InvalidExpression` if they do not compare.
+def locate(type_: Type, literal: Any) -> LiteralPosition:
+    """Locate a literal, not null, among the values of a type; `InvalidExpression` if they cannot be compared.
 
     >>> from floe.spec.types import DATE, INT
     >>> locate(INT, 3), locate(INT, 3.5)
-    (Place(at=3, below=None, above=None), Place(at=None, below=3, above=4))
+    (LiteralPosition(at=3, below=None, above=None), LiteralPosition(at=None, below=3, above=4))
     >>> locate(INT, 2**40)
-    Place(at=None, below=2147483647, above=None)
+    LiteralPosition(at=None, below=2147483647, above=None)
     >>> locate(DATE, "1970-01-02T12:00:00")
-    Place(at=None, below=1, above=2)
+    LiteralPosition(at=None, below=1, above=2)
     """
     locator = _LOCATORS.get(type_.kind)
     if locator is None:
-        raise InvalidExpression(
-            f"values of type {type_} cannot be compared", hint="they can only be tested for being null"
-        )
-    return locator(type_, plain(literal))
+        raise InvalidExpression(f"values of type {type_} cannot be compared", hint="they can only be tested for null")
+    return locator(type_, to_python_value(literal))
 
 
-def locate_for(term: BoundTerm, literal: Any) -> Place:
-    """As `locate`, for a term: what year, month, day and hour give may also be written as text or dates.
+def locate_for(term: BoundTerm, literal: Any) -> LiteralPosition:
+    """Locate a literal among the values of a term; for year, month, day and hour it may also be text or a date.
 
     >>> from floe.spec.expressions.nodes import BoundReference
     >>> from floe.spec.schemas.schema import Schema
@@ -80,17 +79,17 @@ def locate_for(term: BoundTerm, literal: Any) -> Place:
     >>> from floe.spec.types import INT, TIMESTAMP, Field
     >>> ts = BoundReference(Schema((Field(1, "ts", TIMESTAMP),)).resolve("ts"))
     >>> locate_for(BoundTransform(MONTH, ts, INT), "1971-02")
-    Place(at=13, below=None, above=None)
+    LiteralPosition(at=13, below=None, above=None)
     """
     if isinstance(term, BoundTransform) and term.transform.is_time:
-        return _locate_in_calendar(str(term.transform), plain(literal))
+        return _locate_in_calendar(str(term.transform), to_python_value(literal))
     return locate(term.type, literal)
 
 
-def plain(literal: Any) -> Any:
-    """The literal as a value of plain Python, if it is one of NumPy or pandas.
+def to_python_value(literal: Any) -> Any:
+    """Convert scalars of NumPy and Arrow to Python values; others are returned unchanged.
 
-    >>> plain(3)
+    >>> to_python_value(3)
     3
     """
     library = type(literal).__module__.partition(".")[0]
@@ -98,37 +97,37 @@ def plain(literal: Any) -> Any:
         return literal.as_py()
     if library != "numpy" or not hasattr(literal, "dtype") or literal.ndim:
         return literal
-    # numpy's item() gives a bare integer for a time of nanoseconds; its text says what it is
+    # item() returns a plain integer for timestamps in nanoseconds, so their text is used
     return str(literal) if literal.dtype.kind == "M" else literal.item()
 
 
 def calendar_count(transform: Transform, literal: Any) -> Any:
-    """What a person means by comparing the year, month, day or hour of a column with a literal.
+    """Convert a user's literal for the year, month, day or hour of a column.
 
-    A number is the year of the calendar, and for the other three an error: in SQL it would be the month of a year, the
-    day of a month or the hour of a day, which no partition knows. Everything else stays as it is.
+    A number is a calendar year, and an error for the other three: in SQL it would be the month of a year, the day of a
+    month or the hour of a day, while the transforms count from 1970. All other literals are returned unchanged.
 
     >>> from floe.spec.partitioning.transforms import MONTH, YEAR
     >>> calendar_count(YEAR, 2024), calendar_count(MONTH, "2024-05")
     (54, '2024-05')
     """
-    literal = plain(literal)
+    literal = to_python_value(literal)
     if isinstance(literal, bool) or not isinstance(literal, int | float | Decimal):
         return literal
     unit = str(transform)
     if unit == "year":
         return _years_from_1970(literal)
     raise InvalidExpression(
-        f"the {unit} of a column counts from 1970 and cannot be compared with {_show(literal)}",
+        f"the {unit} of a column counts from 1970 and cannot be compared with {_describe(literal)}",
         hint=f"compare it with a date or text such as {_UNIT_EXAMPLES[unit]!r}",
     )
 
 
 def _years_from_1970(year: int | float | Decimal) -> int | float | Decimal:
-    """A year of the calendar as a count; any number between two counts is as good as another."""
+    """A calendar year as a count from 1970; one that is not whole becomes some number between two counts."""
     number = _number(year, INT)
-    if _outside(number, *_INT64) is not None:
-        return number  # beyond every count, and subtracting could be beyond Python's decimals too
+    if _locate_outside(number, *_INT64) is not None:
+        return number  # outside the range of counts; subtracting could overflow Python's decimals
     floor = math.floor(number)
     return floor - 1970 if floor == number else floor - 1969.5
 
@@ -136,15 +135,15 @@ def _years_from_1970(year: int | float | Decimal) -> int | float | Decimal:
 _UNIT_EXAMPLES = {"month": "2024-05", "day": "2024-05-17", "hour": "2024-05-17-10"}
 
 
-def _refusal(literal: Any, type_: Type, hint: str, why: str = "") -> InvalidExpression:
-    found = f"{_show(literal)} ({type(literal).__name__})"
-    return InvalidExpression(f"{found} cannot be compared with type {type_}{why}", hint=hint)
+def _not_comparable(literal: Any, type_: Type, hint: str, reason: str = "") -> InvalidExpression:
+    described = f"{_describe(literal)} ({type(literal).__name__})"
+    return InvalidExpression(f"{described} cannot be compared with type {type_}{reason}", hint=hint)
 
 
-def _show(literal: Any) -> str:
+def _describe(literal: Any) -> str:
     try:
         return reprlib.repr(literal)
-    except ValueError:  # an integer of more digits than Python is willing to print
+    except ValueError:  # an integer with more digits than Python prints
         return "a very large integer"
 
 
@@ -152,57 +151,57 @@ def _show(literal: Any) -> str:
 
 
 def _number(literal: Any, type_: Type) -> int | float | Decimal:
-    """The literal as a number; infinity and NaN come as floats."""
+    """The literal as a number; infinity and NaN are returned as floats."""
     if isinstance(literal, bool) or not isinstance(literal, int | float | Decimal):
         hint = "write the number without quotes" if isinstance(literal, str) else "compare it with a number"
-        raise _refusal(literal, type_, hint)
+        raise _not_comparable(literal, type_, hint)
     if isinstance(literal, Decimal) and not literal.is_finite():
         return float("nan" if literal.is_nan() else literal)
     return literal
 
 
-def _outside(number: int | float | Decimal, lowest: Any, highest: Any) -> Place | None:
-    """The place of a number beyond the values of a type; NaN is beyond the highest."""
-    if number != number or number > highest:  # in this order: NaN cannot be ordered beside a decimal
-        return Place(below=highest)
-    return Place(above=lowest) if number < lowest else None
+def _locate_outside(number: int | float | Decimal, lowest: Any, highest: Any) -> LiteralPosition | None:
+    """The position of a number outside the range of a type, or None; NaN is above the range."""
+    if number != number or number > highest:  # in this order: NaN and decimals cannot be compared
+        return LiteralPosition(below=highest)
+    return LiteralPosition(above=lowest) if number < lowest else None
 
 
-def _locate_whole(type_: Type, literal: Any) -> Place:
+def _locate_integer(type_: Type, literal: Any) -> LiteralPosition:
     number = _number(literal, type_)
-    lowest, highest = _WHOLE_RANGES[type_.kind]
-    beyond = _outside(number, lowest, highest)
-    if beyond is not None:
-        return beyond
+    lowest, highest = _INTEGER_RANGES[type_.kind]
+    outside = _locate_outside(number, lowest, highest)
+    if outside is not None:
+        return outside
     floor = math.floor(number)
-    return Place(at=floor) if floor == number else Place(below=floor, above=floor + 1)
+    return LiteralPosition(at=floor) if floor == number else LiteralPosition(below=floor, above=floor + 1)
 
 
-_WHOLE_RANGES = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
+_INTEGER_RANGES = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 _WIDE = Context(prec=80)
 
 
-def _locate_decimal(type_: Type, literal: Any) -> Place:
+def _locate_decimal(type_: Type, literal: Any) -> LiteralPosition:
     assert isinstance(type_, DecimalType)
     number = _number(literal, type_)
     step = Decimal(1).scaleb(-type_.scale, _WIDE)
     highest = Decimal(10**type_.precision - 1).scaleb(-type_.scale, _WIDE)
-    beyond = _outside(number, highest.copy_negate(), highest)
-    if beyond is not None:
-        return beyond
+    outside = _locate_outside(number, highest.copy_negate(), highest)
+    if outside is not None:
+        return outside
     exact = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
     floor = exact.quantize(step, ROUND_FLOOR, _WIDE)
     if floor == exact:
-        return Place(at=floor.copy_abs() if floor.is_zero() else floor)
+        return LiteralPosition(at=floor.copy_abs() if floor.is_zero() else floor)
     above = _WIDE.add(floor, step)
-    return Place(below=floor, above=above.copy_abs() if above.is_zero() else above)
+    return LiteralPosition(below=floor, above=above.copy_abs() if above.is_zero() else above)
 
 
 _MAX_DOUBLE = struct.unpack("<d", b"\xff\xff\xff\xff\xff\xff\xef\x7f")[0]
 _MAX_FLOAT = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
 
 
-def _locate_double(type_: Type, literal: Any) -> Place:
+def _locate_double(type_: Type, literal: Any) -> LiteralPosition:
     number = _number(literal, type_)
     try:
         double = float(number)
@@ -210,32 +209,36 @@ def _locate_double(type_: Type, literal: Any) -> Place:
         double = math.inf if number > 0 else -math.inf
     if math.isinf(double) and not isinstance(number, float):
         return _between_infinity_and(_MAX_DOUBLE, double)
-    return Place(at=double + 0.0)  # -0.0 is 0.0 to every comparison
+    return LiteralPosition(at=double + 0.0)  # adding 0.0 turns -0.0 into 0.0
 
 
-def _locate_float(type_: Type, literal: Any) -> Place:
-    place = _locate_double(type_, literal)
-    if place.at is None:
-        return _between_infinity_and(_MAX_FLOAT, math.inf if place.above == math.inf else -math.inf)
-    double = place.at
+def _locate_float(type_: Type, literal: Any) -> LiteralPosition:
+    position = _locate_double(type_, literal)
+    if position.at is None:
+        return _between_infinity_and(_MAX_FLOAT, math.inf if position.above == math.inf else -math.inf)
+    double = position.at
     if math.isnan(double) or math.isinf(double):
-        return place
-    near = nearest_float32(double)
-    if near is None:
+        return position
+    nearest = nearest_float32(double)
+    if nearest is None:
         return _between_infinity_and(_MAX_FLOAT, double)
-    if near == double:
-        return Place(at=near + 0.0)
-    if near < double:
-        return Place(below=near + 0.0, above=_next_float32(near, up=True))
-    return Place(below=_next_float32(near, up=False), above=near + 0.0)
+    if nearest == double:
+        return LiteralPosition(at=nearest + 0.0)
+    if nearest < double:
+        return LiteralPosition(below=nearest + 0.0, above=_next_float32(nearest, up=True))
+    return LiteralPosition(below=_next_float32(nearest, up=False), above=nearest + 0.0)
 
 
-def _between_infinity_and(largest: float, direction: float) -> Place:
-    return Place(below=largest, above=math.inf) if direction > 0 else Place(below=-math.inf, above=-largest)
+def _between_infinity_and(largest: float, direction: float) -> LiteralPosition:
+    return (
+        LiteralPosition(below=largest, above=math.inf)
+        if direction > 0
+        else LiteralPosition(below=-math.inf, above=-largest)
+    )
 
 
 def _next_float32(value: float, *, up: bool) -> float:
-    """The neighbour of a finite 32-bit float."""
+    """The next 32-bit float above or below a finite one."""
     if value == 0:
         smallest: float = struct.unpack("<f", b"\x01\x00\x00\x00")[0]
         return smallest if up else -smallest
@@ -244,149 +247,155 @@ def _next_float32(value: float, *, up: bool) -> float:
     return math.copysign(neighbour, value) + 0.0
 
 
-# Moments --------------------------------------------------------------------------------------------------------------
+# Dates, times and timestamps -------------------------------------------------------------------------------------
 
 _NANOS_PER_DAY = SECONDS_PER_DAY * NANOS
-_INT32 = _WHOLE_RANGES["int"]
-_INT64 = _WHOLE_RANGES["long"]
+_INT32 = _INTEGER_RANGES["int"]
+_INT64 = _INTEGER_RANGES["long"]
 _NANOS_PER_TICK = {"timestamp": 1000, "timestamptz": 1000, "timestamp_ns": 1, "timestamptz_ns": 1}
-_MOMENT_HINT = "write a date or time as text such as '2024-05-17T10:30:00', or as a datetime"
+_TIMESTAMP_HINT = "write a date or time as text such as '2024-05-17T10:30:00', or as a datetime"
 _DATE_HINT = "write a date as text such as '2024-05-17', or as a datetime.date"
 
 
-def _moment(literal: Any, type_: Type) -> tuple[int, bool]:
-    """A date or timestamp as nanoseconds from 1970, in UTC if it has a zone, and whether it has one."""
-    hint = _DATE_HINT if type_.kind == "date" else _MOMENT_HINT
+def _parse_timestamp(literal: Any, type_: Type) -> tuple[int, bool]:
+    """A date or timestamp as nanoseconds from 1970, in UTC if it has a time zone, and whether it has one."""
+    hint = _DATE_HINT if type_.kind == "date" else _TIMESTAMP_HINT
     if isinstance(literal, str):
         text = literal.strip()
-    elif isinstance(literal, date):  # and so datetime; pandas' own has nanoseconds, which isoformat shows
+    elif isinstance(literal, date):  # includes datetime and pandas.Timestamp, whose isoformat has nanoseconds
         text = literal.isoformat()
     else:
-        number = isinstance(literal, int | float | Decimal)
-        why = ": it does not say whether it counts seconds, microseconds or days" if number else ""
-        raise _refusal(literal, type_, hint, why)
+        is_number = isinstance(literal, int | float | Decimal)
+        reason = ": it is not clear whether it counts seconds, microseconds or days" if is_number else ""
+        raise _not_comparable(literal, type_, hint, reason)
     try:
         nanos, offset = timestamp_from_text(text, NANOS)
     except InvalidValue as error:
-        raise _refusal(literal, type_, hint, f": {error.message}") from None
+        raise _not_comparable(literal, type_, hint, f": {error.message}") from None
     return (nanos, False) if offset is None else (nanos - offset * NANOS, True)
 
 
-def _on_grid(nanos: int, step: int, lowest: int, highest: int) -> Place:
-    """The place of a moment among values that count steps of so many nanoseconds."""
-    floor, rest = divmod(nanos, step)
-    below, above = (floor, floor) if not rest else (floor, floor + 1)
+def _locate_on_grid(nanos: int, step: int, lowest: int, highest: int) -> LiteralPosition:
+    """The position of a timestamp among values that count steps of a number of nanoseconds."""
+    floor, remainder = divmod(nanos, step)
+    below, above = (floor, floor) if not remainder else (floor, floor + 1)
     if below > highest:
-        return Place(below=highest)
+        return LiteralPosition(below=highest)
     if above < lowest:
-        return Place(above=lowest)
-    if not rest:
-        return Place(at=floor)
-    return Place(below=below if below >= lowest else None, above=above if above <= highest else None)
+        return LiteralPosition(above=lowest)
+    if not remainder:
+        return LiteralPosition(at=floor)
+    return LiteralPosition(below=below if below >= lowest else None, above=above if above <= highest else None)
 
 
-def _locate_date(type_: Type, literal: Any) -> Place:
-    return _on_grid(_moment(literal, type_)[0], _NANOS_PER_DAY, *_INT32)
+def _locate_date(type_: Type, literal: Any) -> LiteralPosition:
+    return _locate_on_grid(_parse_timestamp(literal, type_)[0], _NANOS_PER_DAY, *_INT32)
 
 
-def _locate_timestamp(type_: Type, literal: Any) -> Place:
-    nanos, zoned = _moment(literal, type_)
+def _locate_timestamp(type_: Type, literal: Any) -> LiteralPosition:
+    nanos, zoned = _parse_timestamp(literal, type_)
     if zoned and not type_.kind.startswith("timestamptz"):
-        raise _refusal(
-            literal, type_, "leave the zone out, and write the time as the column's clock shows it",
-            ": it has a zone, and the column has none",
+        raise _not_comparable(
+            literal, type_, "write the local time of the column, without a time zone",
+            ": it has a time zone, and the column has none",
         )  # fmt: skip
-    return _on_grid(nanos, _NANOS_PER_TICK[type_.kind], *_INT64)
+    return _locate_on_grid(nanos, _NANOS_PER_TICK[type_.kind], *_INT64)
 
 
-def _locate_time(type_: Type, literal: Any) -> Place:
+def _locate_time(type_: Type, literal: Any) -> LiteralPosition:
     hint = "write a time of day as text such as '22:31:08', or as a datetime.time"
     if isinstance(literal, time):
         text = literal.isoformat()
     elif isinstance(literal, str):
         text = literal.strip()
     else:
-        raise _refusal(literal, type_, hint)
+        raise _not_comparable(literal, type_, hint)
     try:
         nanos = time_from_text(text, NANOS)
     except InvalidValue as error:
-        raise _refusal(literal, type_, hint, f": {error.message}") from None
-    return _on_grid(nanos, 1000, 0, SECONDS_PER_DAY * 1_000_000 - 1)
+        raise _not_comparable(literal, type_, hint, f": {error.message}") from None
+    return _locate_on_grid(nanos, 1000, 0, SECONDS_PER_DAY * 1_000_000 - 1)
 
 
-# What year, month, day and hour give ----------------------------------------------------------------------------------
+# Results of year, month, day and hour ----------------------------------------------------------------------------
 
-_SHORT_MOMENTS = [
+_SHORT_TIMESTAMPS = [
     (re.compile(r"[+-]?[0-9]{4,7}"), "{}-01-01"),
     (re.compile(r"[+-]?[0-9]{4,7}-[0-9]{2}"), "{}-01"),
     (re.compile(r"([+-]?[0-9]{4,7}-[0-9]{2}-[0-9]{2})[-Tt ]([0-9]{2})"), r"{} {}:00"),
 ]
 
 
-def _locate_in_calendar(unit: str, literal: Any) -> Place:
-    """Where a literal lies among years, months, days or hours counted from 1970."""
+def _locate_in_calendar(unit: str, literal: Any) -> LiteralPosition:
+    """Locate a literal among years, months, days or hours counted from 1970."""
     if isinstance(literal, int | float | Decimal) and not isinstance(literal, bool):
-        return _locate_whole(INT, literal)
+        return _locate_integer(INT, literal)
     if isinstance(literal, str):
-        for pattern, full in _SHORT_MOMENTS:
+        for pattern, template in _SHORT_TIMESTAMPS:
             if match := pattern.fullmatch(literal.strip()):
-                literal = full.format(*(match.groups() or (match[0],)))
+                literal = template.format(*(match.groups() or (match[0],)))
                 break
-    nanos, _ = _moment(literal, DATE if unit == "day" else INT)
+    nanos, _ = _parse_timestamp(literal, DATE if unit == "day" else INT)
     if unit in ("day", "hour"):
-        return _on_grid(nanos, _NANOS_PER_DAY if unit == "day" else 3600 * NANOS, *_INT32)
-    days, of_day = divmod(nanos, _NANOS_PER_DAY)
+        return _locate_on_grid(nanos, _NANOS_PER_DAY if unit == "day" else 3600 * NANOS, *_INT32)
+    days, nanos_of_day = divmod(nanos, _NANOS_PER_DAY)
     year, month, day = civil_from_days(days)
-    count, started = (year - 1970, month == 1) if unit == "year" else ((year - 1970) * 12 + month - 1, True)
-    return Place(at=count) if started and day == 1 and not of_day else Place(below=count, above=count + 1)
+    count, is_first_month = (year - 1970, month == 1) if unit == "year" else ((year - 1970) * 12 + month - 1, True)
+    return (
+        LiteralPosition(at=count)
+        if is_first_month and day == 1 and not nanos_of_day
+        else LiteralPosition(below=count, above=count + 1)
+    )
 
 
-# The rest -------------------------------------------------------------------------------------------------------------
+# Other types -----------------------------------------------------------------------------------------------------
 
 
-def _locate_boolean(type_: Type, literal: Any) -> Place:
+def _locate_boolean(type_: Type, literal: Any) -> LiteralPosition:
     if not isinstance(literal, bool):
-        raise _refusal(literal, type_, "compare it with true or false")
-    return Place(at=literal)
+        raise _not_comparable(literal, type_, "compare it with true or false")
+    return LiteralPosition(at=literal)
 
 
-def _locate_string(type_: Type, literal: Any) -> Place:
+def _locate_string(type_: Type, literal: Any) -> LiteralPosition:
     if not isinstance(literal, str):
-        raise _refusal(literal, type_, "put the text in quotes")
+        raise _not_comparable(literal, type_, "put the text in quotes")
     if not literal.isascii():
         try:
             literal.encode()
         except UnicodeEncodeError:
-            raise _refusal(literal, type_, "such text cannot be stored", ": it holds half a surrogate pair") from None
-    return Place(at=str(literal))
+            raise _not_comparable(
+                literal, type_, "such text cannot be stored", ": it holds half a surrogate pair"
+            ) from None
+    return LiteralPosition(at=str(literal))
 
 
-def _locate_uuid(type_: Type, literal: Any) -> Place:
+def _locate_uuid(type_: Type, literal: Any) -> LiteralPosition:
     if isinstance(literal, uuid.UUID):
-        return Place(at=literal)
+        return LiteralPosition(at=literal)
     try:
         if isinstance(literal, str):
-            return Place(at=uuid.UUID(literal.strip()))
+            return LiteralPosition(at=uuid.UUID(literal.strip()))
         if isinstance(literal, bytes | bytearray | memoryview):
-            return Place(at=uuid.UUID(bytes=bytes(literal)))
+            return LiteralPosition(at=uuid.UUID(bytes=bytes(literal)))
     except ValueError:
         pass
-    raise _refusal(literal, type_, "write a uuid as text such as 'f79c3e09-677c-4bbd-a479-3f349cb785e7'")
+    raise _not_comparable(literal, type_, "write a uuid as text such as 'f79c3e09-677c-4bbd-a479-3f349cb785e7'")
 
 
-def _locate_bytes(type_: Type, literal: Any) -> Place:
+def _locate_bytes(type_: Type, literal: Any) -> LiteralPosition:
     if not isinstance(literal, bytes | bytearray | memoryview):
-        raise _refusal(literal, type_, "write bytes as X'0aff' in text, or as bytes in Python")
+        raise _not_comparable(literal, type_, "write bytes as X'0aff' in text, or as bytes in Python")
     value = bytes(literal)
     if isinstance(type_, FixedType) and len(value) != type_.length:
-        raise _refusal(value, type_, f"give exactly {type_.length} bytes", f": it has {len(value)} bytes")
-    return Place(at=value)
+        raise _not_comparable(value, type_, f"give exactly {type_.length} bytes", f": it has {len(value)} bytes")
+    return LiteralPosition(at=value)
 
 
-_LOCATORS: dict[str, Callable[[Type, Any], Place]] = {
+_LOCATORS: dict[str, Callable[[Type, Any], LiteralPosition]] = {
     "boolean": _locate_boolean,
-    "int": _locate_whole,
-    "long": _locate_whole,
+    "int": _locate_integer,
+    "long": _locate_integer,
     "float": _locate_float,
     "double": _locate_double,
     "decimal": _locate_decimal,

@@ -1,18 +1,15 @@
 """The tree of a filter: constants, and/or/not, and predicates over terms (spec: Expressions; Scan Planning).
 
-Two forms of predicate exist. A `Predicate` names columns and holds whatever literals the user wrote; binding it to a
-schema gives a `BoundPredicate`, whose term knows its field and type and whose literals are values of that type in the
-form of `floe.spec.values`. Everything that evaluates, projects or prunes works on bound trees.
+There are two forms of predicates. A `Predicate` has column names and the literals of the user. Binding it to a schema
+gives a `BoundPredicate`, whose term has a field and a type, and whose literals are values of that type in the form of
+`floe.spec.values`. Evaluation, projection and pruning work on bound trees.
 
-The meaning is SQL's: a comparison with null is neither true nor false, and a row passes when the filter is true.
-`IS NULL` and `IS NOT NULL` are always true or false; every other test of null, `IS NAN` and `NOT NAN` among them, is
-neither. NaN equals itself and is greater than every other number; `-0.0` equals `0.0`.
+The semantics are those of SQL: a comparison with null is unknown, and a row passes if the filter is true. `IS NULL` and
+`IS NOT NULL` are never unknown; all other predicates on null are, including `IS NAN` and `NOT NAN`. NaN equals itself
+and is greater than every other number; `-0.0` equals `0.0`.
 
-One walk over bound filters, shared by everything that evaluates, projects or prunes.
-
-A caller says what a predicate becomes, and how the parts of an AND and of an OR are put together; the walk does the
-rest. Because binding has removed every NOT, "true for all parts" and "true for some part" are all the logic there is:
-under SQL's rules a part that is unknown simply is not true.
+`fold` is the traversal of bound filters that all evaluators share. A bound filter has no NOT, so an unknown part can be
+treated as false.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from floe.errors import InvalidExpression
-from floe.spec.expressions.printing import to_text
+from floe.spec.expressions.expression_text import to_text
 from floe.spec.schemas.schema import SchemaField
 from floe.spec.types import Type
 
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Op(Enum):
-    """What a predicate asks of its term; the value is the name used in expression JSON."""
+    """The operation of a predicate; the value is its name in expression JSON."""
 
     IS_NULL = "is-null"
     NOT_NULL = "not-null"
@@ -51,12 +48,12 @@ class Op(Enum):
 
     @property
     def negated(self) -> Op:
-        """The operation that is true just where this one is false (and unknown where it is unknown)."""
+        """The operation that is true where this one is false, and unknown where it is unknown."""
         return _NEGATED[self]
 
     @property
     def flipped(self) -> Op:
-        """The comparison with its sides exchanged: `3 < a` is `a > 3`."""
+        """The comparison with its operands exchanged: `3 < a` is `a > 3`."""
         return _FLIPPED.get(self, self)
 
     @property
@@ -99,7 +96,7 @@ class Expression:
         return not_(self)
 
     def __bool__(self) -> bool:
-        # `a and b`, `x < col < y` and `if expression` would silently drop a half of the filter
+        # `a and b`, `x < col < y` and `if expression` would silently drop one half of the filter
         raise TypeError("a filter has no truth value; combine filters with & | ~ and parentheses")
 
     def __str__(self) -> str:
@@ -108,7 +105,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Constant(Expression):
-    """Always true, or always false: use `TRUE` and `FALSE`."""
+    """A filter that is always true or always false; use `TRUE` and `FALSE`."""
 
     value: bool
 
@@ -122,21 +119,21 @@ FALSE = Constant(False)
 
 @dataclass(frozen=True, slots=True)
 class And(Expression):
-    """All of two or more filters; build it with `and_`, which keeps it flat."""
+    """A conjunction of two or more filters; build it with `and_`, which flattens nested ones."""
 
     children: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or(Expression):
-    """Any of two or more filters; build it with `or_`, which keeps it flat."""
+    """A disjunction of two or more filters; build it with `or_`, which flattens nested ones."""
 
     children: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not(Expression):
-    """The opposite of a filter; rewritten away before evaluation."""
+    """The negation of a filter; `bind` removes it."""
 
     child: Expression
 
@@ -161,7 +158,7 @@ Term = Reference | TransformTerm
 
 @dataclass(frozen=True, slots=True)
 class Predicate(Expression):
-    """One test, before it is bound to a schema."""
+    """A predicate that is not bound to a schema."""
 
     op: Op
     term: Term
@@ -170,7 +167,7 @@ class Predicate(Expression):
 
 @dataclass(frozen=True, slots=True)
 class BoundReference:
-    """A column that is known to exist, with its field and type."""
+    """A column of a schema, with its field and type."""
 
     entry: SchemaField
 
@@ -181,12 +178,12 @@ class BoundReference:
 
     @property
     def type(self) -> Type:
-        """The column's type."""
+        """The type of the column."""
         return self.entry.field.type
 
     @property
     def nullable(self) -> bool:
-        """Whether a row may have null here."""
+        """Whether the value of a row may be null."""
         return self.entry.nullable
 
 
@@ -205,7 +202,7 @@ class BoundTransform:
 
     @property
     def nullable(self) -> bool:
-        """Whether a row may have null here."""
+        """Whether the value of a row may be null."""
         return self.ref.nullable
 
 
@@ -214,7 +211,7 @@ BoundTerm = BoundReference | BoundTransform
 
 @dataclass(frozen=True, slots=True)
 class BoundPredicate(Expression):
-    """One test on a bound term; `literals` are values of the term's type.
+    """A predicate on a bound term; `literals` are values of the term's type.
 
     A comparison has one literal. `IN` and `NOT_IN` have two or more, distinct and sorted.
     """
@@ -230,7 +227,7 @@ class BoundPredicate(Expression):
 
 
 def and_(*children: Expression) -> Expression:
-    """All of these filters: constants folded, nested ANDs flattened, none means true.
+    """Combine filters with AND; folds constants and flattens nested ANDs. Without filters it is true.
 
     >>> and_(TRUE, FALSE)
     FALSE
@@ -239,7 +236,7 @@ def and_(*children: Expression) -> Expression:
 
 
 def or_(*children: Expression) -> Expression:
-    """Any of these filters: constants folded, nested ORs flattened, none means false.
+    """Combine filters with OR; folds constants and flattens nested ORs. Without filters it is false.
 
     >>> or_(FALSE, FALSE)
     FALSE
@@ -266,7 +263,7 @@ def _combine(
 
 
 def not_(child: Expression) -> Expression:
-    """The opposite of a filter.
+    """Negate a filter; folds constants and double negation.
 
     >>> not_(TRUE)
     FALSE
@@ -276,7 +273,7 @@ def not_(child: Expression) -> Expression:
     return child.child if isinstance(child, Not) else Not(child)
 
 
-# One walk over bound filters, shared by everything that evaluates, projects or prunes.
+# Traversal of bound filters --------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 X = TypeVar("X")
@@ -290,7 +287,7 @@ def fold(
     all_of: Callable[[list[T]], T],
     any_of: Callable[[list[T]], T],
 ) -> T:
-    """Replace each part of a bound filter, from the leaves up.
+    """Compute a result for a bound filter from the results of its parts, from the leaves up.
 
     >>> from floe.spec.expressions.nodes import FALSE, TRUE
     >>> fold(TRUE, constant=str, predicate=repr, all_of=" and ".join, any_of=" or ".join)
@@ -314,25 +311,25 @@ def fold(
     return walk(expression)
 
 
-def all_true(parts: list[Callable[[X], bool]]) -> Callable[[X], bool]:
-    """The function that tells whether all of some functions are true of a thing.
+def all_true(functions: list[Callable[[X], bool]]) -> Callable[[X], bool]:
+    """Combine functions into one that returns whether all of them are true for an argument.
 
     >>> all_true([str.isalpha, str.isupper])("Ab")
     False
     """
-    if len(parts) == 2:  # by far the most common, and half the price of the loop
-        first, second = parts
-        return lambda thing: first(thing) and second(thing)
-    return lambda thing: all(part(thing) for part in parts)
+    if len(functions) == 2:  # the most common case, and twice as fast as the loop
+        first, second = functions
+        return lambda argument: first(argument) and second(argument)
+    return lambda argument: all(function(argument) for function in functions)
 
 
-def any_true(parts: list[Callable[[X], bool]]) -> Callable[[X], bool]:
-    """The function that tells whether any of some functions is true of a thing.
+def any_true(functions: list[Callable[[X], bool]]) -> Callable[[X], bool]:
+    """Combine functions into one that returns whether any of them is true for an argument.
 
     >>> any_true([str.isalpha, str.isupper])("Ab")
     True
     """
-    if len(parts) == 2:
-        first, second = parts
-        return lambda thing: first(thing) or second(thing)
-    return lambda thing: any(part(thing) for part in parts)
+    if len(functions) == 2:
+        first, second = functions
+        return lambda argument: first(argument) or second(argument)
+    return lambda argument: any(function(argument) for function in functions)

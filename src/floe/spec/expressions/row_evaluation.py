@@ -1,8 +1,8 @@
-"""Filters evaluated on rows: dictionaries by column name, or tuples of partition values.
+"""Evaluates bound filters on rows: dictionaries by column name, or tuples of partition values.
 
-A filter is compiled once into a function that is then called for every row. A row passes when the filter is true;
-unknown, which is what any test of null but `IS NULL` and `IS NOT NULL` gives, is not true. NaN equals itself and is
-greater than every other number; `-0.0` equals `0.0`.
+A filter is compiled once into a function that is called for every row. A row passes if the filter is true; predicates
+on null other than `IS NULL` and `IS NOT NULL` are unknown, and unknown is not true. NaN equals itself and is greater
+than every other number; `-0.0` equals `0.0`.
 
 >>> from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Op
 >>> from floe.spec.schemas.schema import Schema
@@ -48,9 +48,9 @@ def evaluate(expression: Expression, row: Mapping[str, Any]) -> bool:
 
 
 def compile_row_filter(expression: Expression) -> Callable[[Mapping[str, Any]], bool]:
-    """The function that tells whether a row, a dictionary by column name, passes a bound filter.
+    """Compile a bound filter into a function of a row, which is a dictionary by column name.
 
-    A struct is a dictionary too; a field of a null struct is null, and so is a column that the row does not have.
+    Structs are dictionaries, too. A field of a null struct is null, and so is a column that the row does not have.
 
     >>> from floe.spec.expressions.nodes import FALSE
     >>> compile_row_filter(FALSE)({"id": 1})
@@ -60,7 +60,7 @@ def compile_row_filter(expression: Expression) -> Callable[[Mapping[str, Any]], 
 
 
 def compile_tuple_filter(expression: Expression, schema: Schema) -> Callable[[Sequence[Any]], bool]:
-    """The function that tells whether a tuple of values, in the order of a flat schema, passes a filter bound to it.
+    """Compile a filter that is bound to a flat schema into a function of a tuple with the values of its fields.
 
     >>> from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Op
     >>> from floe.spec.types import Field, INT
@@ -69,23 +69,23 @@ def compile_tuple_filter(expression: Expression, schema: Schema) -> Callable[[Se
     >>> keep((19000, 7)), keep((19000, None))
     (True, False)
     """
-    places = {field.id: place for place, field in enumerate(schema.fields)}
+    indexes = {field.id: index for index, field in enumerate(schema.fields)}
 
     def getter(reference: BoundReference) -> Callable[[Sequence[Any]], Any]:
-        if reference.field_id not in places:
+        if reference.field_id not in indexes:
             raise InvalidExpression(
-                f"the filter asks for {reference.entry.name!r}, which is not a field of the tuple",
+                f"the filter uses {reference.entry.name!r}, which is not a field of the tuple",
                 hint="project the filter to the partition spec first",
                 column=reference.entry.name,
             )
-        place = places[reference.field_id]
-        return lambda row: row[place]
+        index = indexes[reference.field_id]
+        return lambda row: row[index]
 
     return _compile(expression, getter)
 
 
 def value_test(type_: Type, op: Op, literals: tuple[Any, ...] = ()) -> Test:
-    """The function that tells whether one value, which may be null, passes one test.
+    """Compile one operation into a function of a value of a type, which may be null.
 
     >>> from floe.spec.types import DOUBLE
     >>> above = value_test(DOUBLE, Op.GT, (1.0,))
@@ -97,22 +97,22 @@ def value_test(type_: Type, op: Op, literals: tuple[Any, ...] = ()) -> Test:
     return _TESTS[op](*([frozenset(literals)] if op.is_set else literals))
 
 
-# how the value of a term is found in a row -------------------------------------------------------------------
+# Values of terms -------------------------------------------------------------------------------------------------
 
 
 def _row_getter(reference: BoundReference) -> Callable[[Mapping[str, Any]], Any]:
-    first, *rest = reference.entry.path
+    first, *names = reference.entry.path
     if reference.entry.in_collection:
         raise InvalidExpression(
-            f"{reference.entry.name!r} is a part of a list or map, so a row has no single value of it",
+            f"{reference.entry.name!r} is inside a list or map, so a row may have several values",
             column=reference.entry.name,
         )
-    if not rest:
+    if not names:
         return lambda row: row.get(first)
 
     def nested(row: Mapping[str, Any]) -> Any:
         value = row.get(first)
-        for name in rest:
+        for name in names:
             if value is None:
                 return None
             value = value.get(name)
@@ -137,7 +137,7 @@ def _term_getter(term: BoundTerm, getter: Callable[[BoundReference], Callable[[R
     return lambda row: transform(get(row))
 
 
-# what each operation asks of a value -------------------------------------------------------------------------
+# Operations ------------------------------------------------------------------------------------------------------
 
 _TESTS: dict[Op, Callable[..., Test]] = {
     Op.IS_NULL: lambda: lambda v: v is None,
@@ -152,32 +152,32 @@ _TESTS: dict[Op, Callable[..., Test]] = {
     Op.NOT_IN: lambda xs: lambda v: v is not None and v not in xs,
     Op.STARTS_WITH: lambda x: lambda v: v is not None and v.startswith(x),
     Op.NOT_STARTS_WITH: lambda x: lambda v: v is not None and not v.startswith(x),
-    # of a type that has no NaN, no value is one
+    # for types without NaN
     Op.IS_NAN: lambda: lambda v: False,
     Op.NOT_NAN: lambda: lambda v: v is not None,
 }
 
 _NAN_AGAINST_NUMBER = {Op.LT: False, Op.LT_EQ: False, Op.GT: True, Op.GT_EQ: True, Op.EQ: False, Op.NOT_EQ: True}
-"""Whether NaN passes a comparison with a number, being greater than all of them."""
+"""Whether NaN passes a comparison with a number: it is greater than all numbers."""
 
 _NAN_AGAINST_NAN = {Op.LT: False, Op.LT_EQ: True, Op.GT: False, Op.GT_EQ: True, Op.EQ: True, Op.NOT_EQ: False}
 _NUMBER_AGAINST_NAN = {Op.LT: True, Op.LT_EQ: True, Op.GT: False, Op.GT_EQ: False, Op.EQ: False, Op.NOT_EQ: True}
 
 
 def _float_test(op: Op, literals: tuple[float, ...]) -> Test:
-    """As in `_TESTS`, with NaN as a value like others; IEEE comparisons see to `-0.0 = 0.0`."""
+    """The operation on floats, where NaN equals itself; by IEEE comparison `-0.0` equals `0.0`."""
     if op is Op.IS_NAN:
         return lambda v: v is not None and v != v
     if op is Op.NOT_NAN:
         return lambda v: v is not None and v == v
     if op.is_set:
         numbers = frozenset(x for x in literals if not math.isnan(x))
-        wanted = op is Op.IN
-        nan_passes = any(map(math.isnan, literals)) is wanted
-        return lambda v: v is not None and ((v in numbers) is wanted if v == v else nan_passes)
+        is_in = op is Op.IN
+        nan_passes = any(map(math.isnan, literals)) is is_in
+        return lambda v: v is not None and ((v in numbers) is is_in if v == v else nan_passes)
     literal = literals[0]
     if math.isnan(literal):
         nan_passes, number_passes = _NAN_AGAINST_NAN[op], _NUMBER_AGAINST_NAN[op]
         return lambda v: v is not None and (number_passes if v == v else nan_passes)
-    plain, nan_passes = _TESTS[op](literal), _NAN_AGAINST_NUMBER[op]
-    return lambda v: v is not None and (plain(v) if v == v else nan_passes)
+    compare_numbers, nan_passes = _TESTS[op](literal), _NAN_AGAINST_NUMBER[op]
+    return lambda v: v is not None and (compare_numbers(v) if v == v else nan_passes)

@@ -1,18 +1,15 @@
-"""Rewriting filters without changing which rows pass: NOT pushed into predicates, constants and ranges folded.
+"""Rewrites filters without changing which rows pass: pushes NOT into predicates, folds constants and ranges.
 
-A row passes a filter when the filter is *true*; false and unknown (a comparison with null) both mean that it does not.
-Once no NOT is left, a predicate that is unknown may as well be false, because AND and OR never turn a false part into
-a true whole. `without_not` is exact in SQL's three values; `simplify` keeps the rows that pass.
+A row passes a filter if the filter is *true*; it does not pass if it is false or unknown (a comparison with null). In a
+filter without NOT, an unknown predicate can be treated as false. `without_not` is exact in three-valued logic;
+`simplify` only keeps the rows that pass.
 
-Nothing here recurses, so that filters of any shape can be rewritten. Trees that `floe.spec.expressions.binding.bind`
-returns are at most `MAX_DEPTH` deep, so that what works on them may recurse.
+Nothing here is recursive, so filters of any depth can be rewritten. Trees that `floe.spec.expressions.binder.bind`
+returns are at most `MAX_DEPTH` deep, so code that works on them may be recursive.
 
-What several tests of one column say together: sets of values described by tests, intersected and united.
-
-A test is an operation with its literals, such as `(Op.GT, (3,))`, and stands for the values that pass it. The
-literals are values of one type in the form of `floe.spec.values`, which Python compares as the format does (strings by
-code points, uuids and binary by unsigned bytes), and are never NaN: a bound filter asks for NaN with `IS_NAN`. Null is
-no value here.
+`intersect` and `unite` combine several tests of one column. A test is an operation with its literals, such as
+`(Op.GT, (3,))`. The literals are values of one type in the form of `floe.spec.values`, which Python compares as the
+format does (strings by code points, UUIDs and binary by unsigned bytes). They are never null or NaN.
 
 >>> from floe.spec.types import LONG
 >>> intersect(LONG, [(Op.GT, (3,)), (Op.GT, (5,)), (Op.NOT_EQ, (2,))])
@@ -47,16 +44,16 @@ from floe.spec.expressions.nodes import (
 )
 from floe.spec.types import BOOLEAN, Type
 
-# What several tests of one column say together: sets of values described by tests, intersected and united.
+# Tests of one column ---------------------------------------------------------------------------------------------
 
 Test = tuple[Op, tuple[Any, ...]]
 """An operation and its literals."""
 
 
 def intersect(type_: Type, tests: Sequence[Test]) -> bool | list[Test]:
-    """The shortest known list of tests that a value passes just when it passes all of these.
+    """Combine tests with AND: return a shorter list of tests that the same values pass.
 
-    True when every value passes them, False when none does.
+    Returns True if every value passes, and False if none does.
 
     >>> from floe.spec.types import LONG
     >>> intersect(LONG, [(Op.GT, (3,)), (Op.LT, (2,))])
@@ -68,15 +65,15 @@ def intersect(type_: Type, tests: Sequence[Test]) -> bool | list[Test]:
     result = conditions.tests()
     if result is None:
         return False
-    says_nothing = not result or (type_ == BOOLEAN and result == [(Op.IN, (False, True))])
-    return True if says_nothing else result
+    always_true = not result or (type_ == BOOLEAN and result == [(Op.IN, (False, True))])
+    return True if always_true else result
 
 
 def unite(type_: Type, tests: Sequence[Test]) -> bool | list[Test]:
-    """The shortest known list of tests that a value passes any of just when it passes any of these.
+    """Combine tests with OR: return a shorter list of tests, any of which the same values pass.
 
-    True when every value does, False when none does. The values that fail all tests are those that pass the negation
-    of each, so that one set of rules does for both.
+    Returns True if every value passes, and False if none does. It is computed as the negation of `intersect` of the
+    negated tests.
 
     >>> from floe.spec.types import LONG
     >>> unite(LONG, [(Op.GT, (3,)), (Op.LT, (5,))])
@@ -93,23 +90,23 @@ def unite(type_: Type, tests: Sequence[Test]) -> bool | list[Test]:
 
 @dataclass(slots=True)
 class _Conditions:
-    """All that is known of a value after several tests."""
+    """The conditions of several tests on one value."""
 
     allowed: set[Any] | None = None
     excluded: set[Any] = field(default_factory=set)
     low: tuple[Any, bool] | None = None
-    """The lower limit, and whether the limit itself is excluded."""
+    """The lower limit, and whether the limit is exclusive."""
 
     high: tuple[Any, bool] | None = None
     prefix: str | None = None
     other_prefixes: set[str] = field(default_factory=set)
-    barred: list[str] = field(default_factory=list)
-    """The shortest of the other prefixes, sorted; known once all tests are in."""
+    excluded_prefixes: list[str] = field(default_factory=list)
+    """The minimal ones of `other_prefixes`, sorted; set by `tests`."""
 
     nan: bool | None = None
     impossible: bool = False
 
-    # what each operation adds ---------------------------------------------------------------------------------
+    # Adding tests -------------------------------------------------------------------------------------------------
 
     def allow(self, values: Iterable[Any]) -> None:
         self.allowed = set(values) if self.allowed is None else self.allowed.intersection(values)
@@ -131,18 +128,18 @@ class _Conditions:
         elif not self.prefix.startswith(prefix):
             self.impossible = True
 
-    def is_nan(self, wanted: bool) -> None:
-        if self.nan is not None and self.nan != wanted:
+    def is_nan(self, is_nan: bool) -> None:
+        if self.nan is not None and self.nan != is_nan:
             self.impossible = True
-        self.nan = wanted
+        self.nan = is_nan
 
-    # what they say together -----------------------------------------------------------------------------------
+    # Combined tests -----------------------------------------------------------------------------------------------
 
     def tests(self) -> list[Test] | None:
-        """The tests that say the same, an empty list if they say nothing, None if no value passes."""
+        """Return equivalent tests; an empty list if every value passes, None if no value passes."""
         if self.impossible:
             return None
-        self.barred = _shortest(self.other_prefixes)
+        self.excluded_prefixes = _minimal_prefixes(self.other_prefixes)
         if self.nan:  # NaN is greater than every number, equal to none
             return [(Op.IS_NAN, ())] if self.allowed is None and self.high is None else None
         if self.allowed is None and self.low is not None and self.high is not None:
@@ -152,16 +149,16 @@ class _Conditions:
                 self.allowed = {self.low[0]}
         if self.allowed is not None:
             passing = sorted(filter(self._passes, self.allowed))
-            return [_one_of(passing, Op.EQ, Op.IN)] if passing else None
+            return [_equality_test(passing, Op.EQ, Op.IN)] if passing else None
         return self._open_tests()
 
     def _open_tests(self) -> list[Test] | None:
-        """As `tests`, when no list of values is given."""
+        """Return equivalent tests if the value is not restricted to a list of values; as `tests`."""
         prefix = self.prefix
-        if prefix is not None and any(map(prefix.startswith, self.barred)):
+        if prefix is not None and any(map(prefix.startswith, self.excluded_prefixes)):
             return None
-        others = [other for other in self.barred if prefix is None or other.startswith(prefix)]
-        excluded = set(filter(self._would_pass, self.excluded))
+        not_prefixes = [other for other in self.excluded_prefixes if prefix is None or other.startswith(prefix)]
+        excluded = set(filter(self._passes_limits, self.excluded))
         result: list[Test] = []
         if self.low is not None:
             value, strict = self.low
@@ -174,14 +171,14 @@ class _Conditions:
         if prefix is not None:
             result.append((Op.STARTS_WITH, (prefix,)))
         if excluded:
-            result.append(_one_of(sorted(excluded), Op.NOT_EQ, Op.NOT_IN))
-        result.extend((Op.NOT_STARTS_WITH, (other,)) for other in others)
+            result.append(_equality_test(sorted(excluded), Op.NOT_EQ, Op.NOT_IN))
+        result.extend((Op.NOT_STARTS_WITH, (other,)) for other in not_prefixes)
         if self.nan is False and self.high is None:
             result.append((Op.NOT_NAN, ()))
         return result
 
-    def _would_pass(self, value: Any) -> bool:
-        """Whether a value passes all but the exclusions."""
+    def _passes_limits(self, value: Any) -> bool:
+        """Whether a value passes all conditions except the excluded values."""
         low, high = self.low, self.high
         if low is not None and (value < low[0] or (low[1] and value == low[0])):
             return False
@@ -189,25 +186,25 @@ class _Conditions:
             return False
         if self.prefix is not None and not value.startswith(self.prefix):
             return False
-        # the one that could begin the value is the last that sorts before it, for none of them begins another
-        place = bisect_right(self.barred, value) - 1
-        return place < 0 or not value.startswith(self.barred[place])
+        # No excluded prefix is a prefix of another, so only the last one that sorts before the value can be its prefix.
+        index = bisect_right(self.excluded_prefixes, value) - 1
+        return index < 0 or not value.startswith(self.excluded_prefixes[index])
 
     def _passes(self, value: Any) -> bool:
-        return value not in self.excluded and self._would_pass(value)
+        return value not in self.excluded and self._passes_limits(value)
 
 
-def _one_of(values: list[Any], single: Op, several: Op) -> Test:
+def _equality_test(values: list[Any], single: Op, several: Op) -> Test:
     return (single if len(values) == 1 else several, tuple(values))
 
 
-def _shortest(prefixes: Iterable[str]) -> list[str]:
-    """The prefixes that no other of them begins; sorted, a prefix comes before all that it begins."""
-    kept: list[str] = []
+def _minimal_prefixes(prefixes: Iterable[str]) -> list[str]:
+    """The prefixes that do not start with another one; in sorted order, a prefix comes before its extensions."""
+    shortest: list[str] = []
     for prefix in sorted(prefixes):
-        if not kept or not prefix.startswith(kept[-1]):
-            kept.append(prefix)
-    return kept
+        if not shortest or not prefix.startswith(shortest[-1]):
+            shortest.append(prefix)
+    return shortest
 
 
 _ADD: dict[Op, Callable[[_Conditions, tuple[Any, ...]], None]] = {
@@ -224,15 +221,18 @@ _ADD: dict[Op, Callable[[_Conditions, tuple[Any, ...]], None]] = {
     Op.IS_NAN: lambda c, _: c.is_nan(True),
     Op.NOT_NAN: lambda c, _: c.is_nan(False),
 }
+
+# Rewriting -------------------------------------------------------------------------------------------------------
+
 MAX_DEPTH = 100
-"""How deep AND and OR may be nested in one another in a bound filter."""
+"""The maximum nesting of AND and OR in a bound filter."""
 
 Leaf = Callable[[Expression], Expression]
 Join = Callable[..., Expression]
 
 
 def without_not(expr: Expression) -> Expression:
-    """The same filter with every NOT pushed down into the predicates (De Morgan).
+    """Push all NOTs of a filter down into its predicates (De Morgan).
 
     >>> from floe.spec.expressions.dsl import col
     >>> print(without_not(~((col("a") > 3) & col("b").is_null())))
@@ -242,10 +242,10 @@ def without_not(expr: Expression) -> Expression:
 
 
 def rebuild(expr: Expression, leaf: Leaf, *, conjoin: Join = and_, disjoin: Join = or_) -> Expression:
-    """The filter put together again from `leaf` of each of its predicates and constants, without any NOT.
+    """Rebuild a filter without NOT, with its predicates and constants replaced by `leaf`.
 
-    A predicate under a NOT is negated before `leaf` sees it. `conjoin` and `disjoin` join the parts of an AND or OR,
-    which come flat: no part of an AND is an AND as it was written.
+    A predicate under a NOT is negated before it is passed to `leaf`. `conjoin` and `disjoin` combine the parts of an
+    AND or OR; nested ANDs and ORs are flattened before.
     """
     done: list[Expression] = []
     work: list[tuple[Expression, bool] | tuple[Join, int]] = [(expr, False)]
@@ -256,36 +256,36 @@ def rebuild(expr: Expression, leaf: Leaf, *, conjoin: Join = and_, disjoin: Join
             del done[len(done) - detail :]
             done.append(step(*parts))
             continue
-        node, negated = _beneath_not(step, bool(detail))
+        node, negated = _strip_not(step, bool(detail))
         if isinstance(node, And | Or):
             conjunction = isinstance(node, And) != negated
             parts_to_do = list(_flat_parts(node, negated))
             work.append((conjoin if conjunction else disjoin, len(parts_to_do)))
             work.extend(reversed(parts_to_do))
         else:
-            done.append(leaf(_negated(node) if negated else node))
+            done.append(leaf(_negate(node) if negated else node))
     return done[0]
 
 
-def _beneath_not(node: Expression, negated: bool) -> tuple[Expression, bool]:
+def _strip_not(node: Expression, negated: bool) -> tuple[Expression, bool]:
     while isinstance(node, Not):
         node, negated = node.child, not negated
     return node, negated
 
 
 def _flat_parts(node: And | Or, negated: bool) -> Iterator[tuple[Expression, bool]]:
-    """The parts of an AND or OR, and those of the parts that are of its own kind once NOT is pushed down."""
+    """Yield the parts of an AND or OR, flattening parts of the same kind after NOT is pushed down."""
     conjunction = isinstance(node, And) != negated
     todo = [(child, negated) for child in reversed(node.children)]
     while todo:
-        child, child_negated = _beneath_not(*todo.pop())
+        child, child_negated = _strip_not(*todo.pop())
         if isinstance(child, And | Or) and (isinstance(child, And) != child_negated) == conjunction:
             todo.extend((grandchild, child_negated) for grandchild in reversed(child.children))
         else:
             yield child, child_negated
 
 
-def _negated(node: Expression) -> Expression:
+def _negate(node: Expression) -> Expression:
     if isinstance(node, Predicate):
         return Predicate(node.op.negated, node.term, node.literals)
     if isinstance(node, BoundPredicate):
@@ -294,7 +294,7 @@ def _negated(node: Expression) -> Expression:
 
 
 def leaves(expr: Expression) -> Iterator[Expression]:
-    """Every predicate and constant of a filter, from left to right; NOT is passed over.
+    """Yield all predicates and constants of a filter, from left to right; NOT is ignored.
 
     >>> from floe.spec.expressions.dsl import col
     >>> [str(leaf) for leaf in leaves((col("a") > 3) & ~col("b").is_null())]
@@ -312,9 +312,9 @@ def leaves(expr: Expression) -> Iterator[Expression]:
 
 
 def field_ids(expr: Expression) -> frozenset[int]:
-    """The ids of the columns that a bound filter reads.
+    """The field ids of the columns that a bound filter uses.
 
-    >>> from floe.spec.expressions.binding import bind
+    >>> from floe.spec.expressions.binder import bind
     >>> from floe.spec.expressions.dsl import col
     >>> from floe.spec.schemas.schema import Schema
     >>> from floe.spec.types import Field, LONG
@@ -325,7 +325,7 @@ def field_ids(expr: Expression) -> frozenset[int]:
 
 
 def check_depth(expr: Expression, limit: int = MAX_DEPTH) -> Expression:
-    """The filter itself; raises when AND, OR and NOT are nested in one another more than `limit` deep.
+    """Return a filter unchanged; `InvalidExpression` if AND, OR and NOT are nested more than `limit` deep.
 
     >>> check_depth(TRUE)
     TRUE
@@ -348,13 +348,13 @@ def check_depth(expr: Expression, limit: int = MAX_DEPTH) -> Expression:
 
 
 def simplify(expr: Expression) -> Expression:
-    """A filter that the same rows pass, with constants folded and what is said twice, implied or impossible left out.
+    """Simplify a filter: fold constants, and remove parts that are repeated, implied or impossible.
 
-    Conditions on one column that stand side by side are joined: `a > 3 AND a > 5` is `a > 5`, `a = 1 OR a = 2` is
-    `a IN (1, 2)`, `a < 3 OR a >= 3` is `a IS NOT NULL`. That needs values that can be compared, and so a bound filter;
-    of a filter that is not bound, only constants and repetitions go.
+    Conditions on one column in the same AND or OR are combined: `a > 3 AND a > 5` is `a > 5`, `a = 1 OR a = 2` is
+    `a IN (1, 2)`, `a < 3 OR a >= 3` is `a IS NOT NULL`. That requires a bound filter; in others only constants and
+    repetitions are removed.
 
-    >>> from floe.spec.expressions.binding import bind
+    >>> from floe.spec.expressions.binder import bind
     >>> from floe.spec.expressions.dsl import col
     >>> from floe.spec.schemas.schema import Schema
     >>> from floe.spec.types import Field, LONG
@@ -364,46 +364,46 @@ def simplify(expr: Expression) -> Expression:
     >>> print(simplify(bind((col("a") > 3) & (col("a") < 2), schema)))
     false
     """
-    return rebuild(expr, lambda leaf: leaf, conjoin=_simple_and, disjoin=_simple_or)
+    return rebuild(expr, lambda leaf: leaf, conjoin=_simplify_and, disjoin=_simplify_or)
 
 
-def _simple_and(*parts: Expression) -> Expression:
+def _simplify_and(*parts: Expression) -> Expression:
     flat = and_(*parts)
-    return _simplified(flat, and_, _join_and) if isinstance(flat, And) else flat
+    return _simplify_parts(flat, and_, _join_and) if isinstance(flat, And) else flat
 
 
-def _simple_or(*parts: Expression) -> Expression:
+def _simplify_or(*parts: Expression) -> Expression:
     flat = or_(*parts)
-    return _simplified(flat, or_, _join_or) if isinstance(flat, Or) else flat
+    return _simplify_parts(flat, or_, _join_or) if isinstance(flat, Or) else flat
 
 
-def _simplified(
+def _simplify_parts(
     node: And | Or, join: Join, join_tests: Callable[[BoundTerm, list[BoundPredicate]], Expression]
 ) -> Expression:
-    """The AND or OR with the tests of each term joined, repetitions left out and implied parts absorbed."""
+    """Combine the tests of each term of an AND or OR, and remove repeated and implied parts."""
     by_term: dict[Hashable, list[BoundPredicate]] = {}
-    others: dict[Hashable, Expression] = {}
+    other_parts: dict[Hashable, Expression] = {}
     for child in node.children:
         if isinstance(child, BoundPredicate):
             by_term.setdefault(_term_key(child.term), []).append(child)
         else:
-            others.setdefault(_identity(child), child)
+            other_parts.setdefault(_identity(child), child)
     tests = [join_tests(group[0].term, group) for group in by_term.values()]
-    joined = join(*tests, *others.values())
-    return _absorbed(joined, join) if isinstance(joined, type(node)) else joined
+    joined = join(*tests, *other_parts.values())
+    return _absorb(joined, join) if isinstance(joined, type(node)) else joined
 
 
-def _absorbed(node: And | Or, join: Join) -> Expression:
-    """Without the parts that another part implies: `a AND (a OR b)` is `a`, and so is `a OR (a AND b)`."""
+def _absorb(node: And | Or, join: Join) -> Expression:
+    """Remove parts that another part implies: `a AND (a OR b)` is `a`, and so is `a OR (a AND b)`."""
     opposite = Or if isinstance(node, And) else And
     if not any(isinstance(child, opposite) for child in node.children):
         return node
-    plain = {_identity(child) for child in node.children if not isinstance(child, opposite)}
+    single_parts = {_identity(child) for child in node.children if not isinstance(child, opposite)}
     return join(
         *(
             child
             for child in node.children
-            if not (isinstance(child, opposite) and any(_identity(part) in plain for part in child.children))
+            if not (isinstance(child, opposite) and any(_identity(part) in single_parts for part in child.children))
         )
     )
 
@@ -413,9 +413,9 @@ def _term_key(term: BoundTerm) -> Hashable:
 
 
 def _identity(node: Expression) -> Hashable:
-    """What two parts have in common only if they are the same test; literals that cannot be hashed are never the same.
+    """A key that is equal only for equal nodes; a predicate with a literal that is not hashable has a unique one.
 
-    The types of literals take part, because 1, 1.0 and True are equal in Python.
+    It includes the types of literals, because 1, 1.0 and True are equal in Python.
     """
     if isinstance(node, Predicate):
         try:
@@ -426,13 +426,13 @@ def _identity(node: Expression) -> Hashable:
         return node.op, _term_key(node.term), node.literals
     if isinstance(node, And | Or):
         if any(isinstance(child, And | Or) for child in node.children):
-            return id(node)  # not worth a walk, which might be a deep one
+            return id(node)  # comparing nested nodes is not worth the cost
         return type(node), frozenset(map(_identity, node.children))
     return node
 
 
 def _join_and(term: BoundTerm, group: list[BoundPredicate]) -> Expression:
-    """All of the tests of one term."""
+    """Combine the tests of one term with AND."""
     if len(group) == 1:
         return group[0]
     ops = {test.op for test in group}
@@ -445,7 +445,7 @@ def _join_and(term: BoundTerm, group: list[BoundPredicate]) -> Expression:
 
 
 def _join_or(term: BoundTerm, group: list[BoundPredicate]) -> Expression:
-    """Any of the tests of one term."""
+    """Combine the tests of one term with OR."""
     if len(group) == 1:
         return group[0]
     ops = {test.op for test in group}
@@ -458,7 +458,7 @@ def _join_or(term: BoundTerm, group: list[BoundPredicate]) -> Expression:
 
 
 def _as_expression(term: BoundTerm, tests: bool | list[tuple[Op, tuple[Any, ...]]], join: Join) -> Expression:
-    """Tests of a term's values as a filter; True means any value, which null is not."""
+    """The filter for tests of a term; True means any value except null."""
     if isinstance(tests, bool):
         return _not_null(term) if tests else FALSE
     return join(*(BoundPredicate(op, term, literals) for op, literals in tests))

@@ -5,23 +5,24 @@ The manifest list of a snapshot has `ManifestFile`s, a manifest has `ManifestEnt
 
 `ManifestSummary` is what a manifest list stores about a manifest. A manifest is written once, before its sequence
 number is known; its summary is kept until the manifest list is written, and gives a new `ManifestFile` for every commit
-attempt.
+attempt. `assign_first_row_ids` then assigns row ids to the manifests of a v3 table (spec: Row Lineage): files and rows
+inherit theirs when they are read, so neither manifests nor data files have to be rewritten when a commit is retried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any
 
-from floe.errors import CorruptFile, InvalidValue
+from floe.errors import CorruptFile, InvalidUpdate, InvalidValue
 from floe.spec.codecs import single_value
-from floe.spec.codecs.ordering import sort_key
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH
 from floe.spec.types import StructType, Type
 from floe.spec.values.value_checks import short_repr
+from floe.spec.values.value_order import sort_key
 
 FILE_FORMATS = frozenset({"avro", "orc", "parquet", "puffin"})
 
@@ -219,14 +220,14 @@ class ManifestFile:
         return self.may_have_added_files or self.may_have_existing_files
 
 
-# stored numbers -------------------------------------------------------------------------------------------------
+# Stored numbers --------------------------------------------------------------------------------------------------
 
 
-def _enum(kind: type[IntEnum], value: object, what: str) -> Any:
+def _enum(kind: type[IntEnum], value: object, label: str) -> Any:
     if type(value) is int and value in kind._value2member_map_:
         return kind(value)
     members = ", ".join(f"{member.value} ({member.name.lower().replace('_', ' ')})" for member in kind)
-    raise CorruptFile(f"{what} must be one of {members}; found {value!r:.80}")
+    raise CorruptFile(f"{label} must be one of {members}; found {value!r:.80}")
 
 
 def manifest_content(value: object) -> ManifestContent:
@@ -241,7 +242,7 @@ def manifest_content(value: object) -> ManifestContent:
     return content
 
 
-# summaries of manifests -----------------------------------------------------------------------------------------
+# Summaries of manifests ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,3 +353,34 @@ def _summary(type_: Type, values: Iterable[Any]) -> FieldSummary:
         key = sort_key(type_)
         bounds = single_value.encode(type_, min(numbers, key=key)), single_value.encode(type_, max(numbers, key=key))
     return FieldSummary(len(present) < len(values), len(numbers) < len(present), *bounds)
+
+
+# Row lineage -----------------------------------------------------------------------------------------------------
+
+
+def assign_first_row_ids(manifests: Iterable[ManifestFile], first_row_id: int) -> tuple[tuple[ManifestFile, ...], int]:
+    """Return a snapshot's manifests with their first row ids, and the table's next row id after them.
+
+    Manifests that have an id keep it, and delete manifests have none. Each of the others reserves ids for its added and
+    existing rows, because existing files of an upgraded table may have no ids yet (spec: First Row ID Assignment). The
+    snapshot's `added-rows` is the difference between the two row ids.
+
+    >>> new = ManifestFile("m.avro", 100, 0, added_rows_count=5, existing_rows_count=2)
+    >>> manifests, next_row_id = assign_first_row_ids([new, new], 1000)
+    >>> [m.first_row_id for m in manifests], next_row_id
+    ([1000, 1007], 1014)
+    """
+    assigned = []
+    for manifest in manifests:
+        if manifest.content == ManifestContent.DATA and manifest.first_row_id is None:
+            added, existing = manifest.added_rows_count, manifest.existing_rows_count
+            if added is None or existing is None:
+                raise InvalidUpdate(
+                    "cannot assign row ids to a manifest whose row counts are unknown",
+                    hint="read the manifest and fill in its counts first",
+                    manifest=manifest.manifest_path,
+                )
+            manifest = replace(manifest, first_row_id=first_row_id)
+            first_row_id += added + existing
+        assigned.append(manifest)
+    return tuple(assigned), first_row_id

@@ -22,7 +22,7 @@ from floe.spec.schemas.schema import Schema
 MAX_CONTENT_SIZE = 2**31 - 1
 """The longest deletion vector: its length is stored as a signed 32-bit number."""
 
-# when reading ---------------------------------------------------------------------------------------------------
+# When reading ---------------------------------------------------------------------------------------------------
 
 _FILE_COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
 
@@ -107,7 +107,7 @@ def check_manifest_file(manifest: ManifestFile) -> None:
         raise CorruptFile("a delete manifest has no first_row_id", manifest=manifest.manifest_path)
 
 
-# before writing --------------------------------------------------------------------------------------------------
+# Before writing --------------------------------------------------------------------------------------------------
 
 
 def check_addable(file: DataFile, format_version: int) -> None:

@@ -1,7 +1,7 @@
-"""The metadata of a new table, and of one that takes the place of another.
+"""The metadata of a new table, and of a table that replaces another (CREATE and REPLACE TABLE).
 
-A new table numbers its columns itself: whatever ids the given schema has, they are given anew, and the partition spec
-and sort order follow. A table that is replaced keeps its identity, its history and every id it ever gave.
+A new table assigns its own field ids: those of the schema that was passed are replaced, and the partition spec and sort
+order are adjusted. A table that is replaced keeps its UUID, its history and all ids that it ever assigned.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from floe.spec.metadata.updates import (
     TableUpdate,
     UpgradeFormatVersion,
 )
-from floe.spec.partitioning.evolution import align_field_ids
 from floe.spec.partitioning.partition_spec import PARTITION_FIELD_ID_START, UNPARTITIONED, PartitionField, PartitionSpec
+from floe.spec.partitioning.spec_evolution import align_field_ids
 from floe.spec.partitioning.transforms import Void
 from floe.spec.properties import COMMIT_RETRY, FORMAT_VERSION, METRICS_COLUMN, stored_properties
 from floe.spec.schemas.metadata_columns import check_column_name
@@ -49,12 +49,12 @@ def new_table_metadata(
     properties: Mapping[str, str] | None = None,
     format_version: int | None = None,
 ) -> TableMetadata:
-    """The metadata of a new, empty table.
+    """Return the metadata of a new, empty table.
 
-    `spec` and `sort_order` refer to the columns of `schema` by the ids they have in it. The format version is that
-    of the property `format-version`, and 2 if neither it nor `format_version` is given.
+    `spec` and `sort_order` refer to the columns of `schema` by their ids in it. The format version is `format_version`
+    or the property `format-version`, by default 2.
 
-    >>> from floe.spec.partitioning.terms import build_spec
+    >>> from floe.spec.partitioning.transform_terms import build_spec
     >>> from floe.spec.types import Field, LONG, TIMESTAMP
     >>> schema = Schema((Field(70, "id", LONG), Field(5, "ts", TIMESTAMP)))
     >>> table = new_table_metadata(
@@ -89,24 +89,24 @@ def creation_updates(
     properties: Mapping[str, str] | None = None,
     format_version: int | None = None,
 ) -> tuple[TableUpdate, ...]:
-    """The updates that create a table, for a catalog that takes updates; as `new_table_metadata`.
+    """Return the updates that create a table, for a catalog that takes updates; see `new_table_metadata`.
 
     >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
     >>> [update.action for update in creation_updates(Schema(()), location="s3://bucket/t", uuid=uuid)]
     ['assign-uuid', 'upgrade-format-version', 'add-schema', ..., 'set-location', 'set-properties']
     """
     properties = properties or {}
-    version = _asked_version(properties, format_version, DEFAULT_FORMAT_VERSION)
+    version = _requested_version(properties, format_version, DEFAULT_FORMAT_VERSION)
     check_format_version(version)
     _check_commit_numbers(properties)
     _check_column_metrics(properties, schema)
     _check_column_names(schema)
-    fresh, following = assign_fresh_ids(schema.with_id(0))
+    fresh, next_id = assign_fresh_ids(schema.with_id(0))
     numbered = [replace(f, field_id=PARTITION_FIELD_ID_START + n) for n, f in enumerate(spec.fields)]
     return (
         AssignUuid(uuid),
         UpgradeFormatVersion(version),
-        AddSchema(fresh, following - 1),
+        AddSchema(fresh, next_id - 1),
         SetCurrentSchema(),
         AddPartitionSpec(_spec_by_name(replace(spec, fields=tuple(numbered)), schema, fresh)),
         SetDefaultSpec(),
@@ -130,11 +130,11 @@ def replace_table(
     metadata_location: str | None = None,
     new_uuid: str | None = None,
 ) -> TableMetadata:
-    """The metadata of a table that takes the place of another, under the same identity.
+    """Return the metadata of a table that replaces another, with the same UUID.
 
-    Its snapshots, tags, branches other than `main`, and history stay, so that it can be rolled back; `main` is empty
-    until something is written. A column that the old table has under the same name keeps its id, others get new ones,
-    and partition fields likewise. Properties are added to those there are.
+    Snapshots, tags, branches other than `main`, and history stay, so that the table can be rolled back; `main` is empty
+    until something is written. Columns with the name of an old column keep its id, others get new ids; the same holds
+    for partition fields. Properties are added to the existing ones.
 
     >>> from floe.spec.types import Field, INT, LONG
     >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
@@ -165,7 +165,7 @@ def replacement_updates(
     properties: Mapping[str, str] | None = None,
     format_version: int | None = None,
 ) -> tuple[TableUpdate, ...]:
-    """The updates that replace a table, for a catalog that takes updates; as `replace_table`.
+    """Return the updates that replace a table, for a catalog that takes updates; see `replace_table`.
 
     >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
     >>> old = new_table_metadata(Schema(()), location="s3://bucket/t", uuid=uuid, now_ms=0)
@@ -173,9 +173,9 @@ def replacement_updates(
     ['upgrade-format-version', 'remove-snapshot-ref', 'add-schema', ..., 'set-location', 'set-properties']
     """
     properties = properties or {}
-    version = _asked_version(properties, format_version, metadata.format_version)
+    version = _requested_version(properties, format_version, metadata.format_version)
     _check_column_names(schema)
-    fresh, following = assign_fresh_ids(schema, next_id=metadata.last_column_id + 1, base=metadata.schema)
+    fresh, next_id = assign_fresh_ids(schema, next_id=metadata.last_column_id + 1, base=metadata.schema)
     new_spec = align_field_ids(
         _spec_by_name(spec, schema, fresh),
         metadata.spec,
@@ -186,7 +186,7 @@ def replacement_updates(
     return (
         UpgradeFormatVersion(version),
         RemoveSnapshotRef(MAIN_BRANCH),
-        AddSchema(fresh, following - 1),
+        AddSchema(fresh, next_id - 1),
         SetCurrentSchema(),
         AddPartitionSpec(new_spec),
         SetDefaultSpec(),
@@ -202,12 +202,12 @@ def _check_column_names(schema: Schema) -> None:
         check_column_name(entry.field.name, top_level=not entry.ancestors)
 
 
-def _asked_version(properties: Mapping[str, str], argument: int | None, default: int) -> int:
+def _requested_version(properties: Mapping[str, str], argument: int | None, default: int) -> int:
     version = FORMAT_VERSION.read(properties)
     if version is None:
         return default if argument is None else argument
     if argument is not None and argument != version:
-        raise InvalidUpdate(f"format version {argument} was asked for, but the property {FORMAT_VERSION} is {version}")
+        raise InvalidUpdate(f"format version {argument} was requested, but the property {FORMAT_VERSION} is {version}")
     return version
 
 
@@ -231,20 +231,20 @@ def _field_by_name(old: FieldT, schema: Schema, fresh: Schema) -> FieldT:
         if entry is not None:
             source_ids.append(fresh.field(entry.path).id)
         elif isinstance(old.transform, Void):
-            source_ids.append(source_id)  # stands for a field of a v1 spec whose column was dropped
+            source_ids.append(source_id)  # the placeholder of a field in a v1 spec, whose column was dropped
         else:
             raise InvalidUpdate(f"{old} refers to column {source_id}, which the schema does not have")
     return replace(old, source_ids=tuple(source_ids))
 
 
 def _check_commit_numbers(properties: Mapping[str, str]) -> None:
-    """A table whose retries cannot be read could never be committed to."""
-    for setting in COMMIT_RETRY:
-        setting.read(properties)
+    """Raise if a commit property is invalid: no commit to the table could succeed."""
+    for commit_property in COMMIT_RETRY:
+        commit_property.read(properties)
 
 
 def _check_column_metrics(properties: Mapping[str, str], schema: Schema) -> None:
-    """Metrics are asked for by column; a name that no column has is a mistake that would go unnoticed."""
+    """Raise if a metrics property names a column that does not exist; it would have no effect."""
     for column in METRICS_COLUMN.suffixes(properties):
         if not schema.has(column):
             name = METRICS_COLUMN.member(column).name

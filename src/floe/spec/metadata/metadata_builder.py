@@ -1,8 +1,8 @@
-"""Applying updates to a table's metadata: one pure function.
+"""Applies updates to table metadata: `apply` is one pure function.
 
-Updates are applied in order, each to what those before it made, and the outcome is checked as a whole: ids that are
-current exist, sequence numbers and row ids only grow, logs say what readers saw. What is published is either all of it
-or nothing. The given metadata is never changed.
+Updates are applied in order by the handlers of `floe.spec.metadata.update_handlers`, each to the result of those before
+it. Then the result is checked: current and default ids exist, sequence numbers and row ids only grow, and the logs
+record what readers saw. The metadata that was passed is never changed.
 
 >>> from floe.spec.metadata.creation import new_table_metadata
 >>> from floe.spec.metadata.updates import SetProperties
@@ -14,17 +14,6 @@ or nothing. The given metadata is never changed.
 ... )
 >>> changed.properties, changed.last_updated_ms, changed.metadata_log[0].metadata_file
 ({'comment': 'mine'}, 10, 's3://b/t/metadata/0.json')
-
-Raising a table's format version, 1 to 2 to 3 (spec: Appendix E).
-
-Nothing but the metadata file changes: manifests and data files of earlier versions stay valid, and what they lack is
-read as the default of the later version. There is no way back, for writers of the later version make files that the
-earlier one cannot read.
-
-| to | what the metadata gets |
-|---|---|
-| 2 | a uuid if it has none; sequence numbers, all 0 so far; a `main` ref where there is a current snapshot |
-| 3 | `next-row-id`, which starts at 0; snapshots of before keep having no row ids |
 """
 
 from __future__ import annotations
@@ -53,18 +42,13 @@ from floe.spec.metadata.updates import (
     UpgradeFormatVersion,
     check_update,
 )
-from floe.spec.properties import (
-    ENCRYPTION_PROPERTIES,
-    METADATA_PREVIOUS_VERSIONS_MAX,
-)
-
-# Raising a table's format version, 1 to 2 to 3 (spec: Appendix E).
-
+from floe.spec.properties import ENCRYPTION_PROPERTIES, METADATA_PREVIOUS_VERSIONS_MAX
 
 DEFAULT_FORMAT_VERSION: Final = 2
-"""The format version of a new table for which none is asked."""
+"""The format version of a new table, unless another is requested."""
 
-_MAX_PREVIOUS_METADATA_FILES: Final = 100
+_CHECKED_BY_HANDLERS: Final = (AddSchema, AddPartitionSpec, AddSortOrder)
+"""Updates with large values, which their handlers check by rules of their own."""
 
 
 def apply(
@@ -75,14 +59,13 @@ def apply(
     metadata_location: str | None = None,
     new_uuid: str | None = None,
 ) -> TableMetadata:
-    """The metadata that updates make of a table's metadata; the same object if they change nothing.
+    """Apply updates to table metadata; returns the new metadata, or the same object if nothing changes.
 
-    Without `metadata` the updates create a table. `metadata_location` is the file that holds the given metadata; the
-    new one remembers it in its metadata log. `new_uuid` is the identity that a table gets which has none, as old v1
-    tables do.
+    If `metadata` is None, the updates create a table. `metadata_location` is the file of the metadata that was passed;
+    it is added to the metadata log. `new_uuid` becomes the UUID of a table that has none, as old v1 tables do.
 
-    An update that cannot be applied is an `InvalidUpdate` that says why. One that was made for an earlier state of the
-    table, such as a snapshot whose sequence number is taken, is a `CommitConflict`: made again it can succeed.
+    Raises `InvalidUpdate` if an update cannot be applied, and `CommitConflict` if it was created for an earlier state
+    of the table, such as a snapshot with a sequence number that is used already: created again it can succeed.
 
     >>> from floe.spec.metadata.updates import SetLocation
     >>> apply(None, [SetLocation("s3://bucket/t")], now_ms=0)
@@ -96,30 +79,31 @@ def apply(
     for number, update in enumerate(updates):
         if type(update) not in HANDLERS:
             raise InvalidUpdate(f"update number {number} is not one of a table: {update!r:.80}")
-        _apply_one(draft, update, f"{update.action}, number {number}")
+        _apply_update(draft, update, f"{update.action}, number {number}")
     if draft.outcome() == metadata:
         return metadata
     if draft.metadata.table_uuid is None and new_uuid is not None:
         assign_uuid(draft, AssignUuid(new_uuid))
-    return _finished(draft, metadata_location)
+    return _finish(draft, metadata_location)
 
 
-def _apply_one(draft: Draft, update: TableUpdate, where: str) -> None:
+def _apply_update(draft: Draft, update: TableUpdate, label: str) -> None:
+    """Apply one update; errors get its label as context."""
     try:
-        if not isinstance(update, _CHECKED_ON_APPLYING):
+        if not isinstance(update, _CHECKED_BY_HANDLERS):
             check_update(update)
         HANDLERS[type(update)](draft, update)
-    except InvalidMetadata as error:  # values of wrong kinds
-        raise InvalidUpdate(f"{error.path}: {error.message}", hint=error.hint, update=where) from error
+    except InvalidMetadata as error:  # values of wrong types
+        raise InvalidUpdate(f"{error.path}: {error.message}", hint=error.hint, update=label) from error
     except (InvalidUpdate, CommitConflict, UnsupportedFeature) as error:
-        error.with_context(update=where)
+        error.with_context(update=label)
         raise
     except InvalidInput as error:  # a rule of schemas, partition specs or sort orders
-        raise InvalidUpdate(error.message, hint=error.hint, **error.context, update=where) from error
+        raise InvalidUpdate(error.message, hint=error.hint, **error.context, update=label) from error
 
 
 def _initial_version(updates: Iterable[TableUpdate]) -> int:
-    """A table that is created has the version it is first upgraded to, not that of an imagined earlier state."""
+    """The format version that a new table starts with: that of its first upgrade, so that it is created with it."""
     for update in updates:
         if isinstance(update, UpgradeFormatVersion):
             check_format_version(update.format_version)
@@ -127,18 +111,11 @@ def _initial_version(updates: Iterable[TableUpdate]) -> int:
     return DEFAULT_FORMAT_VERSION
 
 
-# identity, location, properties, keys -----------------------------------------------------------------------------
+# Result ----------------------------------------------------------------------------------------------------------
 
 
-_CHECKED_ON_APPLYING: Final = (AddSchema, AddPartitionSpec, AddSortOrder)
-"""Updates with large values, which have rules of their own."""
-
-
-# the outcome ------------------------------------------------------------------------------------------------------
-
-
-def _finished(draft: Draft, metadata_location: str | None) -> TableMetadata:
-    """The draft with its logs and time, checked as a whole."""
+def _finish(draft: Draft, metadata_location: str | None) -> TableMetadata:
+    """Update the logs and the timestamp of the draft, and check the result."""
     _check_complete(draft.metadata)
     draft.change(
         snapshot_log=updated_snapshot_log(draft),
@@ -146,7 +123,7 @@ def _finished(draft: Draft, metadata_location: str | None) -> TableMetadata:
         last_updated_ms=draft.now_ms,
     )
     _check_clock(draft.metadata)
-    _check_nothing_missed(draft)
+    _check_references(draft)
     try:
         check_for_writing(draft.metadata)
     except InvalidMetadata as error:
@@ -157,7 +134,7 @@ def _finished(draft: Draft, metadata_location: str | None) -> TableMetadata:
 
 
 def _check_complete(metadata: TableMetadata) -> None:
-    """A table that is created must be given all its parts; only old v1 tables have no uuid."""
+    """Raise if the updates that create a table do not set all its parts; only old v1 tables have no UUID."""
     missing = None
     if metadata.table_uuid is None and metadata.format_version > 1:
         missing = "uuid"
@@ -174,7 +151,7 @@ def _check_complete(metadata: TableMetadata) -> None:
 
 
 def _updated_metadata_log(draft: Draft, metadata_location: str | None) -> tuple[MetadataLogEntry, ...]:
-    """The log with the file that is being replaced, and not more entries than the table's property allows."""
+    """The metadata log with the previous file, limited to as many entries as the table's property allows."""
     log = draft.metadata.metadata_log
     if draft.base is None or metadata_location is None:
         return log
@@ -184,7 +161,7 @@ def _updated_metadata_log(draft: Draft, metadata_location: str | None) -> tuple[
 
 
 def _check_clock(metadata: TableMetadata) -> None:
-    """Times may go back a little, for clocks differ, but not by more than that (as in Java)."""
+    """Raise if the update is older than the last log entry by more than clocks may differ (as in Java)."""
     for log in (metadata.snapshot_log, metadata.metadata_log):
         if log and metadata.last_updated_ms < log[-1].timestamp_ms - CLOCK_SKEW_MS:
             raise InvalidUpdate(
@@ -194,8 +171,8 @@ def _check_clock(metadata: TableMetadata) -> None:
             )
 
 
-def _check_nothing_missed(draft: Draft) -> None:
-    """What was removed must not be needed by what is still there, and what was set must be allowed."""
+def _check_references(draft: Draft) -> None:
+    """Raise if a removed schema or key is still referred to, or if a property needs a later format version."""
     metadata = draft.metadata
     for snapshot in metadata.snapshots if draft.removed_schemas else ():
         if snapshot.schema_id in draft.removed_schemas and snapshot.schema_id not in metadata.schemas_by_id:
@@ -205,8 +182,8 @@ def _check_nothing_missed(draft: Draft) -> None:
             )
     keys = {key.key_id for key in metadata.encryption_keys}
     for snapshot in metadata.snapshots if draft.removed_keys else map(metadata.snapshot, draft.added_snapshots):
-        concerned = snapshot.snapshot_id in draft.added_snapshots or snapshot.key_id in draft.removed_keys
-        if concerned and snapshot.key_id is not None and snapshot.key_id not in keys:
+        affected = snapshot.snapshot_id in draft.added_snapshots or snapshot.key_id in draft.removed_keys
+        if affected and snapshot.key_id is not None and snapshot.key_id not in keys:
             raise InvalidUpdate(
                 f"snapshot {snapshot.snapshot_id} is encrypted with key {snapshot.key_id!r}, "
                 "which the table would not have"
@@ -216,9 +193,9 @@ def _check_nothing_missed(draft: Draft) -> None:
             raise InvalidUpdate(
                 f"encryption key {key.encrypted_by_id!r} cannot be removed: key {key.key_id!r} is encrypted with it"
             )
-    early = draft.set_properties & ENCRYPTION_PROPERTIES & metadata.properties.keys()
-    if early and metadata.format_version < 3:
+    encryption = draft.set_properties & ENCRYPTION_PROPERTIES & metadata.properties.keys()
+    if encryption and metadata.format_version < 3:
         raise InvalidUpdate(
-            f"{', '.join(sorted(early))} needs format version 3; the table has {metadata.format_version}",
+            f"{', '.join(sorted(encryption))} needs format version 3; the table has {metadata.format_version}",
             hint="upgrade the table's format version first",
         )

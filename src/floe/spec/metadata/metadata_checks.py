@@ -1,9 +1,8 @@
-"""The rules that hold between the parts of table metadata, as a table: what readers insist on, what writers must keep.
+"""The rules between the parts of table metadata: what readers require, and what writers require.
 
-Reading insists on what Java insists on when it reads (a document that breaks one of these is no table to it either),
-on a uuid that is one, and that the default partition spec and sort order exist. Writing adds what the spec asks of
-writers but what a reader can do without: a table may be read although a column id could be given twice, but nobody
-should write to it.
+Readers require what Java's reader requires, and also a valid UUID, and that the default partition spec and sort order
+exist. Writers also require what the spec demands of writers but readers can do without: a table whose next field id is
+used already can be read, but must not be written to.
 
 >>> from dataclasses import replace
 >>> from floe.spec.metadata.table_metadata_json import parse
@@ -28,17 +27,17 @@ from floe.errors import InvalidInput, InvalidMetadata
 from floe.spec.json_reader import step
 from floe.spec.metadata.snapshots import MAIN_BRANCH, OPERATIONS
 from floe.spec.metadata.table_metadata import LATEST_FORMAT_VERSION, TableMetadata, is_uuid
-from floe.spec.partitioning.partition_spec import check_names_beside, check_spec
+from floe.spec.partitioning.partition_spec import check_name_conflicts, check_spec
 from floe.spec.sort_order import check_order
 
 Problems = Iterator[InvalidMetadata]
 
 CLOCK_SKEW_MS: Final = 60_000
-"""How far back a log may step: writers' clocks differ a little, and Java allows as much."""
+"""How much earlier than its predecessor a log entry may be, because clocks of writers differ; the same as in Java."""
 
 
 def check_for_reading(metadata: TableMetadata) -> None:
-    """Raise the first problem that keeps a table from being read.
+    """Raise the first problem that prevents reading a table.
 
     >>> from dataclasses import replace
     >>> from floe.spec.metadata.table_metadata_json import parse
@@ -55,37 +54,34 @@ def check_for_reading(metadata: TableMetadata) -> None:
 
 
 def check_for_writing(metadata: TableMetadata) -> None:
-    """Raise the first problem that keeps a table from being written to; those that keep it from being read included."""
+    """Raise the first problem that prevents reading a table or writing to it."""
     for problem in writing_problems(metadata):
         raise problem
 
 
 def reading_problems(metadata: TableMetadata) -> Problems:
-    """All problems that keep a table from being read."""
+    """Yield all problems that prevent reading a table."""
     for rule in _READING_RULES:
         yield from rule(metadata)
 
 
 def writing_problems(metadata: TableMetadata) -> Problems:
-    """All problems that keep a table from being written to; those that keep it from being read come first."""
+    """Yield all problems that prevent reading a table or writing to it; those of reading come first."""
     for rule in (*_READING_RULES, *_WRITING_RULES):
         yield from rule(metadata)
 
 
 def all_problems(metadata: TableMetadata) -> Problems:
-    """Everything that is wrong with a table's metadata, also in parts that neither readers nor writers need.
-
-    That is the summaries of snapshots, which are not decoded on reading.
-    """
+    """Yield all problems of a table's metadata, including those of summaries, which readers do not decode."""
     yield from writing_problems(metadata)
-    yield from _summaries_are_text(metadata)
+    yield from _summaries_are_valid(metadata)
 
 
 def _problem(path: str, message: str, hint: str | None = None) -> InvalidMetadata:
     return InvalidMetadata(message, path=path, hint=hint)
 
 
-# reading --------------------------------------------------------------------------------------------------------
+# Rules for reading -----------------------------------------------------------------------------------------------
 
 
 def _version_is_known(metadata: TableMetadata) -> Problems:
@@ -93,7 +89,7 @@ def _version_is_known(metadata: TableMetadata) -> Problems:
         yield _problem(".format-version", f"there is no format version {metadata.format_version}")
 
 
-def _uuid_is_one(metadata: TableMetadata) -> Problems:
+def _uuid_is_valid(metadata: TableMetadata) -> Problems:
     if metadata.table_uuid is None:
         if metadata.format_version > 1:
             yield _problem(".table-uuid", f"is missing; format version {metadata.format_version} needs it")
@@ -101,39 +97,39 @@ def _uuid_is_one(metadata: TableMetadata) -> Problems:
         yield _problem(".table-uuid", f"{metadata.table_uuid[:80]!r} is not a uuid")
 
 
-def _location_is_given(metadata: TableMetadata) -> Problems:
+def _location_is_not_empty(metadata: TableMetadata) -> Problems:
     if not metadata.location:
         yield _problem(".location", "is empty")
 
 
 def _ids_are_unique(metadata: TableMetadata) -> Problems:
-    for key, what, ids in (
+    for key, kind, ids in (
         (".schemas", "schemas", [schema.schema_id for schema in metadata.schemas]),
         (".partition-specs", "partition specs", [spec.spec_id for spec in metadata.partition_specs]),
         (".sort-orders", "sort orders", [order.order_id for order in metadata.sort_orders]),
         (".snapshots", "snapshots", [snapshot.snapshot_id for snapshot in metadata.snapshots]),
     ):
-        yield from _duplicates(key, what, ids)
+        yield from _duplicates(key, kind, ids)
 
 
-def _duplicates(key: str, what: str, ids: Sequence[Any]) -> Problems:
+def _duplicates(key: str, kind: str, ids: Sequence[Any]) -> Problems:
     if len(set(ids)) == len(ids):
         return
     first: dict[Any, int] = {}
     for n, id_ in enumerate(ids):
         if first.setdefault(id_, n) != n:
-            yield _problem(f"{key}[{n}]", f"two {what} have the id {id_}: numbers {first[id_]} and {n} of the list")
+            yield _problem(f"{key}[{n}]", f"two {kind} have the id {id_}: numbers {first[id_]} and {n} of the list")
 
 
 def _current_ids_exist(metadata: TableMetadata) -> Problems:
-    for key, what, wanted, known in (
+    for key, kind, current_id, by_id in (
         (".current-schema-id", "schema", metadata.current_schema_id, metadata.schemas_by_id),
         (".default-spec-id", "partition spec", metadata.default_spec_id, metadata.specs_by_id),
         (".default-sort-order-id", "sort order", metadata.default_sort_order_id, metadata.sort_orders_by_id),
     ):
-        if wanted not in known:
-            some = ", ".join(map(str, list(known)[:12])) or "none"
-            yield _problem(key, f"there is no {what} with id {wanted}", f"the table has {some}")
+        if current_id not in by_id:
+            ids = ", ".join(map(str, list(by_id)[:12])) or "none"
+            yield _problem(key, f"there is no {kind} with id {current_id}", f"the table has {ids}")
 
 
 def _current_snapshot_exists(metadata: TableMetadata) -> Problems:
@@ -142,7 +138,7 @@ def _current_snapshot_exists(metadata: TableMetadata) -> Problems:
         yield _problem(".current-snapshot-id", f"there is no snapshot {current}")
 
 
-def _refs_fit(metadata: TableMetadata) -> Problems:
+def _refs_are_valid(metadata: TableMetadata) -> Problems:
     for name, ref in metadata.refs.items():
         path = f".refs{step(name)}"
         if ref.snapshot_id not in metadata.snapshots_by_id:
@@ -162,11 +158,11 @@ def _main_is_current(metadata: TableMetadata) -> Problems:
     main = metadata.refs.get(MAIN_BRANCH)
     current = metadata.current_snapshot_id
     if main is not None and main.snapshot_id != current:
-        found = "there is no current snapshot" if current is None else f"the current snapshot is {current}"
-        yield _problem(".refs.main.snapshot-id", f"main is at snapshot {main.snapshot_id}, while {found}")
+        actual = "there is no current snapshot" if current is None else f"the current snapshot is {current}"
+        yield _problem(".refs.main.snapshot-id", f"main is at snapshot {main.snapshot_id}, while {actual}")
 
 
-def _sequence_numbers_fit(metadata: TableMetadata) -> Problems:
+def _sequence_numbers_are_in_range(metadata: TableMetadata) -> Problems:
     last = metadata.last_sequence_number
     if metadata.format_version == 1 and last != 0:
         yield _problem(".last-sequence-number", f"must be 0 in format version 1, found {last}")
@@ -184,7 +180,7 @@ def _snapshots_have_manifests(metadata: TableMetadata) -> Problems:
             yield _problem(f".snapshots[{n}].manifest-list", "is missing, and there are no manifests either")
 
 
-def _row_ids_are_whole(metadata: TableMetadata) -> Problems:
+def _row_ids_are_complete(metadata: TableMetadata) -> Problems:
     if metadata.format_version >= 3 and metadata.next_row_id is None:
         yield _problem(".next-row-id", f"is missing; format version {metadata.format_version} needs it")
     for n, snapshot in enumerate(metadata.snapshots):
@@ -198,17 +194,17 @@ def _row_ids_are_whole(metadata: TableMetadata) -> Problems:
 
 
 def _logs_are_in_order(metadata: TableMetadata) -> Problems:
-    for key, times in (
+    for key, timestamps in (
         (".snapshot-log", [entry.timestamp_ms for entry in metadata.snapshot_log]),
         (".metadata-log", [entry.timestamp_ms for entry in metadata.metadata_log]),
     ):
-        for n, (earlier, later) in () if times == sorted(times) else enumerate(pairwise(times), start=1):
+        for n, (earlier, later) in () if timestamps == sorted(timestamps) else enumerate(pairwise(timestamps), start=1):
             if later < earlier - CLOCK_SKEW_MS:
                 yield _problem(f"{key}[{n}].timestamp-ms", f"{later} is before the entry above it, {earlier}")
-        if times and metadata.last_updated_ms < times[-1] - CLOCK_SKEW_MS:
+        if timestamps and metadata.last_updated_ms < timestamps[-1] - CLOCK_SKEW_MS:
             yield _problem(
                 ".last-updated-ms",
-                f"{metadata.last_updated_ms} is before the last entry of {key[1:]}, {times[-1]}",
+                f"{metadata.last_updated_ms} is before the last entry of {key[1:]}, {timestamps[-1]}",
             )
 
 
@@ -222,22 +218,22 @@ def _keys_are_base64(metadata: TableMetadata) -> Problems:
 
 _READING_RULES: Final[tuple[Callable[[TableMetadata], Problems], ...]] = (
     _version_is_known,
-    _uuid_is_one,
-    _location_is_given,
+    _uuid_is_valid,
+    _location_is_not_empty,
     _ids_are_unique,
     _current_ids_exist,
-    _refs_fit,
+    _refs_are_valid,
     _main_is_current,
     _current_snapshot_exists,
-    _sequence_numbers_fit,
+    _sequence_numbers_are_in_range,
     _snapshots_have_manifests,
-    _row_ids_are_whole,
+    _row_ids_are_complete,
     _logs_are_in_order,
     _keys_are_base64,
 )
 
 
-# writing --------------------------------------------------------------------------------------------------------
+# Rules for writing -----------------------------------------------------------------------------------------------
 
 
 def _last_ids_are_highest(metadata: TableMetadata) -> Problems:
@@ -269,12 +265,12 @@ def _current_parts_are_valid(metadata: TableMetadata) -> Problems:
 
 
 def _old_specs_leave_names_free(metadata: TableMetadata) -> Problems:
-    """Java reads no table where a column has the name of a partition field made from another, in whatever spec."""
+    """Java cannot read a table in which a column has the name of a partition field of another column, in any spec."""
     for n, spec in enumerate(metadata.partition_specs):
         if spec.spec_id == metadata.default_spec_id:
-            continue  # checked as a whole
+            continue  # checked by _current_parts_are_valid
         try:
-            check_names_beside(spec, metadata.schema)
+            check_name_conflicts(spec, metadata.schema)
         except InvalidInput as error:
             yield _problem(f".partition-specs[{n}]", error.message, error.hint)
 
@@ -317,29 +313,15 @@ def _schemas_of_snapshots_exist(metadata: TableMetadata) -> Problems:
 
 
 def _one_statistics_file_each(metadata: TableMetadata) -> Problems:
-    for key, what, files in (
+    for key, kind, files in (
         (".statistics", "statistics files", metadata.statistics),
         (".partition-statistics", "partition statistics files", metadata.partition_statistics),
     ):
-        yield from _duplicates(key, f"{what} of one snapshot", [file.snapshot_id for file in files])
+        yield from _duplicates(key, f"{kind} of one snapshot", [file.snapshot_id for file in files])
 
 
 def _key_ids_are_unique(metadata: TableMetadata) -> Problems:
     yield from _duplicates(".encryption-keys", "encryption keys", [key.key_id for key in metadata.encryption_keys])
-
-
-def _summaries_are_text(metadata: TableMetadata) -> Problems:
-    for n, snapshot in enumerate(metadata.snapshots):
-        try:
-            summary = snapshot.summary
-        except InvalidMetadata as error:
-            yield error.at(f".snapshots[{n}]")
-            continue
-        if summary is not None and snapshot.operation not in OPERATIONS:
-            yield _problem(
-                f".snapshots[{n}].summary.operation",
-                f"must be one of {', '.join(OPERATIONS)}, found {str(snapshot.operation)[:80]!r}",
-            )
 
 
 _WRITING_RULES: Final[tuple[Callable[[TableMetadata], Problems], ...]] = (
@@ -353,3 +335,20 @@ _WRITING_RULES: Final[tuple[Callable[[TableMetadata], Problems], ...]] = (
     _one_statistics_file_each,
     _key_ids_are_unique,
 )
+
+
+# Rules for summaries ---------------------------------------------------------------------------------------------
+
+
+def _summaries_are_valid(metadata: TableMetadata) -> Problems:
+    for n, snapshot in enumerate(metadata.snapshots):
+        try:
+            summary = snapshot.summary
+        except InvalidMetadata as error:
+            yield error.at(f".snapshots[{n}]")
+            continue
+        if summary is not None and snapshot.operation not in OPERATIONS:
+            yield _problem(
+                f".snapshots[{n}].summary.operation",
+                f"must be one of {', '.join(OPERATIONS)}, found {str(snapshot.operation)[:80]!r}",
+            )

@@ -1,7 +1,8 @@
-"""What must be true of a table for a change to be made to it (the REST protocol's table requirements).
+"""The requirements of a change: what must be true of a table when the change is committed (REST: table requirements).
 
-A change that was made for one state of a table carries requirements; whoever publishes it checks them against the
-state the table is in then. One that does not hold is a conflict: the change has to be made again for the new state.
+Updates that were created for one state of a table carry requirements. Whoever commits them checks the requirements
+against the state of the table at that time. One that does not hold is a conflict: the updates have to be created again
+for the new state.
 
 >>> check_requirements([AssertCreate()], None)
 >>> requirement_to_json(AssertRefSnapshotId("main", None))
@@ -57,7 +58,7 @@ class AssertTableUuid:
 
 @dataclass(frozen=True, slots=True)
 class AssertRefSnapshotId:
-    """The branch or tag must point at this snapshot; with None it must not exist."""
+    """The branch or tag must point at this snapshot; if `snapshot_id` is None, it must not exist."""
 
     type: ClassVar[str] = "assert-ref-snapshot-id"
     ref: str
@@ -114,9 +115,9 @@ TableRequirement: TypeAlias = (
     | AssertDefaultSpecId
     | AssertDefaultSortOrderId
 )
-"""Anything that a change may require of a table."""
+"""Any requirement of a table."""
 
-# checking -------------------------------------------------------------------------------------------------------
+# Checks ----------------------------------------------------------------------------------------------------------
 
 _NUMBERS: Final[dict[type[Any], tuple[str, str, str]]] = {
     AssertLastAssignedFieldId: ("last_assigned_field_id", "last_column_id", "last assigned column id"),
@@ -129,11 +130,11 @@ _NUMBERS: Final[dict[type[Any], tuple[str, str, str]]] = {
     AssertDefaultSpecId: ("default_spec_id", "default_spec_id", "default partition spec"),
     AssertDefaultSortOrderId: ("default_sort_order_id", "default_sort_order_id", "default sort order"),
 }
-"""The requirements that compare a number: its attribute, that of the metadata, and what it is called."""
+"""The requirements that compare a number: its attribute, the attribute of the metadata, and its name in messages."""
 
 
 def check_requirements(requirements: Iterable[TableRequirement], metadata: TableMetadata | None) -> None:
-    """Raise `RequirementFailed` unless every requirement holds for the table; None stands for one that does not exist.
+    """Raise `RequirementFailed` unless all requirements hold; `metadata` is None if the table does not exist.
 
     >>> check_requirements([AssertTableUuid("9c12d441-03fe-4693-9a96-a0705ddf69c1")], None)
     Traceback (most recent call last):
@@ -146,7 +147,7 @@ def check_requirements(requirements: Iterable[TableRequirement], metadata: Table
 
 
 def _problem(requirement: TableRequirement, metadata: TableMetadata | None) -> str | None:
-    """What is not as required: what had to be, and what is."""
+    """What was required and what was found, or None if the requirement holds."""
     if isinstance(requirement, AssertCreate):
         return None if metadata is None else f"the table must not exist, but it does, with uuid {metadata.table_uuid}"
     if metadata is None:
@@ -159,9 +160,9 @@ def _problem(requirement: TableRequirement, metadata: TableMetadata | None) -> s
         return _ref_problem(requirement, metadata)
     if type(requirement) not in _NUMBERS:
         raise InvalidInput(f"not a table requirement: {requirement!r:.80}")
-    wanted_of, found_of, what = _NUMBERS[type(requirement)]
-    wanted, found = getattr(requirement, wanted_of), getattr(metadata, found_of)
-    return None if wanted == found else f"the table's {what} must be {wanted}, found {found}"
+    attribute, metadata_attribute, label = _NUMBERS[type(requirement)]
+    required, actual = getattr(requirement, attribute), getattr(metadata, metadata_attribute)
+    return None if required == actual else f"the table's {label} must be {required}, found {actual}"
 
 
 def _ref_problem(requirement: AssertRefSnapshotId, metadata: TableMetadata) -> str | None:
@@ -169,7 +170,7 @@ def _ref_problem(requirement: AssertRefSnapshotId, metadata: TableMetadata) -> s
     if ref is None:
         if requirement.snapshot_id is None:
             return None
-        return f"{requirement.ref!r} must point at snapshot {requirement.snapshot_id}, but no branch or tag is so named"
+        return f"{requirement.ref!r} must point at snapshot {requirement.snapshot_id}, but there is no such ref"
     if requirement.snapshot_id is None:
         return f"no branch or tag may be named {requirement.ref!r}, found a {ref.type} at snapshot {ref.snapshot_id}"
     if ref.snapshot_id != requirement.snapshot_id:
@@ -180,30 +181,30 @@ def _ref_problem(requirement: AssertRefSnapshotId, metadata: TableMetadata) -> s
     return None
 
 
-# deriving -------------------------------------------------------------------------------------------------------
+# Requirements of updates -----------------------------------------------------------------------------------------
 
 
 def requirements_for(
     updates: Sequence[TableUpdate], base: TableMetadata | None, *, replacing: bool = False
 ) -> tuple[TableRequirement, ...]:
-    """What updates that were made for `base` require of the table they are applied to.
+    """Return what updates that were created for `base` require of the table that they are applied to.
 
-    The table must be the same one; a ref that is set must still be where it was; columns and partition fields must not
-    have been numbered by somebody else; what is made current or default must not have been changed meanwhile. With
-    `replacing`, only what would give an id to two different things matters: the new table does not depend on the old.
-    Without a `base` the table must not exist.
+    The table must be the same one; a ref that is set must not have moved; no other commit may have assigned field ids
+    or partition field ids; the current schema, default spec or sort order must not have changed if the updates set it.
+    With `replacing`, only the assigned ids matter, because the new table does not depend on the old one. If `base` is
+    None, the table must not exist.
 
     >>> requirements_for([SetCurrentSchema()], None)
     (AssertCreate(),)
     """
     if base is None:
         return (AssertCreate(),)
-    wanted: dict[TableRequirement, None] = {}  # in order, each once
+    requirements: dict[TableRequirement, None] = {}  # in order, without duplicates
     if base.table_uuid is not None:
-        wanted[AssertTableUuid(base.table_uuid)] = None
+        requirements[AssertTableUuid(base.table_uuid)] = None
     for update in updates:
-        wanted.update(dict.fromkeys(_requirements_of(update, base, replacing)))
-    return tuple(wanted)
+        requirements.update(dict.fromkeys(_requirements_of(update, base, replacing)))
+    return tuple(requirements)
 
 
 def _requirements_of(update: TableUpdate, base: TableMetadata, replacing: bool) -> Iterator[TableRequirement]:
@@ -227,7 +228,7 @@ def _requirements_of(update: TableUpdate, base: TableMetadata, replacing: bool) 
 
 
 def _heads_unchanged(base: TableMetadata) -> Iterator[AssertRefSnapshotId]:
-    """No branch may have moved: a new snapshot could use what is removed (Java lets `main` move all the same)."""
+    """No branch may have moved: a new snapshot could use what is removed (Java nevertheless lets `main` move)."""
     if MAIN_BRANCH not in base.refs:
         yield AssertRefSnapshotId(MAIN_BRANCH, None)
     for name, ref in base.refs.items():
@@ -239,7 +240,7 @@ def _heads_unchanged(base: TableMetadata) -> Iterator[AssertRefSnapshotId]:
 
 
 def requirement_from_json(json: Any) -> TableRequirement:
-    """The requirement that a JSON object describes.
+    """Parse a requirement from a JSON object.
 
     >>> requirement_from_json({"type": "assert-current-schema-id", "current-schema-id": 3})
     AssertCurrentSchemaId(current_schema_id=3)
@@ -248,7 +249,7 @@ def requirement_from_json(json: Any) -> TableRequirement:
 
 
 def requirement_to_json(requirement: TableRequirement) -> dict[str, Any]:
-    """The JSON object of a requirement.
+    """Return a requirement as a JSON object.
 
     >>> requirement_to_json(AssertCurrentSchemaId(3))
     {'type': 'assert-current-schema-id', 'current-schema-id': 3}
@@ -257,7 +258,7 @@ def requirement_to_json(requirement: TableRequirement) -> dict[str, Any]:
 
 
 def requirements_from_json(json: Any) -> tuple[TableRequirement, ...]:
-    """The requirements that a JSON list describes.
+    """Parse requirements from a JSON list.
 
     >>> requirements_from_json([{"type": "assert-create"}])
     (AssertCreate(),)
@@ -266,7 +267,7 @@ def requirements_from_json(json: Any) -> tuple[TableRequirement, ...]:
 
 
 def requirements_to_json(requirements: Iterable[TableRequirement]) -> list[dict[str, Any]]:
-    """The JSON list of requirements.
+    """Return requirements as a JSON list.
 
     >>> requirements_to_json([AssertCreate()])
     [{'type': 'assert-create'}]
@@ -282,7 +283,7 @@ def _read_ref_requirement(obj: dict[str, Any]) -> AssertRefSnapshotId:
 
 
 def _write_ref_requirement(requirement: AssertRefSnapshotId) -> dict[str, Any]:
-    return {"ref": requirement.ref, "snapshot-id": requirement.snapshot_id}  # null must be said
+    return {"ref": requirement.ref, "snapshot-id": requirement.snapshot_id}  # null is required
 
 
 def _number_form(kind: type[Any]) -> JsonForm[Any]:

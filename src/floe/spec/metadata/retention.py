@@ -1,4 +1,4 @@
-"""Which refs and snapshots a table's retention policy lets go (spec: Snapshot Retention Policy)."""
+"""The retention policy: which refs and snapshots of a table expire (spec: Snapshot Retention Policy)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from floe.spec.properties import GC_ENABLED, MAX_REF_AGE_MS, MAX_SNAPSHOT_AGE_MS
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What expires: refs by name, snapshots by id in the table's order."""
+    """The refs and snapshots that expire: refs by name, snapshots by id in the table's order."""
 
     refs: tuple[str, ...] = ()
     snapshots: tuple[int, ...] = ()
 
     def updates(self) -> tuple[TableUpdate, ...]:
-        """The metadata updates that carry it out.
+        """The metadata updates that remove them.
 
         >>> Expiry(refs=("audit",), snapshots=(7,)).updates()
         (RemoveSnapshotRef(name='audit'), RemoveSnapshots(snapshot_ids=(7,)))
@@ -40,15 +40,15 @@ def plan_expiry(
     retain_last: int | None = None,
     snapshot_ids: Collection[int] = (),
 ) -> Expiry:
-    """The refs and snapshots that expire at `now_ms`.
+    """Return the refs and snapshots that expire at `now_ms`.
 
-    A ref other than `main` expires when the snapshot it points at is older than the ref may become. Of each branch
-    that stays, snapshots are kept from its head back to the first one that is both too old and beyond the number to
-    keep; a tag keeps its snapshot. Snapshots that no ref reaches, such as staged ones, are kept until they are too old.
+    A ref other than `main` expires when its snapshot is older than the maximum age of the ref. Each remaining branch
+    keeps its snapshots from the head back to the first one that is both too old and beyond the number to keep; a tag
+    keeps its snapshot. Snapshots that no ref reaches, such as staged ones, are kept until they are too old.
 
-    `older_than_ms` (a point in time) and `retain_last` take the place of the table's `max-snapshot-age-ms` and
-    `min-snapshots-to-keep`; a branch that has its own settings keeps to them. Snapshots named in `snapshot_ids` expire
-    whatever their age, unless a ref points at them.
+    `older_than_ms` (a timestamp) and `retain_last` replace the table's `max-snapshot-age-ms` and
+    `min-snapshots-to-keep`; the retention of a branch takes precedence over them. Snapshots in `snapshot_ids` expire
+    whatever their age; one that a ref points at raises `InvalidUpdate`, as does a table with `gc.enabled=false`.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
     >>> from floe.spec.schemas.schema import Schema
@@ -64,39 +64,39 @@ def plan_expiry(
             hint=f"other tables may use its files; set {GC_ENABLED} to true if none does",
         )
     if retain_last is not None and retain_last < 1:
-        raise InvalidUpdate(f"at least one snapshot is kept of each branch, retain_last was {retain_last}")
+        raise InvalidUpdate(f"retain_last must be at least 1: each branch keeps a snapshot; found {retain_last}")
     policy = _Policy.of(metadata.properties, now_ms, older_than_ms, retain_last)
     refs = {
         name: ref
         for name, ref in metadata.refs.items()
         if policy.keeps_ref(name, ref, metadata.snapshot(ref.snapshot_id))
     }
-    _check_asked_for(snapshot_ids, refs, metadata)
+    _check_unreferenced(snapshot_ids, refs, metadata)
 
     reachable: set[int] = set()
-    kept: set[int] = set()
+    retained: set[int] = set()
     for ref in refs.values():
-        kept.add(ref.snapshot_id)
+        retained.add(ref.snapshot_id)
         reachable.add(ref.snapshot_id)
         if ref.is_branch:
-            chain = list(ancestors(metadata, ref.snapshot_id))
-            reachable.update(snapshot.snapshot_id for snapshot in chain)
-            kept.update(policy.kept_of_branch(ref, chain))
-    kept.update(
+            history = list(ancestors(metadata, ref.snapshot_id))
+            reachable.update(snapshot.snapshot_id for snapshot in history)
+            retained.update(policy.retained_of_branch(ref, history))
+    retained.update(
         snapshot.snapshot_id
         for snapshot in metadata.snapshots
         if snapshot.snapshot_id not in reachable and snapshot.timestamp_ms >= policy.oldest_ms
     )
-    kept.difference_update(snapshot_ids)
+    retained.difference_update(snapshot_ids)
     return Expiry(
         refs=tuple(name for name in metadata.refs if name not in refs),
-        snapshots=tuple(s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in kept),
+        snapshots=tuple(s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in retained),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Policy:
-    """The table's retention, in terms of points in time."""
+    """The retention of a table, with ages resolved to timestamps."""
 
     now_ms: int
     oldest_ms: int
@@ -113,27 +113,32 @@ class _Policy:
         return _Policy(now_ms, older_than_ms, retain_last, max_ref_age)
 
     def keeps_ref(self, name: str, ref: SnapshotRef, head: Snapshot) -> bool:
+        """Whether a ref that points at `head` is kept."""
         if name == MAIN_BRANCH:
             return True  # spec: the main branch never expires
         age = self.max_ref_age_ms if ref.max_ref_age_ms is None else ref.max_ref_age_ms
         return self.now_ms - head.timestamp_ms <= age
 
-    def kept_of_branch(self, ref: SnapshotRef, chain: list[Snapshot]) -> Iterator[int]:
+    def retained_of_branch(self, ref: SnapshotRef, history: list[Snapshot]) -> Iterator[int]:
+        """Yield the ids of the snapshots that a branch keeps, of its history from its head back."""
         oldest = self.oldest_ms if ref.max_snapshot_age_ms is None else self.now_ms - ref.max_snapshot_age_ms
         minimum = self.min_snapshots if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
-        for position, snapshot in enumerate(chain):
-            if position >= minimum and snapshot.timestamp_ms < oldest:
+        for index, snapshot in enumerate(history):
+            if index >= minimum and snapshot.timestamp_ms < oldest:
                 return
             yield snapshot.snapshot_id
 
 
-def _check_asked_for(snapshot_ids: Collection[int], refs: Mapping[str, SnapshotRef], metadata: TableMetadata) -> None:
+def _check_unreferenced(
+    snapshot_ids: Collection[int], refs: Mapping[str, SnapshotRef], metadata: TableMetadata
+) -> None:
+    """Raise if one of the snapshots does not exist, or a ref points at it."""
     for snapshot_id in snapshot_ids:
-        metadata.snapshot(snapshot_id)  # raises if there is none
-        holders = sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot_id)
-        if holders:
+        metadata.snapshot(snapshot_id)  # raises NoSuchSnapshot
+        names = sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot_id)
+        if names:
             raise InvalidUpdate(
-                f"snapshot {snapshot_id} cannot expire: {', '.join(holders)} points at it",
+                f"snapshot {snapshot_id} cannot expire: {', '.join(names)} points at it",
                 hint="move or drop the branch or tag first",
                 snapshot=snapshot_id,
             )

@@ -1,12 +1,11 @@
-"""Snapshots: the state of a table at some time, and what changed to get there (spec: Snapshots).
+"""Snapshots, their summaries, and the branches and tags that refer to them (spec: Snapshots, Snapshot References).
 
-The summary of a snapshot: its keys, and the totals that go on from the summary of the branch's head.
+A summary has counts of what a commit changed (`added-records`, `deleted-data-files`, …) and totals of the table after
+it (`total-records`, …). Totals are never counted again: each is the total of the previous snapshot, plus what was
+added, minus what was removed (spec: Appendix F, Optional Snapshot Summary Fields).
 
-A summary says what a commit changed (`added-records`, `deleted-data-files`, …) and what the table then holds
-(`total-records`, …). The totals are never counted anew: each is the total of the snapshot before, plus what was added,
-minus what was removed (spec: Appendix F, Optional Snapshot Summary Fields).
-
-Branches and tags: names for snapshots, with how long to keep them (spec: Snapshot References).
+Summaries are most of a large metadata file, and few of them are ever read, so a `Snapshot` keeps its summary as raw
+JSON until the attribute is read for the first time.
 """
 
 from __future__ import annotations
@@ -33,16 +32,17 @@ from floe.spec.json_records import (
 if TYPE_CHECKING:
     SummaryField = Mapping[str, str] | None
 else:
-    SummaryField = msgspec.Raw  # most of a large document is summaries: they stay undecoded until someone asks
+    SummaryField = msgspec.Raw  # left undecoded until the attribute is read
 
 OPERATIONS: Final = ("append", "replace", "overwrite", "delete")
-"""What a snapshot can have done: only added files; rewrote them without changing rows; changed rows; removed rows."""
+"""The operations of snapshots: only added files; replaced files by others with the same rows; changed rows; removed
+rows."""
 
 OPERATION: Final = "operation"
-"""The key of the summary that holds the operation."""
+"""The summary key of the operation."""
 
 _ASSUMED_OPERATION: Final = "overwrite"
-"""What a summary without an operation counts as, here as in Java: the kind that promises the least."""
+"""The operation of a summary without one, as in Java: the one that guarantees least."""
 
 
 class Snapshot(Record, frozen=True, kw_only=True, eq=False):
@@ -61,35 +61,35 @@ class Snapshot(Record, frozen=True, kw_only=True, eq=False):
     """
 
     sequence_number: Int64 = 0
-    """The order of changes to the table; 0 in snapshots of format version 1."""
+    """Increases with every commit to the table; 0 in snapshots of format version 1."""
 
     snapshot_id: Int64
     parent_snapshot_id: Int64 | None = None
     timestamp_ms: Int64
     summary: SummaryField = None
-    """What the snapshot did, and counts of it: strings by name, `operation` among them."""
+    """The operation and counts of what changed, as strings by key."""
 
     manifest_list: str | None = None
-    """Where the manifest list lies; None only in format version 1, which may list `manifests` here instead."""
+    """The location of the manifest list; None only in format version 1, which may have `manifests` instead."""
 
     manifests: tuple[str, ...] | None = None
     schema_id: Int32 | None = None
-    """The table's schema when the snapshot was made; old writers did not record it."""
+    """The id of the table's schema when the snapshot was created; old writers did not record it."""
 
     first_row_id: Int64 | None = None
-    """Format version 3: the row id of the first row that the snapshot added."""
+    """Format version 3: the first row id that the snapshot assigned."""
 
     added_rows: Int64 | None = None
-    """Format version 3: how many row ids the snapshot took, at most."""
+    """Format version 3: an upper bound of the number of row ids that the snapshot assigned."""
 
     key_id: str | None = None
-    """The id of the encryption key of the manifest list's key metadata."""
+    """The id of the encryption key that encrypts the manifest list's key metadata."""
 
     @property
     def operation(self) -> str | None:
-        """What the snapshot did: append, replace, overwrite or delete; None without a summary.
+        """The operation: append, replace, overwrite or delete; None without a summary.
 
-        A summary that does not say counts as `overwrite`, the kind that promises the least.
+        A summary without an operation counts as `overwrite`, which guarantees least.
         """
         return self.summary.get(OPERATION, _ASSUMED_OPERATION) if self.summary else None
 
@@ -103,28 +103,28 @@ class Snapshot(Record, frozen=True, kw_only=True, eq=False):
         return f"Snapshot({', '.join(f'{name}={value!r}' for name, value in non_default_attributes(self).items())})"
 
 
-# The decoder leaves a summary in its slot as raw JSON, a view of the document: summaries are most of it, and a reader
-# needs few or none. The attribute decodes the slot when it is read first. A wrapper around each would cost as much time
-# as all else.
+# Lazily decoded summaries ----------------------------------------------------------------------------------------
+# The decoder stores a summary in its slot as raw JSON, a view of the document. The property below decodes the slot when
+# it is first read. A wrapper object for each summary would take as long as decoding everything else.
 _STORED_SUMMARY: Final[Any] = Snapshot.__dict__["summary"]
 _SUMMARY: Final = msgspec.json.Decoder(dict[str, str] | None)
 
 
 def _read_summary(snapshot: Snapshot) -> Mapping[str, str] | None:
-    """The summary, decoded when it is asked for the first time."""
+    """Return the summary of a snapshot; decode it if this is the first read."""
     summary = _STORED_SUMMARY.__get__(snapshot)
     if summary.__class__ is msgspec.Raw:
         try:
             raw, summary = bytes(summary), _SUMMARY.decode(summary)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise _wrong_summary(summary, error).with_context(snapshot=snapshot.snapshot_id) from error
-        if summary is not None and raw.count(b'"') != 4 * len(summary):  # a quote in a text, or a key that stands twice
+            raise _summary_error(summary, error).with_context(snapshot=snapshot.snapshot_id) from error
+        if summary is not None and raw.count(b'"') != 4 * len(summary):  # an escaped quote, or a duplicate key
             _check_summary_keys(raw, snapshot)
         _STORED_SUMMARY.__set__(snapshot, summary)
     return cast("Mapping[str, str] | None", summary)
 
 
-type.__setattr__(Snapshot, "summary", property(_read_summary, doc="What the snapshot did, and counts of it."))
+type.__setattr__(Snapshot, "summary", property(_read_summary, doc="The operation and counts of what changed."))
 
 
 def _check_summary_keys(raw: bytes, snapshot: Snapshot) -> None:
@@ -135,7 +135,7 @@ def _check_summary_keys(raw: bytes, snapshot: Snapshot) -> None:
 
 
 def has_undecoded_summary(snapshot: Snapshot) -> bool:
-    """Whether nobody has asked for the summary yet, so that it can be written again as it was read.
+    """Whether the summary has not been read yet, so that it can be written as it was stored.
 
     >>> has_undecoded_summary(Snapshot(snapshot_id=1, timestamp_ms=5, summary={"operation": "append"}))
     False
@@ -147,22 +147,25 @@ def _attributes(snapshot: Snapshot) -> dict[str, Any]:
     return {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
 
 
-def check_snapshot_id(given: object) -> None:
-    """Raise for what is no snapshot id, above all for a snapshot itself.
+# Ids -------------------------------------------------------------------------------------------------------------
+
+
+def check_snapshot_id(snapshot_id: object) -> None:
+    """Raise `InvalidInput` unless the argument is an integer; callers often pass a `Snapshot` instead.
 
     >>> check_snapshot_id("7")
     Traceback (most recent call last):
-    floe.errors.InvalidInput: a snapshot is given by its id, a whole number; found '7'; the id of a snapshot is ...
+    floe.errors.InvalidInput: a snapshot id must be an integer, found '7'; the id of a snapshot is its snapshot_id
     """
-    if type(given) is not int:
+    if type(snapshot_id) is not int:
         raise InvalidInput(
-            f"a snapshot is given by its id, a whole number; found {given!r:.80}",
+            f"a snapshot id must be an integer, found {snapshot_id!r:.80}",
             hint="the id of a snapshot is its snapshot_id",
         )
 
 
-def new_snapshot_id(taken: Container[int] = (), make_uuid: Callable[[], UUID] = uuid4) -> int:
-    """A random positive id that is not taken yet, made from a uuid as in Java (spec: Assignment of Snapshot IDs).
+def new_snapshot_id(used: Container[int] = (), make_uuid: Callable[[], UUID] = uuid4) -> int:
+    """A random positive id that is not used yet, computed from a UUID as in Java (spec: Assignment of Snapshot IDs).
 
     >>> new_snapshot_id(make_uuid=lambda: UUID("00000000-0000-0005-8000-000000000003"))
     6
@@ -170,12 +173,15 @@ def new_snapshot_id(taken: Container[int] = (), make_uuid: Callable[[], UUID] = 
     while True:
         high, low = divmod(make_uuid().int, 2**64)
         snapshot_id = (high ^ low) & (2**63 - 1)
-        if snapshot_id > 0 and snapshot_id not in taken:
+        if snapshot_id > 0 and snapshot_id not in used:
             return snapshot_id
 
 
+# JSON ------------------------------------------------------------------------------------------------------------
+
+
 def snapshot_from_json(json: Any) -> Snapshot:
-    """The snapshot that a JSON object describes; unknown keys are kept in `extra`.
+    """Parse a snapshot from a JSON object; unknown keys are kept in `extra`.
 
     >>> snapshot_from_json({"snapshot-id": 1, "timestamp-ms": 5, "manifests": ["a.avro"]}).manifests
     ('a.avro',)
@@ -189,7 +195,7 @@ def snapshot_from_json(json: Any) -> Snapshot:
 
 
 def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
-    """The JSON object of a snapshot.
+    """Return a snapshot as a JSON object.
 
     >>> snapshot_to_json(Snapshot(snapshot_id=1, timestamp_ms=5, summary={"operation": "append"}, manifest_list="x"))
     {'snapshot-id': 1, 'timestamp-ms': 5, 'summary': {'operation': 'append'}, 'manifest-list': 'x'}
@@ -206,12 +212,12 @@ def _summary_from_json(json: Any) -> dict[str, str] | None:
         raise error.at(".summary") from None
 
 
-def _wrong_summary(raw: msgspec.Raw, error: msgspec.DecodeError | RecursionError) -> InvalidMetadata:
-    """What is wrong with a summary that the decoder refused, at its exact place."""
+def _summary_error(raw: msgspec.Raw, error: msgspec.DecodeError | RecursionError) -> InvalidMetadata:
+    """The error for a summary that the decoder refused, with the exact path of the problem."""
     try:
         _summary_from_json(msgspec.json.decode(raw))
-    except InvalidMetadata as found:
-        return found
+    except InvalidMetadata as precise_error:
+        return precise_error
     except (msgspec.DecodeError, RecursionError):
         pass
     return invalid_json(error).at(".summary")
@@ -223,7 +229,7 @@ def _operation_first(summary: Mapping[str, str]) -> dict[str, str]:
     return {OPERATION: summary[OPERATION]} | dict(summary)
 
 
-# The summary of a snapshot: its keys, and the totals that go on from the summary of the branch's head.
+# Summary keys and totals -----------------------------------------------------------------------------------------
 
 ADDED_DATA_FILES: Final = "added-data-files"
 DELETED_DATA_FILES: Final = "deleted-data-files"
@@ -261,7 +267,7 @@ SOURCE_SNAPSHOT_ID: Final = "source-snapshot-id"
 ENGINE_NAME: Final = "engine-name"
 ENGINE_VERSION: Final = "engine-version"
 
-# Written by other engines though the spec does not list them.
+# Keys that other engines write, though the spec does not list them.
 CHANGED_PARTITION_PREFIX: Final = "partitions."
 PARTITION_SUMMARIES_INCLUDED: Final = "partition-summaries-included"
 REPLACE_PARTITIONS: Final = "replace-partitions"
@@ -279,18 +285,17 @@ TOTALS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         TOTAL_EQUALITY_DELETES: (ADDED_EQUALITY_DELETES, REMOVED_EQUALITY_DELETES),
     }
 )
-"""Each total, with the key that raises it and the key that lowers it."""
+"""Each total, with the keys of what is added to it and what is subtracted from it."""
 
 _MAX_LONG = 2**63 - 1
 
 
 def with_totals(summary: Mapping[str, str], head: Mapping[str, str] | None) -> dict[str, str]:
-    """The summary of a new snapshot with its totals.
+    """Return the summary of a new snapshot with its totals.
 
-    `head` is the summary of the snapshot at the head of the branch that is written to: None when the branch has no
-    snapshot yet, so that totals start at zero, and empty when that snapshot has no summary, so that nothing is known.
-    A total that is not known, or that would fall below zero because a writer before miscounted, is left out rather
-    than invented.
+    `head` is the summary of the branch's current snapshot: None if the branch has no snapshot yet, so that totals start
+    at zero, and empty if that snapshot has no summary, so that the totals are unknown. A total is omitted if it is
+    unknown, or if it would be negative because an earlier writer miscounted.
 
     >>> first = with_totals({"operation": "append", "added-records": "10"}, None)
     >>> first["total-records"], first["total-data-files"]
@@ -310,9 +315,9 @@ def with_totals(summary: Mapping[str, str], head: Mapping[str, str] | None) -> d
 
 
 def check_replace(summary: Mapping[str, str]) -> None:
-    """Raise unless a `replace` keeps the table's rows: it may not add more records than it removes.
+    """Raise `InvalidUpdate` if a `replace` adds more records than it removes, which would change the table's rows.
 
-    Fewer is right, for a compaction drops rows that delete files had deleted.
+    It may add fewer: compaction drops the rows that delete files delete.
 
     >>> check_replace({"operation": "replace", "added-records": "9", "deleted-records": "10"})
     >>> check_replace({"operation": "replace", "added-records": "11", "deleted-records": "10"})
@@ -330,20 +335,20 @@ def check_replace(summary: Mapping[str, str]) -> None:
 
 
 def _count(text: str | None) -> int | None:
-    """The count that a summary's text holds, or None when it holds none: summaries come from many writers."""
+    """Parse a count of a summary; None if it is not a number, because summaries come from many writers."""
     if text is None or not text.isascii() or not text.isdigit() or len(text) > 19:
         return None
     return int(text)
 
 
-# Branches and tags: names for snapshots, with how long to keep them (spec: Snapshot References).
+# Branches and tags -----------------------------------------------------------------------------------------------
 
 MAIN_BRANCH = "main"
-"""The branch that readers see unless told otherwise; it never expires."""
+"""The branch that readers see by default; it never expires."""
 
 
 class SnapshotRef(Record, frozen=True, kw_only=True):
-    """What a branch or tag points at.
+    """A branch or tag: the snapshot that it refers to, and its retention.
 
     >>> SnapshotRef(snapshot_id=7, type="branch", min_snapshots_to_keep=5).is_branch
     True
@@ -352,39 +357,39 @@ class SnapshotRef(Record, frozen=True, kw_only=True):
     snapshot_id: Int64
     type: Literal["branch", "tag"]
     min_snapshots_to_keep: Int32 | None = None
-    """Branches only: how many snapshots to keep, however old; the table's property decides when None."""
+    """Branches only: how many snapshots to keep at least, whatever their age; None for the table's property."""
 
     max_snapshot_age_ms: Int64 | None = None
-    """Branches only: how old a snapshot may become before it expires."""
+    """Branches only: the age at which a snapshot expires; None for the table's property."""
 
     max_ref_age_ms: Int64 | None = None
-    """How old the snapshot may become before the reference itself goes; `main` ignores it."""
+    """The age of the snapshot at which the ref itself is removed; ignored for `main`."""
 
     @property
     def is_branch(self) -> bool:
-        """Whether commits can move the reference."""
+        """Whether this is a branch, which commits move."""
         return self.type == "branch"
 
     @property
     def is_tag(self) -> bool:
-        """Whether the reference is a label that stays where it is."""
+        """Whether this is a tag, which commits do not move."""
         return self.type == "tag"
 
     def at(self, snapshot_id: int) -> SnapshotRef:
-        """The same reference, with its retention, pointing at another snapshot.
+        """Return the ref with the same retention, pointing at another snapshot.
 
         >>> SnapshotRef(snapshot_id=7, type="tag", max_ref_age_ms=9).at(8)
         SnapshotRef(snapshot_id=8, type='tag', max_ref_age_ms=9)
         """
         return msgspec.structs.replace(self, snapshot_id=snapshot_id)
 
-    def kept(
+    def with_retention(
         self, *, min_snapshots_to_keep: int | None, max_snapshot_age_ms: int | None, max_ref_age_ms: int | None
     ) -> SnapshotRef:
-        """The same reference with another retention.
+        """Return the ref with another retention.
 
         >>> ref = SnapshotRef(snapshot_id=7, type="tag", max_ref_age_ms=9)
-        >>> ref.kept(min_snapshots_to_keep=None, max_snapshot_age_ms=None, max_ref_age_ms=5).max_ref_age_ms
+        >>> ref.with_retention(min_snapshots_to_keep=None, max_snapshot_age_ms=None, max_ref_age_ms=5).max_ref_age_ms
         5
         """
         return msgspec.structs.replace(

@@ -1,15 +1,11 @@
-"""A table's metadata as a value: schemas, partition specs, sort orders, snapshots, refs, logs (spec: Table Metadata).
+"""Table metadata as a value: schemas, partition specs, sort orders, snapshots, refs, logs (spec: Table Metadata).
 
-The values are immutable; a change makes a new one (`floe.spec.metadata.metadata_builder`). JSON is in
-`floe.spec.metadata.table_metadata_json`, the rules that hold between the parts in `floe.spec.metadata.metadata_checks`.
+`TableMetadata` is immutable; `floe.spec.metadata.metadata_builder` applies updates to it and returns a new value.
+`floe.spec.metadata.table_metadata_json` reads and writes it as JSON, and `floe.spec.metadata.metadata_checks` has the
+rules between its parts.
 
-The two logs of a table: which snapshot was current when, and where earlier metadata lies (spec: Table Metadata).
-
-Entries for encryption keys (spec: Encryption Keys).
-
-Entries for statistics files: Puffin files of a table, and partition statistics (spec: Table Statistics).
-
-The uuids that identify tables, views and files: their form, and whether a thing is still the one that was known.
+The module also has the records in it: entries of the snapshot log and the metadata log, encryption keys, statistics
+files; and the UUIDs that identify tables and views. Snapshots and refs are in `floe.spec.metadata.snapshots`.
 """
 
 from __future__ import annotations
@@ -32,11 +28,11 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.sort_order import UNSORTED, SortOrder
 from floe.spec.values.civil_time import millis_to_text
 
-# The two logs of a table: which snapshot was current when, and where earlier metadata lies (spec: Table Metadata).
+# Snapshot log and metadata log -----------------------------------------------------------------------------------
 
 
 class SnapshotLogEntry(Record, frozen=True, kw_only=True):
-    """From this time on the snapshot was the table's current one.
+    """An entry of the snapshot log: from this timestamp on, the snapshot was the table's current one.
 
     >>> SnapshotLogEntry(timestamp_ms=1515100955770, snapshot_id=1).snapshot_id
     1
@@ -47,7 +43,7 @@ class SnapshotLogEntry(Record, frozen=True, kw_only=True):
 
 
 class MetadataLogEntry(Record, frozen=True, kw_only=True):
-    """An earlier metadata file, and when it was last updated.
+    """An entry of the metadata log: an earlier metadata file, and the table's last update in it.
 
     >>> MetadataLogEntry(
     ...     timestamp_ms=1515100955770, metadata_file="s3://bucket/t/metadata/v1.metadata.json"
@@ -59,7 +55,7 @@ class MetadataLogEntry(Record, frozen=True, kw_only=True):
     metadata_file: str
 
 
-# Entries for encryption keys (spec: Encryption Keys).
+# Encryption keys -------------------------------------------------------------------------------------------------
 
 
 class EncryptionKey(Record, frozen=True, kw_only=True):
@@ -71,27 +67,27 @@ class EncryptionKey(Record, frozen=True, kw_only=True):
 
     key_id: str
     encrypted_key_metadata: str
-    """Base64 of the encrypted key and its metadata; the table's encryption scheme defines what is in it."""
+    """The encrypted key and its metadata in base64; the table's encryption scheme defines their content."""
 
     encrypted_by_id: str | None = None
-    """The id of the key that this one is wrapped with."""
+    """The id of the key that encrypts this one."""
 
     properties: StringMap = msgspec.field(default_factory=dict)
 
     @property
     def key_metadata(self) -> bytes:
-        """The encrypted key metadata as bytes."""
+        """The encrypted key metadata as bytes; `InvalidMetadata` if it is not base64."""
         try:
             return base64.b64decode(self.encrypted_key_metadata, validate=True)
         except (binascii.Error, ValueError) as error:
             raise InvalidMetadata(f"not base64: {error}", path=".encrypted-key-metadata", key=self.key_id) from error
 
 
-# Entries for statistics files: Puffin files of a table, and partition statistics (spec: Table Statistics).
+# Statistics files ------------------------------------------------------------------------------------------------
 
 
 class BlobMetadata(Record, frozen=True, kw_only=True):
-    """A blob of a statistics file: what it holds, and the snapshot it was computed from.
+    """A blob of a statistics file: its type, its columns, and the snapshot that it was computed from.
 
     >>> BlobMetadata(type="apache-datasketches-theta-v1", snapshot_id=3, sequence_number=2, fields=(1,)).properties
     {}
@@ -101,7 +97,7 @@ class BlobMetadata(Record, frozen=True, kw_only=True):
     snapshot_id: Int64
     sequence_number: Int64
     fields: tuple[Int32, ...]
-    """The ids of the fields that the statistic is about, in order."""
+    """The ids of the fields that the blob was computed from, in order."""
 
     properties: StringMap = msgspec.field(default_factory=dict)
 
@@ -128,7 +124,7 @@ class StatisticsFile(Record, frozen=True, kw_only=True):
     """The size of the whole footer of the Puffin file, not of the payload in it."""
 
     key_metadata: str | None = None
-    """Base64 of the key metadata, when the file is encrypted."""
+    """The key metadata in base64, if the file is encrypted."""
 
     blob_metadata: tuple[BlobMetadata, ...]
 
@@ -147,15 +143,18 @@ class PartitionStatisticsFile(Record, frozen=True, kw_only=True):
     file_size_in_bytes: Int64
 
 
+# Table metadata --------------------------------------------------------------------------------------------------
+
 LATEST_FORMAT_VERSION: Final = 3
 """The newest version of the format that Floe reads and writes."""
 
-_SHOWN = 5
+_LISTED_SNAPSHOTS: Final = 5
+"""How many snapshots an error message lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableMetadata:
-    """Everything a table's metadata file says.
+    """The content of a table's metadata file.
 
     >>> from floe.spec.types import Field, LONG
     >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
@@ -174,7 +173,7 @@ class TableMetadata:
 
     format_version: int
     table_uuid: str | None
-    """None only in tables of format version 1 that old writers made."""
+    """None only in tables of format version 1 that old writers created."""
 
     location: str
     last_sequence_number: int = 0
@@ -193,49 +192,49 @@ class TableMetadata:
     snapshot_log: tuple[SnapshotLogEntry, ...] = ()
     metadata_log: tuple[MetadataLogEntry, ...] = ()
     refs: Mapping[str, SnapshotRef] = field(default_factory=dict)
-    """Branches and tags by name; has `main` whenever there is a current snapshot."""
+    """Branches and tags by name; includes `main` whenever there is a current snapshot."""
 
     statistics: tuple[StatisticsFile, ...] = ()
     partition_statistics: tuple[PartitionStatisticsFile, ...] = ()
     next_row_id: int | None = None
-    """Format version 3: higher than every row id given so far. None in earlier versions."""
+    """Format version 3: the first row id that is not assigned yet. None in earlier versions."""
 
     encryption_keys: tuple[EncryptionKey, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The keys of the document that this version of Floe does not know."""
+    """The keys of the document that this version of Floe does not know; they are written again."""
 
     snapshots_json: EncodedList = field(default_factory=EncodedList, repr=False, compare=False)
     snapshot_log_json: EncodedList = field(default_factory=EncodedList, repr=False, compare=False)
-    """What is known of the JSON of these two lists, which may be very long, for writing them again."""
+    """The JSON of these two lists as it was read or written last: they may be very long, and most of it is reused."""
 
-    # what is current -----------------------------------------------------------------------------------------
+    # Current and default values -----------------------------------------------------------------------------------
 
     @cached_property
     def schema(self) -> Schema:
-        """The current schema."""
+        """The table's current schema."""
         return self.schema_by_id(self.current_schema_id)
 
     @cached_property
     def spec(self) -> PartitionSpec:
-        """The partition spec that writers use."""
+        """The default partition spec, which writers use."""
         return self.spec_by_id(self.default_spec_id)
 
     @cached_property
     def sort_order(self) -> SortOrder:
-        """The sort order that writers use."""
+        """The default sort order, which writers use."""
         return self.sort_order_by_id(self.default_sort_order_id)
 
     @property
     def current_snapshot(self) -> Snapshot | None:
-        """The snapshot that readers see, or None in a table without one."""
+        """The snapshot that readers see by default; None if the table is empty."""
         return None if self.current_snapshot_id is None else self.snapshot(self.current_snapshot_id)
 
     @property
     def next_sequence_number(self) -> int:
-        """The sequence number of the next snapshot; format version 1 has none and stays at 0."""
+        """The sequence number of the next snapshot; always 0 in format version 1."""
         return self.last_sequence_number + 1 if self.format_version > 1 else 0
 
-    # found by id or name -------------------------------------------------------------------------------------
+    # Lookup by id or name -----------------------------------------------------------------------------------------
 
     @cached_property
     def schemas_by_id(self) -> Mapping[int, Schema]:
@@ -249,7 +248,7 @@ class TableMetadata:
 
     @cached_property
     def sort_orders_by_id(self) -> Mapping[int, SortOrder]:
-        """The sort orders by their ids; 0 is always there, unsorted."""
+        """The sort orders by their ids; always includes 0, unsorted."""
         return {UNSORTED.order_id: UNSORTED} | {order.order_id: order for order in self.sort_orders}
 
     @cached_property
@@ -258,14 +257,14 @@ class TableMetadata:
         return {snapshot.snapshot_id: snapshot for snapshot in self.snapshots}
 
     def schema_by_id(self, schema_id: int) -> Schema:
-        """The schema of that id."""
+        """Return the schema with an id; `InvalidMetadata` if there is none."""
         try:
             return self.schemas_by_id[schema_id]
         except KeyError:
             raise InvalidMetadata(f"the table has no schema with id {schema_id}", path=".schemas") from None
 
     def spec_by_id(self, spec_id: int) -> PartitionSpec:
-        """The partition spec of that id."""
+        """Return the partition spec with an id; `InvalidMetadata` if there is none."""
         try:
             return self.specs_by_id[spec_id]
         except KeyError:
@@ -274,31 +273,33 @@ class TableMetadata:
             ) from None
 
     def sort_order_by_id(self, order_id: int) -> SortOrder:
-        """The sort order of that id."""
+        """Return the sort order with an id; `InvalidMetadata` if there is none."""
         try:
             return self.sort_orders_by_id[order_id]
         except KeyError:
             raise InvalidMetadata(f"the table has no sort order with id {order_id}", path=".sort-orders") from None
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """The snapshot of that id."""
+        """Return the snapshot with an id; `NoSuchSnapshot` if there is none."""
         try:
             return self.snapshots_by_id[snapshot_id]
         except KeyError:
             check_snapshot_id(snapshot_id)
             raise NoSuchSnapshot(
                 f"the table has no snapshot {snapshot_id}",
-                hint=self._newest_told() if self.snapshots else "the table has no snapshots at all",
+                hint=self._newest_snapshots() if self.snapshots else "the table has no snapshots at all",
             ) from None
 
-    def _newest_told(self) -> str:
-        newest = sorted(self.snapshots, key=lambda one: one.timestamp_ms, reverse=True)[:_SHOWN]
-        told = ", ".join(f"{one.snapshot_id} ({millis_to_text(one.timestamp_ms)})" for one in newest)
+    def _newest_snapshots(self) -> str:
+        """The hint of the error for a snapshot that is not there."""
+        by_time = sorted(self.snapshots, key=lambda snapshot: snapshot.timestamp_ms, reverse=True)
+        newest = by_time[:_LISTED_SNAPSHOTS]
+        listed = ", ".join(f"{s.snapshot_id} ({millis_to_text(s.timestamp_ms)})" for s in newest)
         older = len(self.snapshots) - len(newest)
-        return f"it may have expired; there are {told}{f' and {older} older' if older else ''}"
+        return f"it may have expired; there are {listed}{f' and {older} older' if older else ''}"
 
     def ref(self, name: str) -> SnapshotRef:
-        """The branch or tag of that name."""
+        """Return the branch or tag with a name; `NoSuchRef` if there is none."""
         try:
             return self.refs[name]
         except KeyError:
@@ -306,22 +307,22 @@ class TableMetadata:
             raise NoSuchRef(f"the table has no branch or tag named {name!r}", hint=hint) from None
 
     def snapshot_of_ref(self, name: str = MAIN_BRANCH) -> Snapshot:
-        """The snapshot that a branch or tag points at."""
+        """Return the snapshot that a branch or tag points at."""
         return self.snapshot(self.ref(name).snapshot_id)
 
-    # time travel ---------------------------------------------------------------------------------------------
+    # Time travel --------------------------------------------------------------------------------------------------
 
     def snapshot_as_of(self, timestamp_ms: int) -> Snapshot:
-        """The snapshot that was current at a time, by the snapshot log (spec: Point in Time Reads).
+        """Return the snapshot that was current at a timestamp (spec: Point in Time Reads).
 
-        The log says what readers saw, including rollbacks, which the parents of snapshots do not. Where two entries
-        have the same time the later one counts, as it is what readers saw from then on.
+        The snapshot log is used, not the parents of snapshots, because it records rollbacks. Of two entries with the
+        same timestamp the later one counts. `NoSuchSnapshot` is raised if the log begins after the timestamp.
         """
-        best: SnapshotLogEntry | None = None
+        latest: SnapshotLogEntry | None = None
         for entry in self.snapshot_log:
-            if entry.timestamp_ms <= timestamp_ms and (best is None or entry.timestamp_ms >= best.timestamp_ms):
-                best = entry
-        if best is None:
+            if entry.timestamp_ms <= timestamp_ms and (latest is None or entry.timestamp_ms >= latest.timestamp_ms):
+                latest = entry
+        if latest is None:
             first = min((entry.timestamp_ms for entry in self.snapshot_log), default=None)
             raise NoSuchSnapshot(
                 f"no snapshot was current at {millis_to_text(timestamp_ms)}",
@@ -329,23 +330,23 @@ class TableMetadata:
                 if first is None
                 else f"the snapshot log begins at {millis_to_text(first)}",
             )
-        return self.snapshot(best.snapshot_id)
+        return self.snapshot(latest.snapshot_id)
 
     def schema_for(self, snapshot: Snapshot) -> Schema:
-        """The schema to read a snapshot with: the one it was written under, or the current one if it does not say."""
+        """Return the schema of a snapshot; the current one if the snapshot has no schema id."""
         return self.schema if snapshot.schema_id is None else self.schema_by_id(snapshot.schema_id)
 
 
-# The uuids that identify tables, views and files: their form, and whether a thing is still the one that was known.
+# UUIDs of tables and views ---------------------------------------------------------------------------------------
 
 UUID_PATTERN: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-"""A regular expression, without groups."""
+"""A regular expression for UUIDs, without groups."""
 
 _UUID: Final = re.compile(UUID_PATTERN)
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a text is a uuid in its usual form, of whatever version.
+    """Whether a text is a UUID in its usual form, of any version.
 
     >>> is_uuid("9c12d441-03fe-4693-9a96-a0705ddf69c1"), is_uuid("9c12d44103fe46939a96a0705ddf69c1")
     (True, False)
@@ -354,7 +355,7 @@ def is_uuid(text: str) -> bool:
 
 
 def check_uuid(text: str) -> None:
-    """Raise unless a text is a uuid.
+    """Raise `InvalidUpdate` unless a text is a UUID.
 
     >>> check_uuid("mine")
     Traceback (most recent call last):
@@ -364,38 +365,38 @@ def check_uuid(text: str) -> None:
         raise InvalidUpdate(f"{text[:80]!r} is not a uuid")
 
 
-def is_same_uuid(known: str | None, found: str | None) -> bool:
-    """Whether a uuid that was found can be that of the table or view that is known.
+def is_same_uuid(expected: str | None, actual: str | None) -> bool:
+    """Whether a table or view that was loaded with UUID `expected`, and now has UUID `actual`, is still the same one.
 
-    Old tables of version 1 may have none: they may get their first one, but no table ever loses its own.
+    A table of format version 1 may have no UUID and get its first one later; no table ever loses its UUID.
 
     >>> uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
     >>> is_same_uuid(uuid, uuid.upper()), is_same_uuid(None, uuid), is_same_uuid(uuid, None)
     (True, True, False)
     """
-    return known is None or (found is not None and found.lower() == known.lower())
+    return expected is None or (actual is not None and actual.lower() == expected.lower())
 
 
-def check_same_table(known: str | None, found: str | None, table: str) -> None:
-    """Raise unless the table of that name has the uuid that it had when it was loaded (spec: `table-uuid`).
+def check_same_table(expected: str | None, actual: str | None, table: str) -> None:
+    """Raise `NoSuchTable` unless the table has the UUID that it had when it was loaded (spec: `table-uuid`).
 
     >>> check_same_table("9c12d441-03fe-4693-9a96-a0705ddf69c1", "11111111-03fe-4693-9a96-a0705ddf69c1", "db.t")
     Traceback (most recent call last):
     floe.errors.NoSuchTable: the table that was loaded, with uuid 9c12d441-..., is not there any more: ...
     """
-    if not is_same_uuid(known, found):
-        raise NoSuchTable(_gone("table", known, found), hint=_LOAD_AGAIN.format("table"), table=table)
+    if not is_same_uuid(expected, actual):
+        raise NoSuchTable(_replaced_message("table", expected, actual), hint=_LOAD_AGAIN.format("table"), table=table)
 
 
-def check_same_view(known: str | None, found: str | None, view: str) -> None:
-    """Raise unless the view of that name has the uuid that it had when it was loaded."""
-    if not is_same_uuid(known, found):
-        raise NoSuchView(_gone("view", known, found), hint=_LOAD_AGAIN.format("view"), view=view)
+def check_same_view(expected: str | None, actual: str | None, view: str) -> None:
+    """Raise `NoSuchView` unless the view has the UUID that it had when it was loaded."""
+    if not is_same_uuid(expected, actual):
+        raise NoSuchView(_replaced_message("view", expected, actual), hint=_LOAD_AGAIN.format("view"), view=view)
 
 
 _LOAD_AGAIN: Final = "it was dropped or renamed: load the {0} again, and look at it before you change it"
 
 
-def _gone(kind: str, known: str | None, found: str | None) -> str:
-    other = "has no uuid" if found is None else f"has uuid {found}"
-    return f"the {kind} that was loaded, with uuid {known}, is not there any more: the {kind} of that name now {other}"
+def _replaced_message(kind: str, expected: str | None, actual: str | None) -> str:
+    now = "has no uuid" if actual is None else f"has uuid {actual}"
+    return f"the {kind} that was loaded, with uuid {expected}, is not there any more: the {kind} of that name now {now}"

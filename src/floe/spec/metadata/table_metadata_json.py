@@ -1,13 +1,13 @@
-"""Table metadata from the bytes of a metadata file, and back (spec: Appendix C, Table Metadata and Snapshots).
+"""Reads and writes metadata files: table metadata as JSON (spec: Appendix C, Table Metadata and Snapshots).
 
-Reading tries the whole document at once by its type. If anything is not as the type says, be it a key that this version
-does not know or a mistake, the document is read again part by part: that keeps unknown keys, and finds the exact place
-of a mistake. Files of every age are read: what old writers left out is filled in as the spec says.
+The reader first decodes the entire document by its type. If that fails, because of an unknown key or because of an
+error, it decodes the document again part by part: that keeps unknown keys, and finds the exact path of an error. Files
+of all writers are accepted: what old writers omitted is filled in as the spec says.
 
-Writing is canonical: compact, keys in the order in which Java writes them, unknown keys last. Snapshots and entries of
-the log that were read or written before are carried over as they stand there, so that a commit to a table with many
-snapshots encodes only the new one. The summary of a snapshot that nobody looked at is not even decoded; that is also
-why a summary that is not a map of strings, or has a key twice, is found when it is first looked at, not before.
+The writer is canonical: compact, keys in the order of Java's writer, unknown keys last. Snapshots and log entries that
+were read or written before are copied as encoded, so that a commit to a table with many snapshots encodes only the new
+one. A summary that nobody reads is not decoded at all; therefore a summary that is not a map of strings, or has a
+duplicate key, raises an error only when it is read.
 """
 
 from __future__ import annotations
@@ -73,10 +73,9 @@ from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
 from floe.spec.sort_order import UNSORTED, SortOrder, order_from_json, order_to_json
 
 _NO_SNAPSHOT: Final = -1
-"""What Java writes for "no current snapshot" in versions 1 and 2 (spec: Appendix F)."""
+"""The current snapshot id that Java writes for "none" in versions 1 and 2 (spec: Appendix F)."""
 
 _INITIAL_SPEC_ID: Final = 0
-
 
 _ABSENT: Final = msgspec.Raw(b"null")
 
@@ -84,7 +83,7 @@ T = TypeVar("T")
 
 
 class _Document(msgspec.Struct, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """The document as it stands: what each key may hold, in any version. `Raw` parts are read by their own modules."""
+    """The type of the document: the keys of all format versions. `Raw` values are decoded by their own modules."""
 
     format_version: Int32
     table_uuid: str | None = None
@@ -127,7 +126,7 @@ _ITEM_READERS: Final[Mapping[str, Callable[[Any], Record]]] = {
     "partition-statistics": partial(record_from_json, PartitionStatisticsFile),
     "encryption-keys": partial(record_from_json, EncryptionKey),
 }
-"""How to read an item of each list with care."""
+"""The functions that read an item of each list part by part."""
 
 _REQUIRED_SINCE_VERSION_2: Final = (
     "table-uuid",
@@ -141,16 +140,16 @@ _REQUIRED_SINCE_VERSION_2: Final = (
     "default-sort-order-id",
 )
 
-_TOGETHER: Final = {
+_CURRENT_ID_KEYS: Final = {
     "schemas": "current-schema-id",
     "partition-specs": "default-spec-id",
     "sort-orders": "default-sort-order-id",
 }
-"""Where a version 1 document has the list, it must also say which one of it is current."""
+"""Lists that a version 1 document may have, each with the key that it then requires."""
 
 
 def parse(data: bytes, *, limits: Limits | None = None) -> TableMetadata:
-    """The metadata in a metadata file's bytes, plain or gzip, checked as `check_for_reading` does.
+    """Parse the bytes of a metadata file, plain or gzip, and check the metadata with `check_for_reading`.
 
     >>> metadata = parse(
     ...     b'''{"format-version": 1, "location": "s3://bucket/t", "last-updated-ms": 1515100955770,
@@ -165,14 +164,14 @@ def parse(data: bytes, *, limits: Limits | None = None) -> TableMetadata:
         text = document_text(data, limits)
         document, extra = _read_document(text, limits)
         metadata = _metadata_of(document, extra, text, limits)
-    except RecursionError as error:  # the caller's own stack is nearly full
+    except RecursionError as error:  # the caller's stack is nearly full
         raise invalid_json(error) from error
     check_for_reading(metadata)
     return metadata
 
 
 def serialize(metadata: TableMetadata) -> bytes:
-    """The bytes of a metadata file: compact JSON, not compressed.
+    """Return the bytes of a metadata file: compact JSON, not compressed.
 
     >>> from floe.spec.metadata.table_metadata import TableMetadata
     >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
@@ -194,7 +193,7 @@ def serialize(metadata: TableMetadata) -> bytes:
 
 
 def metadata_from_json(value: Any, *, limits: Limits | None = None) -> TableMetadata:
-    """The metadata that a JSON value describes, such as a part of a catalog's answer.
+    """Parse metadata from a JSON value, such as a part of a catalog's response.
 
     >>> metadata_from_json([])
     Traceback (most recent call last):
@@ -210,7 +209,7 @@ def metadata_from_json(value: Any, *, limits: Limits | None = None) -> TableMeta
 
 
 def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
-    """The metadata as a JSON value, with the same keys in the same order as `serialize` writes.
+    """Return the metadata as a JSON value, with the same keys in the same order as `serialize`.
 
     >>> from floe.spec.partitioning.partition_spec import UNPARTITIONED
     >>> metadata = TableMetadata(
@@ -228,31 +227,31 @@ def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
     return _UNTYPED_OBJECT.decode(serialize(metadata))
 
 
-# reading --------------------------------------------------------------------------------------------------------
+# Decoding the document -------------------------------------------------------------------------------------------
 
 
 def _read_document(text: bytes, limits: Limits) -> tuple[_Document, dict[str, Any]]:
-    """The document, and the keys of its outermost object that nobody knows."""
+    """Decode the document; returns it with its unknown top-level keys."""
     extra: dict[str, Any] = {}
     try:
         document = _DOCUMENT.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        document, extra = _read_with_care(text, limits)
+        document, extra = _read_parts(text, limits)
     _check_version(document.format_version)
     if not _is_compact(text):
         _read_summaries(document.snapshots or ())
     return document, extra
 
 
-def _read_with_care(text: bytes, limits: Limits) -> tuple[_Document, dict[str, Any]]:
-    """Part by part: unknown keys are kept, and a mistake is found where it is."""
+def _read_parts(text: bytes, limits: Limits) -> tuple[_Document, dict[str, Any]]:
+    """Decode the document part by part: keeps unknown keys, and raises errors with their exact path."""
     raw_parts = decode_json(text, _RAW_PARTS, limits)
     values: dict[str, Any] = {}
     for key, (field, _) in _PARTS.items():
         raw = raw_parts.pop(key, _ABSENT)
         if not _is_null(raw):
             values[field.name] = _read_part(key, raw, limits)
-            if key == "format-version":  # the first key: a later version may differ in all the others
+            if key == "format-version":  # checked first: in a later version all other keys may differ
                 _check_version(values[field.name])
         elif field.required:
             raise InvalidMetadata("is missing").at(step(key))
@@ -264,12 +263,12 @@ def _read_part(key: str, raw: msgspec.Raw, limits: Limits) -> Any:
     decoder: msgspec.json.Decoder[Any] = _PARTS[key][1]
     try:
         return decoder.decode(raw)
-    except msgspec.DecodeError:  # go on with more care
+    except msgspec.DecodeError:  # decode its items one by one, to keep unknown keys or to find the error
         pass
     if key in _ITEM_READERS:
         return _at(step(key), read_list, raw, _ITEM_READERS[key], limits)
     if key in _MAP_READERS:
-        return _at(step(key), _read_one, raw, _MAP_READERS[key], limits)
+        return _at(step(key), _read_value, raw, _MAP_READERS[key], limits)
     return _at(step(key), decode_json, raw, decoder, limits)
 
 
@@ -278,17 +277,18 @@ def _refs_from_json(json: Any) -> dict[str, SnapshotRef]:
 
 
 _MAP_READERS: Final = {"refs": _refs_from_json, "properties": string_map_from_json}
-"""How to read each map with care."""
+"""The functions that read each map part by part."""
 
 
 def _check_keys(text: bytes, document: _Document) -> dict[str, EncodedList]:
-    """Raise if a key stands twice in any object but a summary; gives the long lists as they stand in the text.
+    """Raise if an object, other than a summary, has a duplicate key; returns the long lists as they are encoded.
 
-    The snapshots and their log are nearly all of a large document. Where they stand there just as they are written,
-    which is compared in no time, no key of theirs stands twice, and what is left to look at is short. It does not
-    matter where such bytes are found: all the rest is looked at, a second list of the same name too.
+    The snapshots and the snapshot log are nearly all of a large document. If encoding them gives the bytes in the text,
+    which is a fast comparison, they have no duplicate keys, and only the remaining text has to be checked. It does not
+    matter where in the text these bytes are found, because all other text is checked, including a second list of the
+    same name.
     """
-    found, rest, done = dict[str, EncodedList](), list[bytes | memoryview](), 0
+    encoded_lists, unchecked, done = dict[str, EncodedList](), list[bytes | memoryview](), 0
     raw_parts: dict[str, msgspec.Raw] = {}
     for key, items in (("snapshots", document.snapshots or ()), ("snapshot-log", document.snapshot_log or ())):
         name = b'"%s":' % key.encode()
@@ -297,24 +297,25 @@ def _check_keys(text: bytes, document: _Document) -> dict[str, EncodedList]:
             continue
         written = _ENCODER.encode(items[:1])[:-1]
         if text.startswith(written, begin) and text.startswith(written := _ENCODER.encode(items), begin):
-            found[f"{_PARTS[key][0].name}_json"] = EncodedList(items, memoryview(text)[begin : begin + len(written)])
+            encoded = memoryview(text)[begin : begin + len(written)]
+            encoded_lists[f"{_PARTS[key][0].name}_json"] = EncodedList(items, encoded)
         else:
             raw_parts = raw_parts or _RAW_PARTS.decode(text)
-            written = _in_its_own_order(raw_parts[key])
+            written = _encode_in_key_order(raw_parts[key])
             if not text.startswith(written, begin):
                 continue
-        rest += (memoryview(text)[done:begin], b"[]")
+        unchecked += (memoryview(text)[done:begin], b"[]")
         done = begin + len(written)
-    rest.append(memoryview(text)[done:])
-    check_unique_keys(b"".join(rest))
-    return found
+    unchecked.append(memoryview(text)[done:])
+    check_unique_keys(b"".join(unchecked))
+    return encoded_lists
 
 
-def _in_its_own_order(raw: msgspec.Raw) -> bytes:
-    """A list of records, each with its keys in the order in which others wrote them, and its values as they stand.
+def _encode_in_key_order(raw: msgspec.Raw) -> bytes:
+    """Encode a list of records again, with the key order that its writer used and with unchanged values.
 
-    The order is that of the first two items: a table's first snapshot has no parent. Where an item has its keys in
-    another order, or one twice, this is not what stands in the text.
+    The order is taken from the first two items, because the first snapshot of a table has no parent. If an item has its
+    keys in another order, or a duplicate key, the result differs from the text.
     """
     head = bytes(memoryview(raw)[:_HEAD_BYTES]).decode(errors="replace")
     try:
@@ -328,7 +329,7 @@ def _in_its_own_order(raw: msgspec.Raw) -> bytes:
 
 @lru_cache(maxsize=16)
 def _layout(keys: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """How to read a list of objects whose keys stand in an order, with all values left as they are."""
+    """The decoder of a list of objects with keys in a given order; leaves all values raw."""
     fields = [(f"field_{n}", msgspec.Raw, msgspec.field(default=_ABSENT, name=key)) for n, key in enumerate(keys)]
     kind = msgspec.defstruct("Layout", fields, omit_defaults=True, gc=False)
     return msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
@@ -336,7 +337,7 @@ def _layout(keys: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
 
 _KEYS: Final = json.JSONDecoder(object_pairs_hook=lambda pairs: [key for key, _ in pairs])
 _HEAD_BYTES: Final = 64 * 1024
-"""In so much of a list its first two items stand, if they are of the usual size."""
+"""How much of a list is searched for its first two items; enough for items of the usual size."""
 
 
 def _check_version(version: int) -> None:
@@ -356,19 +357,19 @@ def _read_summaries(snapshots: Iterable[Snapshot]) -> None:
 
 
 def _is_compact(text: bytes) -> bool:
-    """Whether the document has no layout, so that parts of it can be carried over as they are.
+    """Whether the document has no insignificant whitespace, so that parts of it can be copied as they are.
 
-    A summary of null is never written: Java refuses it.
+    A document with a null summary does not count: Java rejects it, so it must not be copied.
     """
     if any(text.find(blank, 0, len(text) - 1) >= 0 for blank in (b"\n", b"\t", b"\r")):
         return False
-    if text.rfind(b'"summary":null') >= 0:  # from its end, for that is much faster
+    if text.rfind(b'"summary":null') >= 0:  # rfind is much faster than find here
         return False
     start = text[:1000]
     return b'": ' not in start and b', "' not in start
 
 
-# from a document to the metadata --------------------------------------------------------------------------------
+# From the document to metadata -----------------------------------------------------------------------------------
 
 
 def _metadata_of(document: _Document, extra: dict[str, Any], text: bytes, limits: Limits) -> TableMetadata:
@@ -412,7 +413,7 @@ def _metadata_of(document: _Document, extra: dict[str, Any], text: bytes, limits
         next_row_id=_since(document, 3, "next-row-id", extra),
         encryption_keys=document.encryption_keys or (),
         extra=extra,
-        **_check_keys(text, document),  # last: by now nothing in it is too large or too deep
+        **_check_keys(text, document),  # last: nothing that exceeds the limits reaches it
     )
 
 
@@ -423,7 +424,7 @@ def _check_required(document: _Document) -> None:
                 raise InvalidMetadata(f"is missing; format version {document.format_version} needs it").at(step(key))
     if document.format_version > 2 and document.next_row_id is None:
         raise InvalidMetadata(f"is missing; format version {document.format_version} needs it").at(".next-row-id")
-    for key, companion in _TOGETHER.items():
+    for key, companion in _CURRENT_ID_KEYS.items():
         if not _is_absent(document, key) and _is_absent(document, companion):
             raise InvalidMetadata(f"is missing, while the document has {key}").at(step(companion))
 
@@ -439,7 +440,7 @@ def _check_counts(document: _Document, limits: Limits) -> None:
 
 
 def _since(document: _Document, version: int, key: str, extra: dict[str, Any]) -> int | None:
-    """A number that came with a version; in earlier ones it means nothing, and is kept like an unknown key."""
+    """A number that a format version introduced; in documents of earlier versions it is kept as an unknown key."""
     value: int | None = getattr(document, _PARTS[key][0].name)
     if document.format_version >= version or value is None:
         return value
@@ -453,7 +454,7 @@ def _schemas_of(document: _Document, limits: Limits) -> tuple[tuple[Schema, ...]
         return schemas, document.current_schema_id
     if _is_null(document.schema):
         raise InvalidMetadata("is missing, and there is no list of schemas either").at(".schema")
-    schema = _at(".schema", _read_one, document.schema, schema_from_json, limits)
+    schema = _at(".schema", _read_value, document.schema, schema_from_json, limits)
     return (schema,), schema.schema_id
 
 
@@ -463,7 +464,7 @@ def _specs_of(document: _Document, limits: Limits) -> tuple[tuple[PartitionSpec,
         return specs, document.default_spec_id
     if _is_null(document.partition_spec):
         raise InvalidMetadata("is missing, and there is no list of partition specs either").at(".partition-spec")
-    fields = _at(".partition-spec", _read_one, document.partition_spec, fields_from_json, limits)
+    fields = _at(".partition-spec", _read_value, document.partition_spec, fields_from_json, limits)
     return (PartitionSpec(fields, _INITIAL_SPEC_ID),), _INITIAL_SPEC_ID
 
 
@@ -474,7 +475,7 @@ def _sort_orders_of(document: _Document, limits: Limits) -> tuple[tuple[SortOrde
     return (UNSORTED,), UNSORTED.order_id
 
 
-def _read_one(raw: msgspec.Raw, read: Callable[[Any], T], limits: Limits) -> T:
+def _read_value(raw: msgspec.Raw, read: Callable[[Any], T], limits: Limits) -> T:
     return read(decode_unknown(raw, limits))
 
 
@@ -488,18 +489,18 @@ def _is_null(raw: msgspec.Raw) -> bool:
 
 
 def _at(step: str, function: Callable[..., T], *arguments: Any) -> T:
-    """What the function returns; the problems that it finds lie below the step."""
+    """Call a function; errors that it raises get the step as a prefix of their path."""
     try:
         return function(*arguments)
     except InvalidMetadata as error:
         raise error.at(step) from None
 
 
-# writing --------------------------------------------------------------------------------------------------------
+# Encoding --------------------------------------------------------------------------------------------------------
 
 
 def _json_of(metadata: TableMetadata) -> dict[str, Any]:
-    """The document in the order in which Java writes it, with records and raw parts left to the encoder."""
+    """The document with its keys in Java's order; records and raw parts are left to the encoder."""
     version = metadata.format_version
     out: dict[str, Any] = {"format-version": version}
     if metadata.table_uuid is not None:
@@ -509,7 +510,7 @@ def _json_of(metadata: TableMetadata) -> dict[str, Any]:
         out["last-sequence-number"] = metadata.last_sequence_number
     out["last-updated-ms"] = metadata.last_updated_ms
     out["last-column-id"] = metadata.last_column_id
-    if version == 1:  # readers of that time know only this one
+    if version == 1:  # old readers know only this key
         out["schema"] = schema_to_json(metadata.schema)
     out["current-schema-id"] = metadata.current_schema_id
     out["schemas"] = [schema_to_json(schema) for schema in metadata.schemas]

@@ -1,12 +1,17 @@
-"""Applying updates of what a table holds: snapshots, branches and tags, statistics; and the log of current snapshots.
+"""One function for each kind of table update, which applies it to a `Draft`; `HANDLERS` maps updates to them.
 
-Each function changes a draft as one update says, or raises why it cannot.
+A handler changes the draft or raises `InvalidUpdate`. An update that was created for an earlier state of the table,
+such as a snapshot with a sequence number that is used already, raises `CommitConflict`: created again it can succeed.
+Rules that only the result must satisfy are checked by `floe.spec.metadata.metadata_builder`.
 
-Metadata while updates are applied to it: how it stands after each, and what they added and removed so far.
+Upgrading the format version changes nothing but the metadata file (spec: Appendix E): manifests and data files of
+earlier versions stay valid, and what they lack has the default of the later version. There is no downgrade, because
+earlier readers cannot read the files of later writers.
 
-Applying updates of what a table looks like: schemas, partition specs, sort orders.
-
-Each function changes a draft as one update says, or raises why it cannot.
+| to version | changes to the metadata |
+|---|---|
+| 2 | a UUID if it has none; sequence numbers, all 0 so far; a `main` ref if there is a current snapshot |
+| 3 | `next-row-id`, which starts at 0; existing snapshots still have no row ids |
 """
 
 from __future__ import annotations
@@ -46,8 +51,8 @@ from floe.spec.metadata.updates import (
     SetStatistics,
     UpgradeFormatVersion,
 )
-from floe.spec.partitioning.evolution import align_field_ids
 from floe.spec.partitioning.partition_spec import UNPARTITIONED, PartitionSpec, check_spec
+from floe.spec.partitioning.spec_evolution import align_field_ids
 from floe.spec.partitioning.transforms import Void
 from floe.spec.properties import (
     FORMAT_VERSION,
@@ -56,19 +61,19 @@ from floe.spec.properties import (
 from floe.spec.schemas.schema import MAX_TABLE_FIELD_ID
 from floe.spec.sort_order import UNSORTED, check_order
 
-# Metadata while updates are applied to it: how it stands after each, and what they added and removed so far.
+# Drafts ----------------------------------------------------------------------------------------------------------
 
 NO_ID = -1
-"""The id of what a table that is being created does not have yet."""
+"""The id of the current schema, default spec or default sort order in a table that has none yet."""
 
 
 @dataclass
 class Draft:
-    """The metadata as the updates so far have made it.
+    """Metadata to which some updates have been applied, with what they added and removed so far.
 
-    `base` is what they are applied to, None for a table that is being created. The metadata itself is never changed in
-    place: `change` puts another in its stead. Snapshots are kept by id beside it, for there may be very many of them,
-    and become a part of it at the end.
+    `base` is the metadata before the updates, None for a table that is being created. `metadata` is never changed in
+    place: `change` replaces it. `snapshots` has the snapshots by id, because there may be very many of them; `outcome`
+    puts them into the metadata.
     """
 
     base: TableMetadata | None
@@ -85,27 +90,27 @@ class Draft:
 
     @cached_property
     def snapshots(self) -> dict[int, Snapshot]:
-        """The snapshots by id, in the table's order; may be changed."""
+        """The snapshots by id, in the table's order; handlers change this dict."""
         return dict(self.metadata.snapshots_by_id)
 
     @cached_property
     def parent_ids(self) -> set[int | None]:
-        """The ids of the parents of all snapshots that the table had or got."""
+        """The parent ids of all snapshots that the table had before the updates or got by them."""
         return {snapshot.parent_snapshot_id for snapshot in self.snapshots.values()}
 
     def outcome(self) -> TableMetadata:
-        """The metadata with its snapshots."""
+        """Return the metadata with its snapshots."""
         if self.added_snapshots or self.removed_snapshots:
             self.change(snapshots=tuple(self.snapshots.values()))
         return self.metadata
 
     def change(self, **fields: Any) -> None:
-        """Put metadata with other values of some fields in the place of what is there."""
+        """Replace the metadata by a copy with other values of some fields."""
         self.metadata = replace(self.metadata, **fields)
 
 
 def blank_metadata(format_version: int, now_ms: int) -> TableMetadata:
-    """What a table is made from by updates alone: nothing but a format version."""
+    """The metadata that the updates of a new table are applied to: nothing but a format version."""
     return TableMetadata(
         format_version=format_version,
         table_uuid=None,
@@ -124,13 +129,13 @@ def blank_metadata(format_version: int, now_ms: int) -> TableMetadata:
 
 _MAX_LONG = 2**63 - 1
 
-# snapshots --------------------------------------------------------------------------------------------------------
+# Snapshots -------------------------------------------------------------------------------------------------------
 
 
 def add_snapshot(draft: Draft, update: AddSnapshot) -> None:
-    """A snapshot comes after all others: its sequence number, and in v3 its row ids, follow theirs.
+    """Add a snapshot; its sequence number, and in v3 its row ids, must follow those of all others.
 
-    One that was made for an earlier state of the table is a conflict, not a mistake: made again it can succeed.
+    Raises `CommitConflict` if the snapshot was created for an earlier state of the table.
     """
     metadata, snapshot = draft.metadata, update.snapshot
     if not (metadata.schemas and metadata.partition_specs and metadata.sort_orders):
@@ -143,12 +148,12 @@ def add_snapshot(draft: Draft, update: AddSnapshot) -> None:
         )
 
     last = metadata.last_sequence_number
-    # A snapshot without parent has nothing before it, and so nothing to come after (as in Java).
+    # A snapshot without a parent replaces nothing, so its sequence number need not be new (as in Java).
     if metadata.format_version > 1 and snapshot.sequence_number <= last and snapshot.parent_snapshot_id is not None:
         raise CommitConflict(
             f"snapshot {snapshot.snapshot_id} has sequence number {snapshot.sequence_number}, "
             f"but the table is at {last} already",
-            hint=f"make the snapshot again, with number {last + 1}",
+            hint=f"create the snapshot again, with sequence number {last + 1}",
             snapshot=snapshot.snapshot_id,
         )
     draft.change(
@@ -166,7 +171,7 @@ def _check_snapshot_id(draft: Draft, snapshot: Snapshot) -> None:
         raise InvalidUpdate(f"a snapshot id must be positive, found {snapshot_id}")
     if snapshot_id in draft.snapshots:
         raise InvalidUpdate(f"the table has a snapshot {snapshot_id} already", hint="choose another id")
-    # An expired snapshot's id lives on in its children; used again, it would join them to a history that is not theirs.
+    # Children of an expired snapshot still have its id as their parent: a new snapshot must not become that parent.
     if snapshot_id == snapshot.parent_snapshot_id or snapshot_id in draft.parent_ids:
         raise InvalidUpdate(f"{snapshot_id} is the id of a snapshot's parent", hint="choose another id")
     if snapshot_id in draft.removed_snapshots:
@@ -174,7 +179,7 @@ def _check_snapshot_id(draft: Draft, snapshot: Snapshot) -> None:
 
 
 def _check_required_fields(snapshot: Snapshot, format_version: int) -> None:
-    """Spec, Snapshots: what each format version requires, and what came only with a later one."""
+    """Raise if a snapshot lacks fields that the format version requires, or has those of a later one."""
     problem = None
     if format_version < 2:
         if snapshot.sequence_number != 0:
@@ -190,15 +195,15 @@ def _check_required_fields(snapshot: Snapshot, format_version: int) -> None:
     if problem is None and snapshot.manifest_list is not None and snapshot.manifests is not None:
         problem = "both a manifest list and manifests"
     if problem is None and format_version < 3:
-        held = [name for name in ("first_row_id", "added_rows", "key_id") if getattr(snapshot, name) is not None]
-        if held:
-            problem = f"{held[0].replace('_', '-')}, which came with format version 3"
+        later = [name for name in ("first_row_id", "added_rows", "key_id") if getattr(snapshot, name) is not None]
+        if later:
+            problem = f"{later[0].replace('_', '-')}, which came with format version 3"
     if problem is not None:
         raise InvalidUpdate(f"snapshot {snapshot.snapshot_id} has {problem}", snapshot=snapshot.snapshot_id)
 
 
 def _next_row_id(snapshot: Snapshot, next_row_id: int | None) -> int | None:
-    """Spec, Snapshot Row IDs: a snapshot takes ids from the table's next one on, on whatever branch it is."""
+    """The table's next row id after a snapshot, which assigns ids from the current one on (spec: Snapshot Row IDs)."""
     if next_row_id is None:
         return None
     if snapshot.first_row_id is None or snapshot.added_rows is None:
@@ -212,7 +217,7 @@ def _next_row_id(snapshot: Snapshot, next_row_id: int | None) -> int | None:
         raise CommitConflict(
             f"snapshot {snapshot.snapshot_id} has first-row-id {snapshot.first_row_id}, "
             f"but the table's next row id is {next_row_id} already",
-            hint="make the snapshot again, with the table's next row id",
+            hint="create the snapshot again, with the table's next row id",
             snapshot=snapshot.snapshot_id,
         )
     if snapshot.added_rows < 0 or snapshot.first_row_id + snapshot.added_rows > _MAX_LONG:
@@ -221,40 +226,42 @@ def _next_row_id(snapshot: Snapshot, next_row_id: int | None) -> int | None:
 
 
 def remove_snapshots(draft: Draft, update: RemoveSnapshots) -> None:
-    """With them go the refs that point at them and their statistics; the log is cut when all updates are applied."""
-    gone = draft.snapshots.keys() & set(update.snapshot_ids)
-    if not gone:
+    """Remove snapshots with their refs and statistics; `updated_snapshot_log` removes the log entries."""
+    removed = draft.snapshots.keys() & set(update.snapshot_ids)
+    if not removed:
         return
     metadata = draft.metadata
-    draft.removed_snapshots |= gone
-    draft.added_snapshots -= gone
-    for snapshot_id in gone:
+    draft.removed_snapshots |= removed
+    draft.added_snapshots -= removed
+    for snapshot_id in removed:
         del draft.snapshots[snapshot_id]
     draft.change(
-        statistics=tuple(s for s in metadata.statistics if s.snapshot_id not in gone),
-        partition_statistics=tuple(s for s in metadata.partition_statistics if s.snapshot_id not in gone),
+        statistics=tuple(s for s in metadata.statistics if s.snapshot_id not in removed),
+        partition_statistics=tuple(s for s in metadata.partition_statistics if s.snapshot_id not in removed),
     )
     for name, ref in metadata.refs.items():
-        if ref.snapshot_id in gone:
+        if ref.snapshot_id in removed:
             remove_ref(draft, RemoveSnapshotRef(name))
 
 
-# branches and tags ------------------------------------------------------------------------------------------------
+# Branches and tags -----------------------------------------------------------------------------------------------
 
 
 def set_ref(draft: Draft, update: SetSnapshotRef) -> None:
-    """The snapshot must be there; `main` is a branch, and where it points is the current snapshot."""
+    """Create or move a branch or tag; the snapshot of `main` becomes the current one."""
     name, ref = update.name, update.ref
     _check_ref(name, ref)
     if ref.snapshot_id not in draft.snapshots:
-        raise InvalidUpdate(f"{ref.type} {name!r} cannot be set to snapshot {ref.snapshot_id}: the table has none such")
+        raise InvalidUpdate(
+            f"{ref.type} {name!r} cannot be set to snapshot {ref.snapshot_id}: the table has no such snapshot"
+        )
     draft.change(refs={**draft.metadata.refs, name: ref})
     if name == MAIN_BRANCH:
         draft.change(current_snapshot_id=ref.snapshot_id)
 
 
 def _check_ref(name: str, ref: SnapshotRef) -> None:
-    """Spec, Snapshot References."""
+    """Raise unless a ref has a name and valid retention, and `main` is a branch (spec: Snapshot References)."""
     if not name:
         raise InvalidUpdate("a branch or tag must have a name")
     if name == MAIN_BRANCH and not ref.is_branch:
@@ -270,57 +277,57 @@ def _check_ref(name: str, ref: SnapshotRef) -> None:
 
 
 def remove_ref(draft: Draft, update: RemoveSnapshotRef) -> None:
-    """A ref that is not there is no matter; without `main` there is no current snapshot."""
+    """Remove a branch or tag if it exists; without `main` there is no current snapshot."""
     draft.change(refs={name: ref for name, ref in draft.metadata.refs.items() if name != update.name})
     if update.name == MAIN_BRANCH:
         draft.change(current_snapshot_id=None)
 
 
-# statistics -------------------------------------------------------------------------------------------------------
+# Statistics ------------------------------------------------------------------------------------------------------
 
 
 def set_statistics(draft: Draft, update: SetStatistics) -> None:
-    """One file for each snapshot: a new one takes the place of the old."""
+    """Set the statistics file of a snapshot, replacing an earlier one."""
     _replace_statistics(draft, "statistics", update.statistics)
 
 
 def set_partition_statistics(draft: Draft, update: SetPartitionStatistics) -> None:
-    """One file for each snapshot: a new one takes the place of the old."""
+    """Set the partition statistics file of a snapshot, replacing an earlier one."""
     _replace_statistics(draft, "partition_statistics", update.partition_statistics)
 
 
 def remove_statistics(draft: Draft, update: RemoveStatistics) -> None:
-    """Statistics that are not there are no matter."""
-    kept = tuple(s for s in draft.metadata.statistics if s.snapshot_id != update.snapshot_id)
-    draft.change(statistics=kept)
+    """Remove the statistics file of a snapshot if it has one."""
+    remaining = tuple(s for s in draft.metadata.statistics if s.snapshot_id != update.snapshot_id)
+    draft.change(statistics=remaining)
 
 
 def remove_partition_statistics(draft: Draft, update: RemovePartitionStatistics) -> None:
-    """Statistics that are not there are no matter."""
-    kept = tuple(s for s in draft.metadata.partition_statistics if s.snapshot_id != update.snapshot_id)
-    draft.change(partition_statistics=kept)
+    """Remove the partition statistics file of a snapshot if it has one."""
+    remaining = tuple(s for s in draft.metadata.partition_statistics if s.snapshot_id != update.snapshot_id)
+    draft.change(partition_statistics=remaining)
 
 
 def _replace_statistics(draft: Draft, attribute: str, file: Any) -> None:
     if file.snapshot_id not in draft.snapshots:
         raise InvalidUpdate(
-            f"there cannot be statistics of snapshot {file.snapshot_id}: the table has none such",
-            hint="it may have expired meanwhile",
+            f"statistics cannot be set for snapshot {file.snapshot_id}: the table has no such snapshot",
+            hint="it may have expired",
         )
-    others = tuple(s for s in getattr(draft.metadata, attribute) if s.snapshot_id != file.snapshot_id)
-    draft.change(**{attribute: (*others, file)})
+    other_files = tuple(s for s in getattr(draft.metadata, attribute) if s.snapshot_id != file.snapshot_id)
+    draft.change(**{attribute: (*other_files, file)})
 
 
-# the log ----------------------------------------------------------------------------------------------------------
+# Snapshot log ----------------------------------------------------------------------------------------------------
 
 
 def updated_snapshot_log(draft: Draft) -> tuple[SnapshotLogEntry, ...]:
-    """The snapshot log when all updates are applied.
+    """Return the snapshot log after all updates.
 
-    The current snapshot changes at most once, when the metadata is published, so that snapshots which were current
-    only between two updates are not logged. The entry has the time of the snapshot if it was just made, and the time
-    of the change if the table went (back) to one that it had. Where snapshots were removed the log begins after the
-    last entry of such a one: with a gap in it, it would name wrong snapshots for times in between.
+    A commit changes the current snapshot at most once, so snapshots that were current only between two updates are not
+    logged. The new entry has the timestamp of the snapshot if the updates added it, or else that of the commit, as in a
+    rollback. If snapshots were removed, the log begins after the last entry of a removed one: with a gap in it, time
+    travel would return wrong snapshots.
     """
     metadata, base = draft.metadata, draft.base
     log = metadata.snapshot_log
@@ -330,23 +337,21 @@ def updated_snapshot_log(draft: Draft) -> tuple[SnapshotLogEntry, ...]:
     current = metadata.current_snapshot_id
     if current is None or (base is not None and base.current_snapshot_id == current):
         return log
-    just_made = current in draft.added_snapshots
-    when = draft.snapshots[current].timestamp_ms if just_made else draft.now_ms
-    if log and when < log[-1].timestamp_ms - CLOCK_SKEW_MS:
+    is_new = current in draft.added_snapshots
+    timestamp_ms = draft.snapshots[current].timestamp_ms if is_new else draft.now_ms
+    if log and timestamp_ms < log[-1].timestamp_ms - CLOCK_SKEW_MS:
         raise InvalidUpdate(
-            f"the current snapshot cannot change at {when} ms: it changed at {log[-1].timestamp_ms} ms last",
+            f"the current snapshot cannot change at {timestamp_ms} ms: it changed at {log[-1].timestamp_ms} ms last",
             hint="the clock of this machine, or of the one that wrote before, is wrong",
         )
-    return (*log, SnapshotLogEntry(timestamp_ms=when, snapshot_id=current))
+    return (*log, SnapshotLogEntry(timestamp_ms=timestamp_ms, snapshot_id=current))
 
 
-# Applying updates of what a table looks like: schemas, partition specs, sort orders.
-
-# schemas --------------------------------------------------------------------------------------------------------
+# Schemas ---------------------------------------------------------------------------------------------------------
 
 
 def add_schema(draft: Draft, update: AddSchema) -> None:
-    """A schema that the table has already, under whatever id, is not added again; a new one gets the next id."""
+    """Add a schema with the next id, unless the table has an equal one with any id."""
     metadata, schema = draft.metadata, update.schema
     schema.check_for_table(metadata.format_version)
     last_column_id = max(metadata.last_column_id, schema.highest_field_id, update.last_column_id or 0)
@@ -355,25 +360,25 @@ def add_schema(draft: Draft, update: AddSchema) -> None:
     if last_column_id > metadata.last_column_id:
         draft.change(last_column_id=last_column_id)
 
-    for known in metadata.schemas:
-        if known.same_columns(schema):
-            draft.last_schema_id = known.schema_id
+    for existing in metadata.schemas:
+        if existing.same_columns(schema):
+            draft.last_schema_id = existing.schema_id
             return
-    # Snapshots keep the ids of schemas that were removed; they must never come to mean another schema.
-    named_by_snapshots = (s.schema_id for s in draft.snapshots.values() if s.schema_id is not None)
-    new_id = max((*(s.schema_id for s in metadata.schemas), *named_by_snapshots), default=-1) + 1
+    # Snapshots keep the ids of removed schemas, so such an id must never be assigned to another schema.
+    ids_in_snapshots = (s.schema_id for s in draft.snapshots.values() if s.schema_id is not None)
+    new_id = max((*(s.schema_id for s in metadata.schemas), *ids_in_snapshots), default=-1) + 1
     draft.change(schemas=(*metadata.schemas, schema.with_id(new_id)))
     draft.last_schema_id = new_id
 
 
 def set_current_schema(draft: Draft, update: SetCurrentSchema) -> None:
-    """The schema must be there."""
-    schema_id = _chosen(update.schema_id, draft.last_schema_id, draft.metadata.schemas_by_id, "schema")
+    """Make an existing schema the current one."""
+    schema_id = _resolve_id(update.schema_id, draft.last_schema_id, draft.metadata.schemas_by_id, "schema")
     draft.change(current_schema_id=schema_id)
 
 
 def remove_schemas(draft: Draft, update: RemoveSchemas) -> None:
-    """Not the current schema; whether snapshots use the others is checked when all updates are applied."""
+    """Remove schemas, but not the current one; that no snapshot uses them is checked on the result."""
     removed = set(update.schema_ids)
     if draft.metadata.current_schema_id in removed:
         raise InvalidUpdate(f"schema {draft.metadata.current_schema_id} cannot be removed: it is the current one")
@@ -383,15 +388,15 @@ def remove_schemas(draft: Draft, update: RemoveSchemas) -> None:
         draft.last_schema_id = None
 
 
-# partition specs --------------------------------------------------------------------------------------------------
+# Partition specs -------------------------------------------------------------------------------------------------
 
 
 def add_spec(draft: Draft, update: AddPartitionSpec) -> None:
-    """A spec equivalent to one that the table has is not added again; a new one gets the next id."""
+    """Add a partition spec with the next id, unless the table has an equivalent one."""
     metadata, spec = draft.metadata, update.spec
-    for known in metadata.partition_specs:
-        if known.compatible_with(spec):
-            draft.last_spec_id = known.spec_id
+    for existing in metadata.partition_specs:
+        if existing.compatible_with(spec):
+            draft.last_spec_id = existing.spec_id
             return
     if update.assign_field_ids:
         current = metadata.specs_by_id.get(metadata.default_spec_id, UNPARTITIONED)
@@ -411,32 +416,35 @@ def add_spec(draft: Draft, update: AddPartitionSpec) -> None:
     draft.last_spec_id = new_id
 
 
-def _check_field_ids(spec: PartitionSpec, others: tuple[PartitionSpec, ...]) -> None:
-    """An id that another spec uses must stand for the same values: manifests of both say what they hold by it.
+def _check_field_ids(spec: PartitionSpec, existing_specs: tuple[PartitionSpec, ...]) -> None:
+    """Raise if a partition field has the id of a different field in another spec; manifests identify fields by them.
 
-    In v1 ids are positions, so that specs of a table that was one may use an id for different fields; one of these it
-    must be. A `void` stands in for any other field.
+    In v1 ids are positions, so the specs of an upgraded table may use an id for several fields; the new field must be
+    one of these. A `void` field may replace any other.
     """
     for new in spec.fields:
-        known = [
-            f for s in others for f in s.fields if f.field_id == new.field_id and not isinstance(f.transform, Void)
+        same_id = [
+            field
+            for existing in existing_specs
+            for field in existing.fields
+            if field.field_id == new.field_id and not isinstance(field.transform, Void)
         ]
-        if not known or isinstance(new.transform, Void) or any(map(new.same_source_and_transform, known)):
+        if not same_id or isinstance(new.transform, Void) or any(map(new.same_source_and_transform, same_id)):
             continue
         raise InvalidUpdate(
-            f"partition field id {new.field_id} of {new.name!r} means {known[-1]} in another spec of the table",
+            f"partition field id {new.field_id} of {new.name!r} means {same_id[-1]} in another spec of the table",
             hint="number new partition fields from last-partition-id + 1",
         )
 
 
 def set_default_spec(draft: Draft, update: SetDefaultSpec) -> None:
-    """The spec must be there; whether it fits the schema is checked when all updates are applied."""
-    spec_id = _chosen(update.spec_id, draft.last_spec_id, draft.metadata.specs_by_id, "partition spec")
+    """Make an existing partition spec the default; that it is valid for the schema is checked on the result."""
+    spec_id = _resolve_id(update.spec_id, draft.last_spec_id, draft.metadata.specs_by_id, "partition spec")
     draft.change(default_spec_id=spec_id)
 
 
 def remove_specs(draft: Draft, update: RemovePartitionSpecs) -> None:
-    """Not the default spec; whether manifests use the others is for the caller to know."""
+    """Remove partition specs, but not the default one; the caller must know that no manifest uses them."""
     removed = set(update.spec_ids)
     if draft.metadata.default_spec_id in removed:
         raise InvalidUpdate(f"partition spec {draft.metadata.default_spec_id} cannot be removed: it is the default")
@@ -445,15 +453,15 @@ def remove_specs(draft: Draft, update: RemovePartitionSpecs) -> None:
         draft.last_spec_id = None
 
 
-# sort orders ------------------------------------------------------------------------------------------------------
+# Sort orders -----------------------------------------------------------------------------------------------------
 
 
 def add_sort_order(draft: Draft, update: AddSortOrder) -> None:
-    """An order that the table has is not added again; the unsorted one is always number 0, others count from 1."""
+    """Add a sort order, unless the table has an equal one; the unsorted one has id 0, others count from 1."""
     metadata, order = draft.metadata, update.sort_order
-    for known in metadata.sort_orders:
-        if known.fields == order.fields:
-            draft.last_order_id = known.order_id
+    for existing in metadata.sort_orders:
+        if existing.fields == order.fields:
+            draft.last_order_id = existing.order_id
             return
     if order.is_unsorted:
         new_id = UNSORTED.order_id
@@ -467,27 +475,31 @@ def add_sort_order(draft: Draft, update: AddSortOrder) -> None:
 
 
 def set_default_sort_order(draft: Draft, update: SetDefaultSortOrder) -> None:
-    """The order must be there; whether it fits the schema is checked when all updates are applied."""
-    known = {order.order_id: order for order in draft.metadata.sort_orders}
-    order_id = _chosen(update.sort_order_id, draft.last_order_id, known, "sort order")
+    """Make an existing sort order the default; that it is valid for the schema is checked on the result."""
+    existing_ids = {order.order_id for order in draft.metadata.sort_orders}
+    order_id = _resolve_id(update.sort_order_id, draft.last_order_id, existing_ids, "sort order")
     draft.change(default_sort_order_id=order_id)
 
 
-def _chosen(asked: int, last_added: int | None, known: Container[int], what: str) -> int:
-    """The id that an update means: itself, or the one added last; it must be known."""
-    if asked == LAST_ADDED:
+def _resolve_id(requested: int, last_added: int | None, existing_ids: Container[int], kind: str) -> int:
+    """The id that an update refers to: the requested one, or the last one that was added for `LAST_ADDED`."""
+    if requested == LAST_ADDED:
         if last_added is None:
-            raise InvalidUpdate(f"the last added {what} was asked for, but no {what} was added")
+            raise InvalidUpdate(f"the last added {kind} was requested, but no {kind} was added")
         return last_added
-    if asked not in known:
-        raise InvalidUpdate(f"the table has no {what} with id {asked}")
-    return asked
+    if requested not in existing_ids:
+        raise InvalidUpdate(f"the table has no {kind} with id {requested}")
+    return requested
+
+
+# Format version --------------------------------------------------------------------------------------------------
 
 
 def upgrade(metadata: TableMetadata, format_version: int, *, new_uuid: str | None = None) -> TableMetadata:
-    """The metadata in a later format version, or as it is if it has that version already.
+    """Return the metadata upgraded to a format version; unchanged if it has that version already.
 
-    `new_uuid` is the identity that a v1 table without one gets, for every later version requires one.
+    `new_uuid` becomes the UUID of a v1 table that has none, because later versions require one. Raises `InvalidUpdate`
+    for a downgrade, and `UnsupportedFeature` for a version that Floe does not know.
 
     >>> from floe.spec.metadata.creation import new_table_metadata
     >>> from floe.spec.schemas.schema import Schema
@@ -499,7 +511,7 @@ def upgrade(metadata: TableMetadata, format_version: int, *, new_uuid: str | Non
     Traceback (most recent call last):
     floe.errors.InvalidUpdate: a table cannot go back from format version 3 to 2
     """
-    upgraded = raised(metadata, format_version)
+    upgraded = _apply_upgrade_steps(metadata, format_version)
     if upgraded.table_uuid is None and upgraded.format_version > 1:
         if new_uuid is None:
             raise InvalidUpdate(
@@ -510,25 +522,25 @@ def upgrade(metadata: TableMetadata, format_version: int, *, new_uuid: str | Non
     return upgraded
 
 
-def raised(metadata: TableMetadata, format_version: int) -> TableMetadata:
-    """The metadata with every change that lies between its version and a later one, but for the uuid."""
+def _apply_upgrade_steps(metadata: TableMetadata, format_version: int) -> TableMetadata:
+    """The metadata upgraded to a format version, except for the UUID."""
     check_format_version(format_version)
     if format_version < metadata.format_version:
         raise InvalidUpdate(f"a table cannot go back from format version {metadata.format_version} to {format_version}")
     for version in range(metadata.format_version + 1, format_version + 1):
-        metadata = replace(metadata, format_version=version, **_STEPS[version](metadata))
+        metadata = replace(metadata, format_version=version, **_UPGRADE_STEPS[version](metadata))
     return metadata
 
 
 def check_format_version(format_version: int) -> None:
-    """Raise unless this version of Floe can write tables of that format version.
+    """Raise `UnsupportedFeature` unless this version of Floe can write tables of a format version.
 
     >>> check_format_version(4)
     Traceback (most recent call last):
     floe.errors.UnsupportedFeature: format version 4 is not supported; supported are 1 to 3
     """
     if type(format_version) is not int:
-        raise InvalidInput(f"a format version is a whole number, found {format_version!r:.80}")
+        raise InvalidInput(f"a format version must be an integer, found {format_version!r:.80}")
     if not 1 <= format_version <= LATEST_FORMAT_VERSION:
         raise UnsupportedFeature(
             f"format version {format_version} is not supported", hint=f"supported are 1 to {LATEST_FORMAT_VERSION}"
@@ -536,7 +548,7 @@ def check_format_version(format_version: int) -> None:
 
 
 def _to_version_2(metadata: TableMetadata) -> Mapping[str, Any]:
-    """Sequence numbers of v1 snapshots are read as 0 (Appendix E), so the next snapshot has number 1."""
+    """Snapshots of v1 have sequence number 0 (spec: Appendix E), so the next snapshot has number 1."""
     changes: dict[str, Any] = {"last_sequence_number": 0}
     if metadata.current_snapshot_id is not None and MAIN_BRANCH not in metadata.refs:
         main = SnapshotRef(snapshot_id=metadata.current_snapshot_id, type="branch")
@@ -545,35 +557,38 @@ def _to_version_2(metadata: TableMetadata) -> Mapping[str, Any]:
 
 
 def _to_version_3(metadata: TableMetadata) -> Mapping[str, Any]:
-    """Spec, Row Lineage for Upgraded Tables: the first snapshot after the upgrade gives ids to all rows."""
+    """The first snapshot after the upgrade assigns row ids to all rows (spec: Row Lineage for Upgraded Tables)."""
     return {"next_row_id": 0}
 
 
-_STEPS: dict[int, Callable[[TableMetadata], Mapping[str, Any]]] = {2: _to_version_2, 3: _to_version_3}
-
-
-def assign_uuid(draft: Draft, update: AssignUuid) -> None:
-    """A table keeps its identity: readers refuse one whose uuid changes under them."""
-    check_uuid(update.uuid)
-    known = draft.metadata.table_uuid
-    if known is None:
-        draft.change(table_uuid=update.uuid)
-    elif known.lower() != update.uuid.lower():
-        raise InvalidUpdate(f"the table has uuid {known} and cannot become {update.uuid}")
+_UPGRADE_STEPS: dict[int, Callable[[TableMetadata], Mapping[str, Any]]] = {2: _to_version_2, 3: _to_version_3}
 
 
 def upgrade_format_version(draft: Draft, update: UpgradeFormatVersion) -> None:
-    """The uuid that later versions require is checked when all updates are applied."""
-    draft.metadata = raised(draft.metadata, update.format_version)
+    """Upgrade the format version; that a version after 1 has a UUID is checked on the result."""
+    draft.metadata = _apply_upgrade_steps(draft.metadata, update.format_version)
+
+
+# UUID, location, properties, encryption keys ---------------------------------------------------------------------
+
+
+def assign_uuid(draft: Draft, update: AssignUuid) -> None:
+    """Give the table its UUID; it never changes, because readers reject a table whose UUID has changed."""
+    check_uuid(update.uuid)
+    current = draft.metadata.table_uuid
+    if current is None:
+        draft.change(table_uuid=update.uuid)
+    elif current.lower() != update.uuid.lower():
+        raise InvalidUpdate(f"the table has uuid {current} and cannot become {update.uuid}")
 
 
 def set_location(draft: Draft, update: SetLocation) -> None:
-    """Without a trailing slash, so that paths below it are what they seem."""
+    """Set the location, without a trailing slash."""
     draft.change(location=without_trailing_slash(update.location))
 
 
 def without_trailing_slash(location: str) -> str:
-    """A location as it is stored; it must not be empty.
+    """Return a location without trailing slashes, as it is stored; `InvalidUpdate` if it is empty.
 
     >>> without_trailing_slash("s3://bucket/t/")
     's3://bucket/t'
@@ -586,7 +601,7 @@ def without_trailing_slash(location: str) -> str:
 
 
 def set_properties(draft: Draft, update: SetProperties) -> None:
-    """Reserved names are not stored; `format-version` upgrades the table."""
+    """Set properties; reserved ones are not stored, and `format-version` upgrades the table."""
     version = FORMAT_VERSION.read(update.updates)
     upgrade_format_version(draft, UpgradeFormatVersion(draft.metadata.format_version if version is None else version))
     stored = stored_properties(update.updates)
@@ -595,32 +610,32 @@ def set_properties(draft: Draft, update: SetProperties) -> None:
 
 
 def remove_properties(draft: Draft, update: RemoveProperties) -> None:
-    """Properties that are not there are no matter."""
+    """Remove properties if they are set."""
     removed = set(update.removals)
     draft.change(properties={k: v for k, v in draft.metadata.properties.items() if k not in removed})
 
 
 def add_encryption_key(draft: Draft, update: AddEncryptionKey) -> None:
-    """A key that is there already is not added again; another key of its id would lose one of the two."""
+    """Add an encryption key, unless the table has it; `InvalidUpdate` if it has a different key with that id."""
     if draft.metadata.format_version < 3:
         raise InvalidUpdate(
             f"encryption keys need format version 3; the table has {draft.metadata.format_version}",
             hint="upgrade the table's format version first",
         )
-    for known in draft.metadata.encryption_keys:
-        if known.key_id == update.key.key_id:
-            if known != update.key:
-                raise InvalidUpdate(f"the table has another encryption key of id {known.key_id!r} already")
+    for existing in draft.metadata.encryption_keys:
+        if existing.key_id == update.key.key_id:
+            if existing != update.key:
+                raise InvalidUpdate(f"the table has another encryption key of id {existing.key_id!r} already")
             return
     draft.change(encryption_keys=(*draft.metadata.encryption_keys, update.key))
 
 
 def remove_encryption_key(draft: Draft, update: RemoveEncryptionKey) -> None:
-    """Whether something is still encrypted with it is checked when all updates are applied."""
-    kept = tuple(key for key in draft.metadata.encryption_keys if key.key_id != update.key_id)
-    if len(kept) != len(draft.metadata.encryption_keys):
+    """Remove an encryption key if it exists; that nothing is encrypted with it is checked on the result."""
+    remaining = tuple(key for key in draft.metadata.encryption_keys if key.key_id != update.key_id)
+    if len(remaining) != len(draft.metadata.encryption_keys):
         draft.removed_keys.add(update.key_id)
-    draft.change(encryption_keys=kept)
+    draft.change(encryption_keys=remaining)
 
 
 HANDLERS: Final[Mapping[type[Any], Callable[[Draft, Any], None]]] = {

@@ -1,22 +1,19 @@
-"""The changes that can be made to a table's metadata, as values (the REST protocol's table updates).
+"""Updates of table metadata, as values and as JSON (the REST protocol's schema `TableUpdate`).
 
-Each class is one update of the protocol; `action` is its name there. Updates say *what* changes, in order; what a
-change means for the rest of the metadata is in `floe.spec.metadata.metadata_builder`, and their JSON in
-`floe.spec.metadata.updates`.
+Each class is one update of the protocol; `action` is its name there. `floe.spec.metadata.metadata_builder` applies them
+to metadata.
 
-Ids of things that an earlier update of the same list adds are not known beforehand, so `LAST_ADDED` (-1) stands for
-the schema, spec or sort order that was added last.
+The ids of schemas, specs and sort orders are assigned when updates are applied, so `LAST_ADDED` (-1) stands for the one
+that an earlier update of the same list added last.
+
+Deprecated and earlier forms of the JSON are read: `last-column-id` beside a schema, `snapshot-id` beside statistics,
+`updated` and `removed` for properties. What is written is understood by old and new servers.
 
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import Field, LONG
 >>> changes = (AddSchema(Schema((Field(1, "id", LONG),))), SetCurrentSchema(LAST_ADDED))
 >>> [change.action for change in changes]
 ['add-schema', 'set-current-schema']
-
-Table updates as JSON, both ways, as the REST protocol has them (its schema `TableUpdate`).
-
-Deprecated and earlier forms are read: `last-column-id` beside a schema, `snapshot-id` beside statistics, `updated` and
-`removed` for properties. What is written is understood by servers old and new.
 """
 
 from __future__ import annotations
@@ -51,12 +48,12 @@ from floe.spec.schemas.schema_json import schema_from_json, schema_to_json
 from floe.spec.sort_order import SortOrder, order_from_json, order_to_json
 
 LAST_ADDED: Final = -1
-"""In place of an id: the schema, spec, sort order or view version that was added last."""
+"""Stands for the id of the schema, spec, sort order or view version that was added last."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssignUuid:
-    """Give a new table or view its identity; one that has an identity keeps it."""
+    """Assign the UUID of a new table or view; it cannot be changed later."""
 
     action: ClassVar[str] = "assign-uuid"
     uuid: str
@@ -64,7 +61,7 @@ class AssignUuid:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeFormatVersion:
-    """Raise the format version; there is no way back."""
+    """Upgrade the format version; it cannot be downgraded."""
 
     action: ClassVar[str] = "upgrade-format-version"
     format_version: int
@@ -72,10 +69,10 @@ class UpgradeFormatVersion:
 
 @dataclass(frozen=True, slots=True)
 class AddSchema:
-    """Add a schema, or find the equal one that is there; its id is given on applying.
+    """Add a schema, unless an equal one exists; its id is assigned when the update is applied.
 
-    `last_column_id` is deprecated: the highest id in the schema says the same, unless columns were added and dropped
-    again before the update was made.
+    `last_column_id` is deprecated: it equals the highest id in the schema, unless columns were added and dropped again
+    before the update was created.
     """
 
     action: ClassVar[str] = "add-schema"
@@ -93,10 +90,10 @@ class SetCurrentSchema:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionSpec:
-    """Add a partition spec, or find the equal one that is there; its id is given on applying.
+    """Add a partition spec, unless an equivalent one exists; its id is assigned when the update is applied.
 
-    With `assign_field_ids` the fields of the spec get their ids on applying too, and those they have mean nothing:
-    clients of the REST protocol may leave them out.
+    With `assign_field_ids` the ids of its fields are assigned then too, and those in the spec are ignored: clients of
+    the REST protocol may omit them.
     """
 
     action: ClassVar[str] = "add-spec"
@@ -106,7 +103,7 @@ class AddPartitionSpec:
 
 @dataclass(frozen=True, slots=True)
 class SetDefaultSpec:
-    """Make a partition spec the one that writers use."""
+    """Make a partition spec the default, which writers use."""
 
     action: ClassVar[str] = "set-default-spec"
     spec_id: int = LAST_ADDED
@@ -114,7 +111,7 @@ class SetDefaultSpec:
 
 @dataclass(frozen=True, slots=True)
 class AddSortOrder:
-    """Add a sort order, or find the equal one that is there; its id is given on applying."""
+    """Add a sort order, unless an equal one exists; its id is assigned when the update is applied."""
 
     action: ClassVar[str] = "add-sort-order"
     sort_order: SortOrder
@@ -122,7 +119,7 @@ class AddSortOrder:
 
 @dataclass(frozen=True, slots=True)
 class SetDefaultSortOrder:
-    """Make a sort order the one that writers use."""
+    """Make a sort order the default, which writers use."""
 
     action: ClassVar[str] = "set-default-sort-order"
     sort_order_id: int = LAST_ADDED
@@ -130,7 +127,7 @@ class SetDefaultSortOrder:
 
 @dataclass(frozen=True, slots=True)
 class AddSnapshot:
-    """Add a snapshot; it is current nowhere until a ref is set to it."""
+    """Add a snapshot; it is not part of any branch until a ref is set to it."""
 
     action: ClassVar[str] = "add-snapshot"
     snapshot: Snapshot
@@ -147,7 +144,7 @@ class SetSnapshotRef:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSnapshotRef:
-    """Remove a branch or tag, if it is there; without `main` a table has no current snapshot."""
+    """Remove a branch or tag if it exists; without `main` a table has no current snapshot."""
 
     action: ClassVar[str] = "remove-snapshot-ref"
     name: str
@@ -155,7 +152,7 @@ class RemoveSnapshotRef:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSnapshots:
-    """Remove snapshots, with the refs and statistics that hang on them; those already gone are no matter."""
+    """Remove snapshots with their refs and statistics; ids that do not exist are ignored."""
 
     action: ClassVar[str] = "remove-snapshots"
     snapshot_ids: tuple[int, ...]
@@ -163,7 +160,7 @@ class RemoveSnapshots:
 
 @dataclass(frozen=True, slots=True)
 class SetLocation:
-    """Change the table's base location; files that are there stay where they are."""
+    """Change the base location of a table or view; existing files are not moved."""
 
     action: ClassVar[str] = "set-location"
     location: str
@@ -171,7 +168,7 @@ class SetLocation:
 
 @dataclass(frozen=True, slots=True)
 class SetProperties:
-    """Set properties; those not named stay."""
+    """Set properties; all others stay unchanged."""
 
     action: ClassVar[str] = "set-properties"
     updates: Mapping[str, str] = field(hash=False)
@@ -179,7 +176,7 @@ class SetProperties:
 
 @dataclass(frozen=True, slots=True)
 class RemoveProperties:
-    """Remove properties; those that are not there are no matter."""
+    """Remove properties; names that are not set are ignored."""
 
     action: ClassVar[str] = "remove-properties"
     removals: tuple[str, ...]
@@ -187,7 +184,7 @@ class RemoveProperties:
 
 @dataclass(frozen=True, slots=True)
 class SetStatistics:
-    """Register a statistics file in place of the one that its snapshot may have."""
+    """Set the statistics file of a snapshot, replacing an earlier one."""
 
     action: ClassVar[str] = "set-statistics"
     statistics: StatisticsFile
@@ -195,7 +192,7 @@ class SetStatistics:
 
 @dataclass(frozen=True, slots=True)
 class RemoveStatistics:
-    """Forget the statistics file of a snapshot, if there is one."""
+    """Remove the statistics file of a snapshot if it has one."""
 
     action: ClassVar[str] = "remove-statistics"
     snapshot_id: int
@@ -203,7 +200,7 @@ class RemoveStatistics:
 
 @dataclass(frozen=True, slots=True)
 class SetPartitionStatistics:
-    """Register a partition statistics file in place of the one that its snapshot may have."""
+    """Set the partition statistics file of a snapshot, replacing an earlier one."""
 
     action: ClassVar[str] = "set-partition-statistics"
     partition_statistics: PartitionStatisticsFile
@@ -211,7 +208,7 @@ class SetPartitionStatistics:
 
 @dataclass(frozen=True, slots=True)
 class RemovePartitionStatistics:
-    """Forget the partition statistics file of a snapshot, if there is one."""
+    """Remove the partition statistics file of a snapshot if it has one."""
 
     action: ClassVar[str] = "remove-partition-statistics"
     snapshot_id: int
@@ -219,7 +216,7 @@ class RemovePartitionStatistics:
 
 @dataclass(frozen=True, slots=True)
 class RemovePartitionSpecs:
-    """Remove partition specs that no manifest uses any more; never the default one."""
+    """Remove partition specs that no manifest uses; the default one cannot be removed."""
 
     action: ClassVar[str] = "remove-partition-specs"
     spec_ids: tuple[int, ...]
@@ -227,7 +224,7 @@ class RemovePartitionSpecs:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSchemas:
-    """Remove schemas that no snapshot uses any more; never the current one."""
+    """Remove schemas that no snapshot uses; the current one cannot be removed."""
 
     action: ClassVar[str] = "remove-schemas"
     schema_ids: tuple[int, ...]
@@ -235,7 +232,7 @@ class RemoveSchemas:
 
 @dataclass(frozen=True, slots=True)
 class AddEncryptionKey:
-    """Add an encryption key, unless one of its id is there."""
+    """Add an encryption key, unless the table has it already."""
 
     action: ClassVar[str] = "add-encryption-key"
     key: EncryptionKey
@@ -243,7 +240,7 @@ class AddEncryptionKey:
 
 @dataclass(frozen=True, slots=True)
 class RemoveEncryptionKey:
-    """Remove an encryption key that nothing is encrypted with any more."""
+    """Remove an encryption key that no snapshot and no other key is encrypted with."""
 
     action: ClassVar[str] = "remove-encryption-key"
     key_id: str
@@ -274,13 +271,13 @@ TableUpdate: TypeAlias = (
     | AddEncryptionKey
     | RemoveEncryptionKey
 )
-"""Any change to a table's metadata."""
+"""Any update of table metadata."""
 
-# Table updates as JSON, both ways, as the REST protocol has them (its schema `TableUpdate`).
+# JSON ------------------------------------------------------------------------------------------------------------
 
 
 def update_from_json(json: Any) -> TableUpdate:
-    """The update that a JSON object describes.
+    """Parse an update from a JSON object.
 
     >>> update_from_json({"action": "remove-snapshots", "snapshot-ids": [3, 5]})
     RemoveSnapshots(snapshot_ids=(3, 5))
@@ -295,7 +292,7 @@ def update_from_json(json: Any) -> TableUpdate:
 
 
 def update_to_json(update: TableUpdate) -> dict[str, Any]:
-    """The JSON object of an update.
+    """Return an update as a JSON object.
 
     >>> update_to_json(RemoveProperties(("comment",)))
     {'action': 'remove-properties', 'removals': ['comment']}
@@ -304,7 +301,7 @@ def update_to_json(update: TableUpdate) -> dict[str, Any]:
 
 
 def updates_from_json(json: Any) -> tuple[TableUpdate, ...]:
-    """The updates that a JSON list describes, in its order.
+    """Parse updates from a JSON list.
 
     >>> updates_from_json([{"action": "remove-snapshot-ref", "ref-name": "audit"}])
     (RemoveSnapshotRef(name='audit'),)
@@ -313,7 +310,7 @@ def updates_from_json(json: Any) -> tuple[TableUpdate, ...]:
 
 
 def updates_to_json(updates: Iterable[TableUpdate]) -> list[dict[str, Any]]:
-    """The JSON list of updates.
+    """Return updates as a JSON list.
 
     >>> updates_to_json([SetCurrentSchema()])
     [{'action': 'set-current-schema', 'schema-id': -1}]
@@ -322,7 +319,7 @@ def updates_to_json(updates: Iterable[TableUpdate]) -> list[dict[str, Any]]:
 
 
 def check_update(update: TableUpdate) -> None:
-    """Raise unless an update can be written and read again: nothing checks kinds where values are made in Python.
+    """Raise `InvalidMetadata` if values of an update have wrong types: nothing else checks what Python code creates.
 
     >>> check_update(SetProperties({"comment": 7}))
     Traceback (most recent call last):
@@ -341,14 +338,14 @@ _SNAPSHOT_ID = JsonField("snapshot-id", "snapshot_id", read_int64)
 _STATISTICS = _record_part("statistics", "statistics", StatisticsFile)
 _SPEC = JsonField("spec", "spec", spec_from_json)
 
-# forms that are more than a list of parts -------------------------------------------------------------------------
+# Updates whose JSON is not a plain list of fields -----------------------------------------------------------------
 
 
 def _read_spec(obj: dict[str, Any]) -> AddPartitionSpec:
-    """Field ids may be left to whoever applies the update (`PartitionField` of the protocol does not require them)."""
+    """Field ids may be omitted: the protocol's `PartitionField` does not require them."""
     spec = read_field(obj, _SPEC)
-    ids_given = all("field-id" in item for item in obj["spec"]["fields"])
-    return AddPartitionSpec(spec, assign_field_ids=not ids_given)
+    has_field_ids = all("field-id" in item for item in obj["spec"]["fields"])
+    return AddPartitionSpec(spec, assign_field_ids=not has_field_ids)
 
 
 def _write_spec(update: AddPartitionSpec) -> dict[str, Any]:
@@ -362,7 +359,7 @@ _REF_NAME = JsonField("ref-name", "name", read_string)
 
 
 def _read_ref(obj: dict[str, Any]) -> SetSnapshotRef:
-    """The fields of the ref stand beside its name; those not known to this version belong to the ref."""
+    """The fields of the ref are next to its name; unknown keys belong to the ref."""
     name = read_field(obj, _REF_NAME)
     ref = {key: value for key, value in obj.items() if key not in ("action", "ref-name")}
     return SetSnapshotRef(name, record_from_json(SnapshotRef, ref))
@@ -374,8 +371,8 @@ def _write_ref(update: SetSnapshotRef) -> dict[str, Any]:
 
 def _read_statistics(obj: dict[str, Any]) -> SetStatistics:
     statistics = read_field(obj, _STATISTICS)
-    beside = read_field(obj, JsonField("snapshot-id", "snapshot_id", read_int64, required=False))
-    if beside is not None and beside != statistics.snapshot_id:
+    deprecated_id = read_field(obj, JsonField("snapshot-id", "snapshot_id", read_int64, required=False))
+    if deprecated_id is not None and deprecated_id != statistics.snapshot_id:
         raise InvalidMetadata(f"contradicts the snapshot-id {statistics.snapshot_id} of the statistics").at(
             ".snapshot-id"
         )
@@ -383,11 +380,11 @@ def _read_statistics(obj: dict[str, Any]) -> SetStatistics:
 
 
 def _write_statistics(update: SetStatistics) -> dict[str, Any]:
-    """With the deprecated `snapshot-id`, which servers of before its deprecation need."""
+    """Includes the deprecated `snapshot-id`, which older servers need."""
     return {"snapshot-id": update.statistics.snapshot_id, "statistics": record_to_json(update.statistics)}
 
 
-# shared with views ------------------------------------------------------------------------------------------------
+# Forms of all updates --------------------------------------------------------------------------------------------
 
 SHARED_FORMS: tuple[JsonForm[Any], ...] = (
     json_form(AssignUuid.action, AssignUuid, JsonField("uuid", "uuid", read_string)),
@@ -407,7 +404,7 @@ SHARED_FORMS: tuple[JsonForm[Any], ...] = (
         JsonField("removals", "removals", typed_reader(tuple[str, ...]), list, earlier_key="removed"),
     ),
 )
-"""The updates that tables and views have in common."""
+"""The updates of both tables and views."""
 
 _TABLE_FORMS: tuple[JsonForm[Any], ...] = (
     json_form(SetCurrentSchema.action, SetCurrentSchema, JsonField("schema-id", "schema_id", read_int32)),

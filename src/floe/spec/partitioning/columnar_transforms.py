@@ -1,17 +1,17 @@
-"""Transforms of whole columns, in NumPy (spec: Partition Transforms).
+"""Transforms and hashes of NumPy columns (spec: Partition Transforms; Appendix B, 32-bit Hash Requirements).
 
-A column is an array of values and an array that tells which of them are not null (None: all of them). What the values
-of nulls are does not matter, before or after.
+A column is an array of values and a validity mask, which is False for nulls (None if there are none). The values of
+nulls are arbitrary, in the input and in the result.
 
 | type of the column | array |
 |---|---|
 | boolean, int, long, float, double, date, time, timestamps | numbers of the type's width, or wider |
-| string, binary | a pair: all bytes in a row, and the offsets where each value begins and the last ends |
-| uuid, fixed | a matrix of bytes, a row for each value |
-| decimal | a matrix of two 64-bit words for each unscaled value, the low one first (the layout of Arrow) |
-| any | Python objects in the form of `floe.spec.values`, one by one and so slowly |
+| string, binary | a pair of data bytes and offsets, as in Arrow |
+| uuid, fixed | a matrix of bytes with a row for each value |
+| decimal | a matrix of two 64-bit words for each unscaled value, the low one first, as in Arrow |
+| any | Python objects in the form of `floe.spec.values`; they are transformed one by one, slowly |
 
-Results have the same layout; where the result type is int or date they are 32-bit numbers.
+Results have the same layouts; those of type int and date are 32-bit integers.
 
 >>> import numpy as np
 >>> from floe.spec.partitioning.transforms import DAY, Truncate
@@ -21,18 +21,12 @@ Results have the same layout; where the result type is int or date they are 32-b
 >>> apply(Truncate(10), INT, np.array([-1, 19], np.int32), np.array([True, False]))
 (array([-10,  10], dtype=int32), array([ True, False]))
 
-The hash of `murmur3`, for whole columns at once (spec: Appendix B, 32-bit Hash Requirements).
+The hashes are those of `murmur3`.
 
-Columns are NumPy arrays: numbers as they are, byte strings of one length as a matrix of bytes, byte strings of any
-length as one run of bytes with the offsets where each begins and the last ends.
-
->>> import numpy as np
 >>> hash_longs(np.array([34]))
 array([2017239379], dtype=int32)
 >>> hash_var_bytes(np.frombuffer(b"icebergice", np.uint8), np.array([0, 7, 10]))[:1]
 array([1210000089], dtype=int32)
-
-How many bytes each of many decimals needs, which is how many its single value has (spec: Appendix D, binary).
 """
 
 from __future__ import annotations
@@ -58,7 +52,7 @@ from floe.spec.partitioning.transforms import (
 from floe.spec.types import DecimalType, Type
 from floe.spec.values.civil_time import MICROS, NANOS
 
-# The hash of `murmur3`, for whole columns at once (spec: Appendix B, 32-bit Hash Requirements).
+# Hashes ----------------------------------------------------------------------------------------------------------
 
 _C1 = np.uint32(0xCC9E2D51)
 _C2 = np.uint32(0x1B873593)
@@ -66,15 +60,15 @@ _FIVE = np.uint32(5)
 _ADDEND = np.uint32(0xE6546B64)
 _MASK_OF_TAIL = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)
 
-_ROWS_AT_ONCE = 16_384
-"""Rows that are hashed together: few enough for their words to stay in the cache."""
+_CHUNK_ROWS = 16_384
+"""The number of rows that are hashed at once: few enough for their words to stay in the CPU cache."""
 
-_LONG_TEXT = 64
-"""Byte strings longer than this are hashed one by one in C: faster there, as measured, for all the words they have."""
+_LONG_STRING = 64
+"""Byte strings longer than this are hashed one by one in C, which is faster for many words, as measured."""
 
 
 def hash_longs(values: NDArray[Any]) -> NDArray[np.int32]:
-    """The hashes of whole numbers of any width, as longs.
+    """The hashes of integers of any width, as longs.
 
     >>> hash_longs(np.array([34, 1], np.int16))
     array([2017239379, 1392991556], dtype=int32)
@@ -84,7 +78,7 @@ def hash_longs(values: NDArray[Any]) -> NDArray[np.int32]:
 
 
 def hash_fixed_bytes(rows: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """The hashes of byte strings of one length, given as the rows of a matrix.
+    """The hashes of byte strings of one length, as the rows of a matrix.
 
     >>> hash_fixed_bytes(np.array([[0, 1, 2, 3]], np.uint8))
     array([-188683207], dtype=int32)
@@ -103,27 +97,27 @@ def hash_var_bytes(data: NDArray[np.uint8], offsets: NDArray[Any]) -> NDArray[np
     """
     count = len(offsets) - 1
     out = np.empty(count, np.int32)
-    for start in range(0, count, _ROWS_AT_ONCE):
-        some = np.asarray(offsets[start : start + _ROWS_AT_ONCE + 1], np.int64)
-        out[start : start + _ROWS_AT_ONCE] = _hash_some(data[some[0] : some[-1]], some - some[0])
+    for start in range(0, count, _CHUNK_ROWS):
+        chunk = np.asarray(offsets[start : start + _CHUNK_ROWS + 1], np.int64)
+        out[start : start + _CHUNK_ROWS] = _hash_chunk(data[chunk[0] : chunk[-1]], chunk - chunk[0])
     return out
 
 
-def _hash_some(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int32]:
+def _hash_chunk(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int32]:
     lengths = np.diff(offsets)
-    short = lengths <= _LONG_TEXT
-    if short.all():
+    is_short = lengths <= _LONG_STRING
+    if is_short.all():
         return _hash_short(data, offsets[:-1], lengths)
     out = np.empty(len(lengths), np.int32)
-    out[short] = _hash_short(data, offsets[:-1][short], lengths[short])
-    whole = data.tobytes()
-    ends = zip(offsets[:-1][~short].tolist(), offsets[1:][~short].tolist(), strict=True)
-    out[~short] = [mmh3.hash(whole[start:end], 0, True) for start, end in ends]
+    out[is_short] = _hash_short(data, offsets[:-1][is_short], lengths[is_short])
+    all_bytes = data.tobytes()
+    ends = zip(offsets[:-1][~is_short].tolist(), offsets[1:][~is_short].tolist(), strict=True)
+    out[~is_short] = [mmh3.hash(all_bytes[start:end], 0, True) for start, end in ends]
     return out
 
 
 def _hash_short(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int32]:
-    # one little-endian word at every byte; the padding lets the last ones reach beyond the end
+    # a little-endian word at every byte; padded, because the last ones extend beyond the end
     padded = np.zeros(len(data) + 4, np.uint8)
     padded[: len(data)] = data
     word_at: NDArray[np.uint32] = np.ndarray(len(data) + 1, "<u4", padded, strides=(1,))
@@ -133,32 +127,32 @@ def _hash_short(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDA
     rows = np.flatnonzero(blocks)
     block = 0
     while len(rows):
-        some = _mixed(hashes[rows], word_at[starts[rows] + 4 * block])
-        hashes[rows] = some
+        mixed = _mix(hashes[rows], word_at[starts[rows] + 4 * block])
+        hashes[rows] = mixed
         block += 1
         rows = rows[blocks[rows] > block]
     tail = word_at[starts + 4 * blocks] & _MASK_OF_TAIL[lengths & 3]
-    hashes ^= _scrambled(tail)
-    return _finished(hashes, lengths.astype(np.uint32))
+    hashes ^= _scramble(tail)
+    return _finalize(hashes, lengths.astype(np.uint32))
 
 
 def _hash_words(words: NDArray[np.uint32], length: int) -> NDArray[np.int32]:
     """The hashes of byte strings of one length, as rows of little-endian words padded with zeros."""
     out = np.empty(len(words), np.int32)
-    whole = length // 4
-    for start in range(0, len(words), _ROWS_AT_ONCE):
-        some = words[start : start + _ROWS_AT_ONCE]
-        hashes = np.zeros(len(some), np.uint32)
-        for column in range(whole):
-            hashes = _mixed(hashes, some[:, column].copy())
+    full_words = length // 4
+    for start in range(0, len(words), _CHUNK_ROWS):
+        chunk = words[start : start + _CHUNK_ROWS]
+        hashes = np.zeros(len(chunk), np.uint32)
+        for column in range(full_words):
+            hashes = _mix(hashes, chunk[:, column].copy())
         if length % 4:
-            hashes ^= _scrambled(some[:, whole].copy())
-        out[start : start + _ROWS_AT_ONCE] = _finished(hashes, np.uint32(length))
+            hashes ^= _scramble(chunk[:, full_words].copy())
+        out[start : start + _CHUNK_ROWS] = _finalize(hashes, np.uint32(length))
     return out
 
 
-def _scrambled(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The words times a constant, rotated, times another; in place."""
+def _scramble(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Multiply words by a constant, rotate them, and multiply by another constant; in place."""
     words *= _C1
     high = words << 15
     words >>= 17
@@ -167,9 +161,9 @@ def _scrambled(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return words
 
 
-def _mixed(hashes: NDArray[np.uint32], words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The hashes after one more word of each row; in place."""
-    hashes ^= _scrambled(words)
+def _mix(hashes: NDArray[np.uint32], words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Mix one more word of each row into the hashes; in place."""
+    hashes ^= _scramble(words)
     high = hashes << 13
     hashes >>= 19
     hashes |= high
@@ -178,8 +172,8 @@ def _mixed(hashes: NDArray[np.uint32], words: NDArray[np.uint32]) -> NDArray[np.
     return hashes
 
 
-def _finished(hashes: NDArray[np.uint32], lengths: Any) -> NDArray[np.int32]:
-    """The hashes after the last word: the length mixed in and the bits spread; in place."""
+def _finalize(hashes: NDArray[np.uint32], lengths: Any) -> NDArray[np.int32]:
+    """Finalize the hashes: mix in the length and spread the bits; in place."""
     hashes ^= lengths
     hashes ^= hashes >> 16
     hashes *= np.uint32(0x85EBCA6B)
@@ -189,18 +183,18 @@ def _finished(hashes: NDArray[np.uint32], lengths: Any) -> NDArray[np.int32]:
     return hashes.view(np.int32)
 
 
-# How many bytes each of many decimals needs, which is how many its single value has (spec: Appendix D, binary).
+# Lengths of decimals ---------------------------------------------------------------------------------------------
 
 
-def fewest_bytes(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many bytes hold each number and its sign: one, and one more for every eight bits beyond seven.
+def decimal_byte_lengths(words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of bytes of each number in two's complement: the length of its single value (spec: Appendix D).
 
     Numbers are pairs of 64-bit words, the low one first.
 
-    >>> fewest_bytes(np.array([[127, 0], [128, 0], [-128, -1], [0, 1]])).tolist()
+    >>> decimal_byte_lengths(np.array([[127, 0], [128, 0], [-128, -1], [0, 1]])).tolist()
     [1, 2, 1, 9]
     """
-    # the bits of a negative number, turned over, are as many as those of the number that they make
+    # a negative number has as many bits as its complement
     low, high = (words[:, n] ^ (words[:, 1] >> 63) for n in (0, 1))
     lengths = np.ones(len(words), np.int64)
     beyond_low = high > 0
@@ -213,11 +207,13 @@ def fewest_bytes(words: NDArray[np.int64]) -> NDArray[np.int64]:
     return lengths
 
 
+# Transforms ------------------------------------------------------------------------------------------------------
+
 Column = NDArray[Any] | tuple[NDArray[np.uint8], NDArray[Any]]
-"""The values of a column, in one of the layouts above."""
+"""The values of a column, in one of the layouts of the module's docstring."""
 
 Valid = NDArray[np.bool_] | None
-"""Which values are not null; None means all."""
+"""The validity mask of a column: False for nulls; None if there are none."""
 
 _TICKS_PER_SECOND = {"timestamp": MICROS, "timestamptz": MICROS, "timestamp_ns": NANOS, "timestamptz_ns": NANOS}
 _INT32 = np.iinfo(np.int32)
@@ -226,9 +222,9 @@ _LOW_32_BITS = np.uint64(0xFFFFFFFF)
 
 
 def apply(transform: Transform, source: Type, values: Column, valid: Valid = None) -> tuple[Column, Valid]:
-    """The results of a transform for a column of a type, and which of them are not null.
+    """Apply a transform to a column of a type; returns the results and their validity mask.
 
-    Raises what `transform.apply` would raise for one of the values.
+    Raises the same errors as `transform.apply` for one of the values.
     """
     transform.result_type(source)
     if isinstance(transform, Void):
@@ -237,33 +233,33 @@ def apply(transform: Transform, source: Type, values: Column, valid: Valid = Non
     if isinstance(transform, Identity):
         return values, valid
     if not isinstance(values, tuple) and values.dtype == object:
-        return _one_by_one(transform, source, values, valid)
+        return _apply_one_by_one(transform, source, values, valid)
     match transform:
         case Bucket(n=buckets):
-            # the mask drops the sign bit, as the spec asks; with it the remainder fits 32 bits
+            # the mask removes the sign bit, as the spec requires
             return (_hashes(source, values) & np.int32(_INT32.max)) % np.int32(buckets), valid
         case Truncate(width=width):
-            return _truncated(source, values, valid, width), valid
+            return _truncate(source, values, valid, width), valid
         case TimeTransform():
             assert not isinstance(values, tuple)
             return _time_steps(transform, source, values, valid), valid
         case _:
-            transform.bind(source)  # says why it cannot be computed
+            transform.bind(source)  # raises UnsupportedFeature
             raise AssertionError(f"{transform} has no columnar form")  # pragma: no cover
 
 
-def _one_by_one(transform: Transform, source: Type, values: NDArray[Any], valid: Valid) -> tuple[Column, Valid]:
+def _apply_one_by_one(transform: Transform, source: Type, values: NDArray[Any], valid: Valid) -> tuple[Column, Valid]:
     function = transform.bind(source)
     present = np.array([value is not None for value in values], np.bool_)
     if valid is not None:
         present &= valid
-    kept = [function(value) for value in values[present]]
+    results = [function(value) for value in values[present]]
     out = np.empty(len(values), object) if transform.fixed_result is None else np.zeros(len(values), np.int32)
-    out[present] = kept
+    out[present] = results
     return out, present if valid is not None or not present.all() else None
 
 
-# bucket -----------------------------------------------------------------------------------------------------------
+# Bucket ----------------------------------------------------------------------------------------------------------
 
 
 def _hashes(source: Type, values: Column) -> NDArray[np.int32]:
@@ -281,9 +277,9 @@ def _hashes(source: Type, values: Column) -> NDArray[np.int32]:
 
 
 def _decimal_hashes(words: NDArray[Any]) -> NDArray[np.int32]:
-    """The hashes of the fewest big-endian two's complement bytes of each number, those of one length together."""
+    """The hashes of the minimal big-endian two's complement bytes of each number, grouped by length."""
     words = np.ascontiguousarray(words, "<i8")
-    lengths = fewest_bytes(words)
+    lengths = decimal_byte_lengths(words)
     rows = words.view(np.uint8).reshape(-1, 16)[:, ::-1]
     out = np.empty(len(words), np.int32)
     for length in np.unique(lengths):
@@ -292,37 +288,37 @@ def _decimal_hashes(words: NDArray[Any]) -> NDArray[np.int32]:
     return out
 
 
-# truncate ---------------------------------------------------------------------------------------------------------
+# Truncate --------------------------------------------------------------------------------------------------------
 
 
-def _truncated(source: Type, values: Column, valid: Valid, width: int) -> Column:
+def _truncate(source: Type, values: Column, valid: Valid, width: int) -> Column:
     if isinstance(values, tuple):
-        return _cut_text(*values, width) if source.kind == "string" else _cut_bytes(*values, width)
+        return _truncate_text(*values, width) if source.kind == "string" else _truncate_bytes(*values, width)
     if isinstance(source, DecimalType):
-        return _truncated_decimals(values, valid, width, source)
+        return _truncate_decimals(values, valid, width, source)
     lowest = _INT32.min if source.kind == "int" else _INT64.min
     remainder = np.mod(values, values.dtype.type(width))
-    _refuse(values < remainder + values.dtype.type(lowest), valid, values, f"truncate[{width}]", source)
+    _check_representable(values < remainder + values.dtype.type(lowest), valid, values, f"truncate[{width}]", source)
     out: NDArray[Any] = values - remainder
     return out
 
 
-def _truncated_decimals(words: NDArray[Any], valid: Valid, width: int, source: DecimalType) -> NDArray[np.int64]:
-    """128-bit numbers less their remainder, by long division with 32-bit digits."""
+def _truncate_decimals(words: NDArray[Any], valid: Valid, width: int, source: DecimalType) -> NDArray[np.int64]:
+    """Subtract the remainder from 128-bit numbers; the remainder is computed by long division with 32-bit digits."""
     unsigned = np.ascontiguousarray(words, "<i8").view("<u8")
     low, high = unsigned[:, 0], unsigned[:, 1]
     divisor = np.uint64(width)
-    rest: NDArray[Any] = np.zeros(len(words), np.uint64)
+    remainder: NDArray[Any] = np.zeros(len(words), np.uint64)
     for word in (high, low):
         for digit in (word >> 32, word & _LOW_32_BITS):
-            rest = ((rest << 32) | digit) % divisor
-    # the bits of a negative number are those of the number plus 2**128
+            remainder = ((remainder << 32) | digit) % divisor
+    # the unsigned value of a negative number is the number plus 2**128
     correction = np.uint64(-(2**128) % width)
-    rest = np.where(high >> 63, (rest + correction) % divisor, rest)
+    remainder = np.where(high >> 63, (remainder + correction) % divisor, remainder)
     out = np.empty((len(words), 2), "<u8")
-    out[:, 0] = low - rest
-    out[:, 1] = high - (low < rest)
-    _refuse(_is_below(out, -(10**source.precision) + 1), valid, words, f"truncate[{width}]", source)
+    out[:, 0] = low - remainder
+    out[:, 1] = high - (low < remainder)
+    _check_representable(_is_below(out, -(10**source.precision) + 1), valid, words, f"truncate[{width}]", source)
     return out.view("<i8")
 
 
@@ -333,29 +329,31 @@ def _is_below(words: NDArray[np.uint64], bound: int) -> NDArray[np.bool_]:
     return below
 
 
-def _cut_bytes(data: NDArray[np.uint8], offsets: NDArray[Any], width: int) -> Column:
-    return _gathered(data, offsets[:-1], np.minimum(np.diff(offsets), width))
+def _truncate_bytes(data: NDArray[np.uint8], offsets: NDArray[Any], width: int) -> Column:
+    return _copy_slices(data, offsets[:-1], np.minimum(np.diff(offsets), width))
 
 
-def _cut_text(data: NDArray[np.uint8], offsets: NDArray[Any], width: int) -> Column:
-    """Text cut after so many code points: where the next one would begin."""
-    begins = np.flatnonzero((data & 0xC0) != 0x80)  # all bytes of UTF-8 but continuations begin a code point
-    following = np.searchsorted(begins, offsets[:-1]) + width
-    cut = np.append(begins, len(data))[np.minimum(following, len(begins))]
-    return _gathered(data, offsets[:-1], np.minimum(cut, offsets[1:]) - offsets[:-1])
+def _truncate_text(data: NDArray[np.uint8], offsets: NDArray[Any], width: int) -> Column:
+    """Truncate UTF-8 strings after a number of code points."""
+    code_points = np.flatnonzero(
+        (data & 0xC0) != 0x80
+    )  # every byte that is not a continuation byte starts a code point
+    next_index = np.searchsorted(code_points, offsets[:-1]) + width
+    ends = np.append(code_points, len(data))[np.minimum(next_index, len(code_points))]
+    return _copy_slices(data, offsets[:-1], np.minimum(ends, offsets[1:]) - offsets[:-1])
 
 
-def _gathered(
+def _copy_slices(
     data: NDArray[np.uint8], starts: NDArray[Any], lengths: NDArray[Any]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pieces of a run of bytes, put together into a new one, with its offsets."""
+    """Copy slices of a buffer into a new one; returns it with its offsets."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-    return data[places], offsets
+    indexes = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+    return data[indexes], offsets
 
 
-# year, month, day, hour -------------------------------------------------------------------------------------------
+# Year, month, day, hour ------------------------------------------------------------------------------------------
 
 
 def _time_steps(transform: TimeTransform, source: Type, values: NDArray[Any], valid: Valid) -> NDArray[np.int32]:
@@ -366,18 +364,20 @@ def _time_steps(transform: TimeTransform, source: Type, values: NDArray[Any], va
         unit = "M8[Y]" if isinstance(transform, Year) else "M8[M]"
         steps = steps.astype("M8[D]").astype(unit).astype(np.int64)
     if isinstance(transform, Hour):
-        _refuse((steps < _INT32.min) | (steps > _INT32.max), valid, values, "hour", source)
+        _check_representable((steps < _INT32.min) | (steps > _INT32.max), valid, values, "hour", source)
     return steps.astype(np.int32)
 
 
-def _refuse(wrong: NDArray[np.bool_], valid: Valid, values: NDArray[Any], transform: str, source: Type) -> None:
-    """Raise if a value that is not null has no result of the result type."""
+def _check_representable(
+    wrong: NDArray[np.bool_], valid: Valid, values: NDArray[Any], transform: str, source: Type
+) -> None:
+    """Raise `InvalidValue` if the result for a value that is not null is outside the range of its type."""
     if valid is not None:
         wrong = wrong & valid
     if wrong.any():
         value = values[int(np.argmax(wrong))]
-        shown = int(value) if np.ndim(value) == 0 else (int(value[1]) << 64) + (int(value[0]) & (2**64 - 1))
+        number = int(value) if np.ndim(value) == 0 else (int(value[1]) << 64) + (int(value[0]) & (2**64 - 1))
         raise InvalidValue(
-            f"{transform} of {shown} of type {source} does not fit the type of the result",
-            hint="no value of that type can stand for it; store it in a wider type",
+            f"{transform} of {number} of type {source} does not fit the type of the result",
+            hint="store the column in a wider type",
         )

@@ -1,8 +1,7 @@
 """The 32-bit hash of a value: murmur3, x86 variant, seed 0 (spec: Appendix B, 32-bit Hash Requirements).
 
-The hash of a value decides which bucket it falls in, so it must never change. Types that may be promoted to one
-another hash alike: an int like the long of the same number, a float like its double, a nanosecond timestamp like its
-microsecond.
+The hash of a value determines its bucket, so it must never change. A value keeps its hash when its type is promoted: an
+int has the hash of the equal long, a float that of the equal double, a nanosecond timestamp that of its microsecond.
 
 >>> hash_bytes(b"iceberg")
 1210000089
@@ -27,14 +26,14 @@ _pack_long = struct.Struct("<q").pack
 _pack_double = struct.Struct("<d").pack
 
 CANONICAL_NAN = struct.pack("<Q", 0x7FF8000000000000)
-"""The one bit pattern that every NaN is hashed as."""
+"""The bit pattern that is hashed for all NaNs."""
 
 WIDE = Context(prec=100)
-"""Decimal arithmetic wide enough to be exact for 38 digits; the caller's own context may round."""
+"""A decimal context that is exact for 38 digits; the context of the caller may round."""
 
 
 def hash_bytes(data: bytes) -> int:
-    """The hash of a byte string, as a signed 32-bit number.
+    """The hash of a byte string, as a signed 32-bit integer.
 
     >>> hash_bytes(bytes([0, 1, 2, 3]))
     -188683207
@@ -43,7 +42,7 @@ def hash_bytes(data: bytes) -> int:
 
 
 def hash_long(value: int) -> int:
-    """The hash of a 64-bit number: of its eight bytes, little-endian.
+    """The hash of a 64-bit integer: the hash of its eight bytes in little-endian order.
 
     >>> hash_long(34)
     2017239379
@@ -52,11 +51,11 @@ def hash_long(value: int) -> int:
 
 
 hash_int = hash_long
-"""The hash of a 32-bit number: the hash of the same number as a long, so that promotion does not move rows."""
+"""The hash of a 32-bit integer: the hash of the equal long, so that rows keep their bucket when it is promoted."""
 
 
 def hash_double(value: float) -> int:
-    """The hash of a floating-point number: of its bits, with one NaN and one zero.
+    """The hash of the bits of a floating-point number; all NaNs are equal, and `-0.0` equals `0.0`.
 
     >>> hash_double(1.0), hash_double(0.0) == hash_double(-0.0)
     (-142385009, True)
@@ -65,7 +64,7 @@ def hash_double(value: float) -> int:
 
 
 def hash_decimal(value: Decimal, scale: int) -> int:
-    """The hash of a decimal: of its unscaled number in the fewest big-endian two's complement bytes.
+    """The hash of the unscaled value of a decimal, in the minimal big-endian two's complement bytes.
 
     >>> hash_decimal(Decimal("14.20"), 2)
     -500754589
@@ -97,7 +96,7 @@ _BY_KIND: dict[str, Callable[[Any], int]] = {
     "uuid": lambda value: hash_bytes(value.bytes),
     "fixed": hash_bytes,
     "binary": hash_bytes,
-    # not valid for buckets, yet specified
+    # specified, but not valid for buckets
     "boolean": lambda value: hash_long(1 if value else 0),
     "float": hash_double,
     "double": hash_double,
@@ -105,7 +104,7 @@ _BY_KIND: dict[str, Callable[[Any], int]] = {
 
 
 def hash_function(type_: Type) -> Callable[[Any], int]:
-    """The function that hashes non-null values of a type; also for types that buckets do not take.
+    """Return the function that hashes non-null values of a type, including types that `bucket` does not accept.
 
     >>> from floe.spec.types import STRING
     >>> hash_function(STRING)("iceberg")
@@ -121,7 +120,7 @@ def hash_function(type_: Type) -> Callable[[Any], int]:
 
 
 def hash_value(type_: Type, value: Any) -> int | None:
-    """The hash of one value, or None for null (of `unknown` there are only nulls).
+    """The hash of one value, or None for null.
 
     >>> from floe.spec.types import BOOLEAN
     >>> hash_value(BOOLEAN, True)

@@ -1,10 +1,10 @@
-"""Partitions as folders: `ts_day=2017-11-16/id_bucket=3`, and back from folders of Hive tables.
+"""Partitions as folders of a path: `ts_day=2017-11-16/id_bucket=3`; and partitions of Hive tables from their paths.
 
-Iceberg never reads a path to learn a partition; the tuple in the manifest counts. Folders are for people, and for
-prefixes in object stores. They are spelled as the reference implementation spells them, so that a partition has one
-folder whoever writes it. Folders of Hive tables are another matter: there the path is all that is known.
+Iceberg never reads partitions from paths, but from manifests. Folders are for users, and for prefixes in object stores.
+They are formatted as the reference implementation formats them, so that a partition has the same folder for all
+writers. In Hive tables, the path is the only place where partition values are stored.
 
->>> from floe.spec.partitioning.terms import build_spec
+>>> from floe.spec.partitioning.transform_terms import build_spec
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import Field, STRING, TIMESTAMP
 >>> schema = Schema((Field(1, "who", STRING), Field(2, "ts", TIMESTAMP)))
@@ -28,13 +28,13 @@ from floe.spec.types import UNKNOWN, FixedType, Type
 from floe.spec.values import parse_text
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-"""What stands for null in a folder of a Hive table."""
+"""The value of null in a folder of a Hive table."""
 
 
 def partition_path(spec: PartitionSpec, schema: Schema, values: Sequence[Any], earlier: Iterable[Schema] = ()) -> str:
-    """The folders of a partition, below the table's data folder; an empty text for a spec without fields.
+    """Return the path of a partition relative to the table's data folder; empty for a spec without fields.
 
-    Types of source columns that `schema` no longer has are looked for in the `earlier` schemas.
+    The types of source columns that `schema` does not have any more are looked up in the `earlier` schemas.
 
     >>> partition_path(PartitionSpec(), Schema(()), ())
     ''
@@ -46,50 +46,52 @@ def partition_path(spec: PartitionSpec, schema: Schema, values: Sequence[Any], e
     schemas = (schema, *earlier)
     folders = []
     for field, value in zip(spec.fields, values, strict=True):
-        source = next((found.type for s in schemas if (found := s.find(field.source_id))), UNKNOWN)
+        source = next((column.type for s in schemas if (column := s.find(field.source_id))), UNKNOWN)
         folders.append(f"{escape(field.name)}={escape(field.transform.to_human(source, value))}")
     return "/".join(folders)
 
 
 def escape(text: str) -> str:
-    """A name or value as part of a path: as in HTML forms, so a space becomes `+` and `/` becomes `%2F`.
+    """Escape a name or value for a path as in HTML forms: a space becomes `+`, and `/` becomes `%2F`.
 
     >>> escape("a b/c~é*")
     'a+b%2Fc%7E%C3%A9*'
     """
-    # HTML forms leave `*` as it is and escape `~`; Python's default for both is the opposite
+    # HTML forms escape `~` but not `*`; quote_plus does the opposite by default
     return quote_plus(text, safe="*", errors="replace").replace("~", "%7E")
 
 
 def parse_partition_path(path: str, *, hive: bool = True) -> dict[str, str | None]:
-    """The names and texts of a partition's folders, in order.
+    """Parse the folders of a partition; returns their texts by name, in order.
 
-    In paths of Hive tables a `+` is a plus and `__HIVE_DEFAULT_PARTITION__` is null. With `hive=False` the path is one
-    that `partition_path` made: `+` is a space and `null` is null (or the text `null`: the path cannot tell).
+    In paths of Hive tables `+` is a plus and `__HIVE_DEFAULT_PARTITION__` is null. With `hive=False` the path has the
+    form of `partition_path`: `+` is a space and `null` is null (or the string `null`, which is written the same).
 
     >>> parse_partition_path("a=1+1/b=x%3Dy"), parse_partition_path("a=1+1/b=null", hive=False)
     ({'a': '1+1', 'b': 'x=y'}, {'a': '1 1', 'b': None})
     """
     decode, null = (unquote, HIVE_NULL) if hive else (unquote_plus, "null")
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for folder in path.strip("/").split("/") if path.strip("/") else ():
         name, equals, text = folder.partition("=")
         if not equals or not name:
-            raise InvalidPartitionSpec(f"{folder[:80]!r} is not a partition folder in {path[:200]!r}", hint=_FORM)
+            raise InvalidPartitionSpec(
+                f"{folder[:80]!r} is not a partition folder in {path[:200]!r}", hint=_FOLDER_HINT
+            )
         name, text = decode(name), decode(text)
-        if name in found:
-            raise InvalidPartitionSpec(f"the folder {name!r} comes twice in {path[:200]!r}")
-        found[name] = None if text == null else text
-    return found
+        if name in values:
+            raise InvalidPartitionSpec(f"there are two folders {name!r} in {path[:200]!r}")
+        values[name] = None if text == null else text
+    return values
 
 
-_FORM = "partition folders are written as name=value"
+_FOLDER_HINT = "partition folders are written as name=value"
 
 
 def partition_from_path(spec: PartitionSpec, schema: Schema, path: str) -> tuple[Any, ...]:
-    """The partition tuple that the folders of a Hive table tell; every field must be an identity of a column.
+    """Parse the partition tuple from the folders of a Hive table; all fields must have identity transforms.
 
-    >>> from floe.spec.partitioning.terms import build_spec
+    >>> from floe.spec.partitioning.transform_terms import build_spec
     >>> from floe.spec.types import DATE, Field, LONG
     >>> schema = Schema((Field(1, "day", DATE), Field(2, "n", LONG)))
     >>> spec = build_spec(schema, ["day", "n"])
@@ -106,17 +108,17 @@ def partition_from_path(spec: PartitionSpec, schema: Schema, path: str) -> tuple
     for field in spec.fields:
         if not isinstance(field.transform, Identity):
             raise InvalidPartitionSpec(
-                f"the folder of partition field {field.name!r} does not tell its value: it is a {field.transform}",
+                f"the folder of partition field {field.name!r} does not have its value: it is a {field.transform}",
                 hint="only identity fields can be read from a path",
             )
         text = texts[field.name]
         type_ = schema.entry(field.source_id).field.type
-        values.append(None if text is None else _value_of_folder(type_, text, field.name))
+        values.append(None if text is None else _parse_folder_value(type_, text, field.name))
     return tuple(values)
 
 
-def _value_of_folder(type_: Type, text: str, name: str) -> Any:
-    if type_.kind in ("binary", "fixed"):  # Hive writes the bytes themselves, as text
+def _parse_folder_value(type_: Type, text: str, name: str) -> Any:
+    if type_.kind in ("binary", "fixed"):  # Hive writes the bytes as text, without an encoding
         data = text.encode(errors="surrogateescape")
         if isinstance(type_, FixedType) and len(data) != type_.length:
             raise InvalidValue(

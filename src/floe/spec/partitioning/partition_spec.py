@@ -1,7 +1,7 @@
-"""Partition specs: how a table's rows are grouped into files (spec: Partitioning; Appendix C, Partition Specs).
+"""Partition specs: how the rows of a table are grouped into files (spec: Partitioning; Appendix C, Partition Specs).
 
-A spec is a list of fields, each a transform of a column under a name and an id. The values of one file form a tuple in
-the order of the spec's fields.
+A spec is a list of fields, each with a transform of a column, a name and an id. The partition values of a file are a
+tuple in the order of the spec's fields.
 
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.partitioning.transforms import DAY, Bucket
@@ -40,7 +40,7 @@ from floe.spec.schemas.schema import Schema, SchemaField
 from floe.spec.types import INT, UNKNOWN, Field, StructType, Type
 
 PARTITION_FIELD_ID_START = 1000
-"""The first id of a partition field; v1 tables number the fields of every spec from here."""
+"""The first id of a partition field; in v1 tables the ids of every spec start here."""
 
 _SPEC_KEYS = frozenset({"spec-id", "fields"})
 _FIELD_KEYS = frozenset({"source-id", "source-ids", "field-id", "name", "transform"})
@@ -48,10 +48,10 @@ _FIELD_KEYS = frozenset({"source-id", "source-ids", "field-id", "name", "transfo
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """One value of a partition tuple: a transform of a column.
+    """A field of a partition spec: a transform of a column.
 
-    A field of several source columns (v3) has an `UnknownTransform`, for no transform of several columns is known yet.
-    `extra` keeps the JSON keys that this version does not know; it takes no part in comparisons.
+    A field with several source columns (v3) has an `UnknownTransform`, because no such transform is known yet. `extra`
+    has the JSON keys that this version does not know; it is ignored by comparisons.
 
     >>> from floe.spec.partitioning.transforms import DAY
     >>> print(PartitionField((2,), 1000, "ts_day", DAY))
@@ -65,7 +65,7 @@ class PartitionField:
     extra: dict[str, Any] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_arguments(self.source_ids, self.transform)
+        check_source_count(self.source_ids, self.transform)
 
     @property
     def source_id(self) -> int:
@@ -74,19 +74,19 @@ class PartitionField:
 
     @property
     def redundancy_key(self) -> tuple[tuple[int, ...], str]:
-        """Equal for two fields that would split the same column twice; year, month, day and hour are alike."""
+        """A key that is equal for fields that partition a column redundantly; year, month, day and hour are equal."""
         return self.source_ids, "time" if self.transform.is_time else str(self.transform)
 
     def same_source_and_transform(self, other: PartitionField) -> bool:
-        """Whether two fields hold the same values, whatever their names and ids."""
+        """Whether two fields have the same values, regardless of their names and ids."""
         return self.source_ids == other.source_ids and self.transform == other.transform
 
     def __str__(self) -> str:
         return f"{self.field_id}: {self.name}: {self.transform}({', '.join(map(str, self.source_ids))})"
 
 
-def check_arguments(source_ids: tuple[int, ...], transform: Transform) -> None:
-    """Raise unless a transform may have that many source columns; every known transform has one."""
+def check_source_count(source_ids: tuple[int, ...], transform: Transform) -> None:
+    """Raise unless a transform can have that many source columns; all known transforms have one."""
     if not source_ids:
         raise InvalidPartitionSpec(f"{transform} needs a source column, found none")
     if len(source_ids) > 1 and transform.is_known:
@@ -103,7 +103,7 @@ class PartitionSpec:
 
     @property
     def is_unpartitioned(self) -> bool:
-        """Whether the spec has no field but void ones, so that all rows share one tuple."""
+        """Whether all fields are void, so that there is one partition."""
         return all(isinstance(f.transform, Void) for f in self.fields)
 
     @property
@@ -113,21 +113,21 @@ class PartitionSpec:
 
     @property
     def has_sequential_ids(self) -> bool:
-        """Whether the ids count up from 1000, as v1 tables need."""
+        """Whether the ids are consecutive from 1000, as v1 requires."""
         return all(f.field_id == PARTITION_FIELD_ID_START + n for n, f in enumerate(self.fields))
 
     @property
     def unknown_fields(self) -> tuple[PartitionField, ...]:
-        """The fields that this version cannot compute."""
+        """The fields with a transform that this version does not know."""
         return tuple(f for f in self.fields if not f.transform.is_known)
 
     @property
     def identity_source_ids(self) -> frozenset[int]:
-        """The columns whose value is the same in a whole file, and known from its partition tuple."""
+        """The ids of the columns with an identity transform, which are constant in each file."""
         return frozenset(f.source_id for f in self.fields if isinstance(f.transform, Identity))
 
     def field_named(self, name: str) -> PartitionField | None:
-        """The field of that name, or None."""
+        """Return the field with a name, or None."""
         return next((f for f in self.fields if f.name == name), None)
 
     def fields_of(self, source_id: int) -> tuple[PartitionField, ...]:
@@ -145,14 +145,14 @@ class PartitionSpec:
         )
 
     def with_id(self, spec_id: int) -> PartitionSpec:
-        """The same spec under another id."""
+        """Return the same spec with another id."""
         return replace(self, spec_id=spec_id)
 
     def partition_type(self, schema: Schema, earlier: Iterable[Schema] = ()) -> StructType:
-        """The struct of the partition tuple: a field for each of the spec's, under its id, always optional.
+        """Return the struct type of the partition tuple; its fields have the ids of the spec's fields and are optional.
 
-        The source column is looked for in `schema`, then in the `earlier` ones. Where it was dropped and nothing tells
-        its type, transforms whose result does not depend on it still have a type; for the others it is unknown.
+        Source columns are looked up in `schema`, then in the `earlier` schemas. If a source column is in none of them,
+        the type is that of the transform's results if it is fixed, or else unknown.
 
         >>> from floe.spec.partitioning.transforms import DAY, IDENTITY
         >>> from floe.spec.types import Field, STRING, TIMESTAMP
@@ -180,18 +180,18 @@ def _result_type(partition_field: PartitionField, schemas: Sequence[Schema]) -> 
     transform = partition_field.transform
     if transform.fixed_result is not None:
         return transform.fixed_result
-    source = next((found.type for s in schemas if (found := s.find(partition_field.source_id))), UNKNOWN)
+    source = next((column.type for s in schemas if (column := s.find(partition_field.source_id))), UNKNOWN)
     if isinstance(transform, Void) and not source.is_primitive:
-        return INT  # spec: source type or int; a tuple holds primitives alone
-    # a dropped column's type is lost, and truncate has the type of its source
+        return INT  # spec: source type or int; a partition tuple has only primitives
+    # the type of a dropped column is unknown, and truncate has the type of its source
     return source if source.kind == "unknown" else transform.result_type(source)
 
 
-# rules ----------------------------------------------------------------------------------------------------------
+# Checks ----------------------------------------------------------------------------------------------------------
 
 
 def check_spec(spec: PartitionSpec, schema: Schema, format_version: int) -> None:
-    """Raise unless a table of that format version may have this spec with this schema.
+    """Raise `InvalidPartitionSpec` unless a table with this schema and format version can have this spec.
 
     >>> from floe.spec.partitioning.transforms import Bucket
     >>> from floe.spec.types import Field, FLOAT
@@ -209,11 +209,11 @@ def check_spec(spec: PartitionSpec, schema: Schema, format_version: int) -> None
                 f"the table has {format_version}"
             )
         check_source(partition_field, schema)
-    check_names_beside(spec, schema)
+    check_name_conflicts(spec, schema)
 
 
 def check_writable(spec: PartitionSpec) -> None:
-    """Raise unless data may be written with this spec: every transform must be known (spec: Partitioning)."""
+    """Raise `UnsupportedFeature` unless all transforms are known, so that data can be written (spec: Partitioning)."""
     if unknown := spec.unknown_fields:
         raise UnsupportedFeature(
             f"cannot write with partition spec {spec.spec_id}: this version does not know its transform "
@@ -224,27 +224,27 @@ def check_writable(spec: PartitionSpec) -> None:
 
 
 def check_names(spec: PartitionSpec) -> None:
-    """Raise unless every field has a name, and no two the same."""
-    seen: set[str] = set()
+    """Raise unless all fields have names, and the names are unique."""
+    names: set[str] = set()
     for partition_field in spec.fields:
         if not partition_field.name:
             raise InvalidPartitionSpec(f"partition field {partition_field.field_id} has an empty name")
-        if partition_field.name in seen:
+        if partition_field.name in names:
             raise InvalidPartitionSpec(
                 f"two partition fields are named {partition_field.name!r}",
                 hint="give one another name, as in `bucket(16, id) as shard`",
             )
-        seen.add(partition_field.name)
+        names.add(partition_field.name)
 
 
 def _check_ids(spec: PartitionSpec, format_version: int) -> None:
-    seen: dict[int, str] = {}
+    names_by_id: dict[int, str] = {}
     for partition_field in spec.fields:
-        if other := seen.get(partition_field.field_id):
+        if other := names_by_id.get(partition_field.field_id):
             raise InvalidPartitionSpec(
                 f"partition field id {partition_field.field_id} is used by both {other!r} and {partition_field.name!r}"
             )
-        seen[partition_field.field_id] = partition_field.name
+        names_by_id[partition_field.field_id] = partition_field.name
     if format_version < 2 and not spec.has_sequential_ids:
         raise InvalidPartitionSpec(
             f"partition field ids of a v1 table must count up from {PARTITION_FIELD_ID_START}, "
@@ -253,12 +253,12 @@ def _check_ids(spec: PartitionSpec, format_version: int) -> None:
 
 
 def check_source(partition_field: PartitionField, schema: Schema) -> None:
-    """Raise unless a field's source columns may be its source (spec: Partitioning).
+    """Raise unless the source columns of a field are valid (spec: Partitioning).
 
-    They must exist, be primitive, not lie in a list or map, and have a type that the transform takes.
+    They must exist, be primitive, not be inside a list or map, and have a type that the transform accepts.
     """
     if isinstance(partition_field.transform, Void):
-        return  # stands for a dropped field, whose column may be gone too
+        return  # the placeholder of a dropped field, whose column may be dropped, too
     for source_id in partition_field.source_ids:
         entry = schema.by_id.get(source_id)
         if entry is None:
@@ -283,10 +283,10 @@ def check_source(partition_field: PartitionField, schema: Schema) -> None:
             raise error.with_context(**where) from None
 
 
-def check_names_beside(spec: PartitionSpec, schema: Schema) -> None:
-    """Raise if a field has the name of a column that is not its source, unless its source is gone.
+def check_name_conflicts(spec: PartitionSpec, schema: Schema) -> None:
+    """Raise if a field has the name of a column that is not its source, unless its source was dropped.
 
-    This holds for all specs of a table: Java does not read one where an old spec breaks it.
+    This applies to all specs of a table: Java cannot read a table with an old spec that violates it.
     """
     for partition_field in spec.fields:
         if not schema.has(partition_field.name) or schema.find(partition_field.source_id) is None:
@@ -299,17 +299,17 @@ def check_names_beside(spec: PartitionSpec, schema: Schema) -> None:
             )
 
 
-# many specs -----------------------------------------------------------------------------------------------------
+# Unified partition type ------------------------------------------------------------------------------------------
 
 
 def unified_partition_type(
     specs: Iterable[PartitionSpec], schemas: Sequence[Schema], *, active_in: Schema | None = None
 ) -> StructType:
-    """The struct that can hold the tuple of every spec: all their fields, by id, under their newest names.
+    """Return a struct type for the partition tuples of all specs: their fields by id, with their newest names.
 
-    `schemas` are looked through for the types of source columns: the current one first, then older ones. With
-    `active_in`, fields whose source column that schema does not have are left out, as in the metadata tables of other
-    implementations. Where two fields of different ids have one name, the older gets its id behind it.
+    The types of source columns are looked up in `schemas`: the current one first, then older ones. With `active_in`,
+    fields whose source column is not in that schema are omitted, as in the metadata tables of other implementations. If
+    two fields with different ids have the same name, the id is appended to the older one's name.
 
     >>> from floe.spec.partitioning.transforms import DAY, MONTH
     >>> from floe.spec.types import Field, TIMESTAMP
@@ -327,10 +327,10 @@ def unified_partition_type(
                 continue
             field_id = partition_field.field_id
             first = newest.setdefault(field_id, partition_field)
-            known = typed.setdefault(field_id, partition_field)
-            if isinstance(known.transform, Void):
+            typed_field = typed.setdefault(field_id, partition_field)
+            if isinstance(typed_field.transform, Void):
                 typed[field_id] = partition_field  # v1: the void field has the id of the one that it replaced
-            elif not isinstance(partition_field.transform, Void) and not known.same_source_and_transform(
+            elif not isinstance(partition_field.transform, Void) and not typed_field.same_source_and_transform(
                 partition_field
             ):
                 raise InvalidPartitionSpec(
@@ -338,34 +338,38 @@ def unified_partition_type(
                     hint="specs of old v1 tables may reuse ids; such tables have no common partition type",
                 )
     names: dict[int, str] = {}
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for field_id, partition_field in newest.items():  # newest spec first
         name = partition_field.name
-        while name in taken:
+        while name in used_names:
             name = f"{name}_{field_id}"
         names[field_id] = name
-        taken.add(name)
+        used_names.add(name)
     return StructType(tuple(Field(i, names[i], _result_type(typed[i], schemas)) for i in sorted(newest)))
 
 
-# values ---------------------------------------------------------------------------------------------------------
+# Partition tuples of rows ----------------------------------------------------------------------------------------
 
 
 def partition_value_fn(spec: PartitionSpec, schema: Schema) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """The function from a row to its partition tuple; make it once, call it for every row.
+    """Return a function from a row to its partition tuple.
 
-    A row is a mapping by column name, structs as mappings within it. A column that the row lacks has its write default.
+    A row is a mapping by column name, with structs as nested mappings. A column that the row does not have has its
+    write default.
     """
     check_writable(spec)
     steps = [
-        (_no_source if isinstance(f.transform, Void) else column_reader(schema.entry(f.source_id)), _bound(f, schema))
+        (
+            _no_source if isinstance(f.transform, Void) else column_reader(schema.entry(f.source_id)),
+            _bind_transform(f, schema),
+        )
         for f in spec.fields
     ]
     return lambda row: tuple([transform(read(row)) for read, transform in steps])
 
 
 def partition_tuple(spec: PartitionSpec, schema: Schema, row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The partition tuple of one row; for many rows use `partition_value_fn`.
+    """Return the partition tuple of one row; for many rows use `partition_value_fn`.
 
     >>> from floe.spec.partitioning.transforms import Truncate
     >>> from floe.spec.types import Field, STRING
@@ -377,7 +381,7 @@ def partition_tuple(spec: PartitionSpec, schema: Schema, row: Mapping[str, Any])
     return partition_value_fn(spec, schema)(row)
 
 
-def _bound(partition_field: PartitionField, schema: Schema) -> Callable[[Any], Any]:
+def _bind_transform(partition_field: PartitionField, schema: Schema) -> Callable[[Any], Any]:
     source = schema.find(partition_field.source_id)
     return partition_field.transform.bind(source.type if source else UNKNOWN)
 
@@ -387,9 +391,9 @@ def _no_source(row: Mapping[str, Any]) -> None:
 
 
 def column_reader(entry: SchemaField) -> Callable[[Mapping[str, Any]], Any]:
-    """The function that finds a column's value in a row; null where a struct around it is null.
+    """Return a function that reads a column's value from a row; it is null if an enclosing struct is null.
 
-    A column or struct that the row does not name has its write default.
+    A column or struct that the row does not have has its write default.
     """
     steps = (*entry.ancestors, entry.field)
 
@@ -404,11 +408,11 @@ def column_reader(entry: SchemaField) -> Callable[[Mapping[str, Any]], Any]:
     return read
 
 
-# JSON -----------------------------------------------------------------------------------------------------------
+# JSON ------------------------------------------------------------------------------------------------------------
 
 
 def spec_from_json(json: Any) -> PartitionSpec:
-    """The spec that a JSON object describes; problems are `InvalidMetadata` with their path.
+    """Parse a spec from a JSON object; raises `InvalidMetadata` with the JSON path of the problem.
 
     >>> print(
     ...     spec_from_json(
@@ -432,7 +436,7 @@ def spec_from_json(json: Any) -> PartitionSpec:
 
 
 def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:
-    """The JSON object of a spec.
+    """Return a spec as a JSON object.
 
     >>> spec_to_json(UNPARTITIONED)
     {'spec-id': 0, 'fields': []}
@@ -441,9 +445,9 @@ def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:
 
 
 def fields_from_json(json: Any) -> tuple[PartitionField, ...]:
-    """The fields of a JSON list, such as `partition-spec` of v1 metadata.
+    """Parse partition fields from a JSON list, such as `partition-spec` of v1 metadata.
 
-    Old metadata has no field ids; they count up from 1000. A list has ids for all its fields or for none.
+    Old metadata has no field ids; they are numbered from 1000. Either all fields of a list have ids, or none.
 
     >>> [f.field_id for f in fields_from_json([{"source-id": 1, "name": "id", "transform": "identity"}])]
     [1000]
@@ -465,7 +469,7 @@ def fields_from_json(json: Any) -> tuple[PartitionField, ...]:
 
 
 def fields_to_json(fields: Iterable[PartitionField]) -> list[dict[str, Any]]:
-    """The JSON list of partition fields."""
+    """Return partition fields as a JSON list."""
     return [
         {
             "name": f.name,

@@ -1,10 +1,10 @@
-"""Changing how a table is partitioned: from the specs it has to the one it should have (spec: Partition Evolution).
+"""Partition evolution: changes the default partition spec of a table (spec: Partition Evolution).
 
-Files keep the spec they were written with, so a change only adds a spec. The rules keep ids stable: a field that any
-spec has had before gets its old id again, new fields are numbered from the table's last partition id, and v1 tables,
-whose ids are positions, never lose a field: a removed one stays in place as `void`.
+Files keep the spec that they were written with, so a change only adds a spec. Field ids stay stable: a field that was
+in any earlier spec gets its old id again, and new fields are numbered from the table's last partition id. In v1 tables
+ids are positions, so a removed field stays in its position as `void`.
 
->>> from floe.spec.partitioning.terms import build_spec
+>>> from floe.spec.partitioning.transform_terms import build_spec
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import Field, LONG, TIMESTAMP
 >>> schema = Schema((Field(1, "id", LONG), Field(2, "ts", TIMESTAMP)))
@@ -30,19 +30,19 @@ from floe.spec.partitioning.partition_spec import (
     check_spec,
     check_writable,
 )
-from floe.spec.partitioning.terms import Column, check_new_field, parse_partition_term
+from floe.spec.partitioning.transform_terms import Column, check_new_field, parse_partition_term
 from floe.spec.partitioning.transforms import VOID, Bucket, Identity, Transform, Truncate, Void
 from floe.spec.schemas.schema import Schema
 
 _NEW = -1
-"""The id of a field that has none yet."""
+"""The id of a field that has no id yet."""
 
 
 class SpecUpdate:
-    """A change of a table's partitioning, collected call by call; `apply` gives the spec.
+    """A builder of a new partition spec; `apply` returns the spec.
 
-    `specs` are all specs that the table has, `default_spec_id` the one that is changed (the newest if left out), and
-    `last_partition_id` the highest id that any partition field has ever had.
+    `specs` are all specs of the table, `default_spec_id` is the one to change (by default the newest), and
+    `last_partition_id` is the highest id that a partition field ever had.
     """
 
     def __init__(
@@ -61,23 +61,23 @@ class SpecUpdate:
         self._last_id = last_partition_id
         self._case_sensitive = case_sensitive
         newest = max(s.spec_id for s in self._specs)
-        wanted = newest if default_spec_id is None else default_spec_id
-        current = next((s for s in self._specs if s.spec_id == wanted), None)
+        spec_id = newest if default_spec_id is None else default_spec_id
+        current = next((s for s in self._specs if s.spec_id == spec_id), None)
         if current is None:
-            raise InvalidPartitionSpec(f"the table has no partition spec with id {wanted}")
+            raise InvalidPartitionSpec(f"the table has no partition spec with id {spec_id}")
         self._current = current
         self._removed: set[int] = set()
         self._renamed: dict[int, str] = {}
         self._added: list[PartitionField] = []
 
-    # what a caller asks for ------------------------------------------------------------------------------------
+    # Changes ------------------------------------------------------------------------------------------------------
 
     def add_field(self, source: Column, transform: Transform | None = None, name: str | None = None) -> Self:
-        """Partition by a transform of a column, too.
+        """Add a partition field.
 
-        `source` is a column, with `transform` beside it; or a whole term such as `"bucket(16, id) as shard"`. Without a
-        name the field is called `ts_day`, `id_bucket_16`, `name_trunc_4`, or what it was called when the table had it
-        before. Adding what was removed by the same update takes the removal back.
+        `source` is a column if `transform` is passed, or else a term such as `"bucket(16, id) as shard"`. The default
+        name is that of an equal field in an earlier spec, or else `ts_day`, `id_bucket_16`, `name_trunc_4`. Adding a
+        field that was removed by the same update cancels the removal.
         """
         if transform is None:
             source, transform, name = self._term(source, name)
@@ -92,7 +92,7 @@ class SpecUpdate:
         return self
 
     def remove_field(self, name_or_term: str) -> Self:
-        """Stop partitioning by a field, given by its name or as a term such as `"day(ts)"`."""
+        """Remove a partition field, by its name or by a term such as `"day(ts)"`."""
         existing = self._find(name_or_term)
         if existing.field_id in self._renamed:
             raise InvalidPartitionSpec(f"partition field {existing.name!r} cannot be renamed and removed at once")
@@ -100,7 +100,7 @@ class SpecUpdate:
         return self
 
     def rename_field(self, name: str, new_name: str) -> Self:
-        """Call a field by another name; its values and its id stay."""
+        """Rename a partition field; its values and id do not change."""
         if any(f.name == name for f in self._added):
             raise InvalidPartitionSpec(f"partition field {name!r} was only just added", hint=f"add it as {new_name!r}")
         existing = self._current.field_named(name)
@@ -112,23 +112,23 @@ class SpecUpdate:
         return self
 
     def apply(self) -> PartitionSpec:
-        """The spec that the table should have: one it has already if that is equivalent, else a new one.
+        """Return the changed spec: an equivalent one of the table if there is one, or else a new one.
 
-        The table's last partition id becomes the highest of what it is and `last_assigned_field_id` of the spec.
+        The table's last partition id becomes at least `last_assigned_field_id` of the spec.
         """
-        kept = [
+        remaining = [
             replace(f, name=self._renamed.get(f.field_id, f.name))
             for f in self._current.fields
             if f.field_id not in self._removed
         ]
         spec = align_field_ids(
-            PartitionSpec((*kept, *self._added)), self._current, self._specs, self._version, self._last_id
+            PartitionSpec((*remaining, *self._added)), self._current, self._specs, self._version, self._last_id
         )
         check_writable(spec)
         check_spec(spec, self._schema, self._version)
         return next((s for s in self._specs if s.compatible_with(spec)), spec)
 
-    # how it is found and checked -------------------------------------------------------------------------------
+    # Lookup and checks --------------------------------------------------------------------------------------------
 
     def _term(self, source: Column, name: str | None) -> tuple[Column, Transform, str | None]:
         if not isinstance(source, str):
@@ -137,7 +137,7 @@ class SpecUpdate:
         return term.column, term.transform, name or term.name
 
     def _restore(self, existing: PartitionField, name: str | None) -> Self:
-        """Take a removal back, perhaps under another name."""
+        """Cancel the removal of a field, and rename it if another name is passed."""
         if existing.field_id not in self._removed:
             raise InvalidPartitionSpec(
                 f"the table is partitioned by {existing.transform} of that column already, as {existing.name!r}"
@@ -146,7 +146,7 @@ class SpecUpdate:
         return self if name in (None, existing.name) else self.rename_field(existing.name, str(name))
 
     def _earlier_name(self, new: PartitionField) -> str | None:
-        """What the field was called in an earlier spec; v1 tables start afresh."""
+        """The name of an equal field in an earlier spec; not used in v1 tables."""
         earlier = _earlier_fields(new, self._specs) if self._version > 1 else []
         return earlier[0].name if earlier else None
 
@@ -177,11 +177,11 @@ class SpecUpdate:
         if not self._schema.has(term.column, case_sensitive=self._case_sensitive):
             raise self._no_such_field(name_or_term)
         entry = self._schema.resolve(term.column, case_sensitive=self._case_sensitive)
-        wanted = PartitionField((entry.field.id,), _NEW, "", term.transform)
-        if any(f.same_source_and_transform(wanted) for f in self._added):
+        sought = PartitionField((entry.field.id,), _NEW, "", term.transform)
+        if any(f.same_source_and_transform(sought) for f in self._added):
             raise InvalidPartitionSpec(f"partition field {name_or_term!r} was only just added")
         for existing in self._current.fields:
-            if existing.same_source_and_transform(wanted):
+            if existing.same_source_and_transform(sought):
                 return existing
         raise self._no_such_field(name_or_term)
 
@@ -191,92 +191,92 @@ class SpecUpdate:
 
 
 def align_field_ids(
-    wanted: PartitionSpec,
+    spec: PartitionSpec,
     current: PartitionSpec,
     specs: Sequence[PartitionSpec],
     format_version: int,
     last_partition_id: int,
 ) -> PartitionSpec:
-    """A wanted spec with the field ids that it must have in a table, under a new spec id.
+    """Return a spec with the field ids that it must have in a table, and with a new spec id.
 
-    `wanted` may come from anywhere, such as the spec of a table that replaces this one; ids of its fields are kept
-    where `current` has them for the same field. In v1 tables the fields of `current` stay, as `void` where `wanted`
-    does not have them, and new fields follow them. A void field in the way of a name gets its id behind its own.
+    `spec` may come from outside, such as that of a table that replaces this one; its fields keep their ids if `current`
+    has the same fields with these ids. In v1 tables all fields of `current` stay, as `void` if `spec` does not have
+    them, and new fields come after them. If a void field has the name of another field, its id is appended to its name.
     """
-    in_place = {f.field_id: f for f in current.fields}
-    kept = {
+    current_fields = {f.field_id: f for f in current.fields}
+    unchanged = {
         f.field_id: f
-        for f in wanted.fields
-        if f.field_id in in_place and f.same_source_and_transform(in_place[f.field_id])
+        for f in spec.fields
+        if f.field_id in current_fields and f.same_source_and_transform(current_fields[f.field_id])
     }
-    taken = set(kept)
+    used_ids = set(unchanged)
     fields: list[PartitionField] = []
-    # in v1 an id is a position, so that one which only a forgotten spec had cannot be left out
-    following = last_partition_id if format_version > 1 else max(s.last_assigned_field_id for s in (current, *specs))
-    for f in wanted.fields:
-        if f.field_id in kept and kept[f.field_id] is f:
+    # in v1 an id is a position, so an id that only an unused spec has cannot be skipped
+    last_id = last_partition_id if format_version > 1 else max(s.last_assigned_field_id for s in (current, *specs))
+    for f in spec.fields:
+        if f.field_id in unchanged and unchanged[f.field_id] is f:
             fields.append(f)
             continue
-        field_id = _reused_id(f, current, specs, taken, format_version)
+        field_id = _reused_id(f, current, specs, used_ids, format_version)
         if field_id is None:
-            following = field_id = following + 1
-        taken.add(field_id)
+            last_id = field_id = last_id + 1
+        used_ids.add(field_id)
         fields.append(replace(f, field_id=field_id))
     if format_version < 2:
         fields = _with_voids(fields, current, specs)
     spec_id = max((s.spec_id for s in specs), default=-1) + 1
-    return PartitionSpec(_without_name_clashes(fields), spec_id, wanted.extra)
+    return PartitionSpec(_without_name_clashes(fields), spec_id, spec.extra)
 
 
 def _reused_id(
     new: PartitionField,
     current: PartitionSpec,
     specs: Sequence[PartitionSpec],
-    taken: set[int],
+    used_ids: set[int],
     format_version: int,
 ) -> int | None:
-    """The id that an equivalent field has had; in v1 only in the current spec, for ids are positions there.
+    """The id of an equivalent field in an earlier spec; in v1 only in the current spec, because ids are positions.
 
-    An id that the spec uses already is passed over: specs of old v1 tables gave one id to different fields.
+    An id that the spec uses already is skipped: specs of old v1 tables may have one id for different fields.
     """
-    among = specs if format_version > 1 else (current,)
-    return next((f.field_id for f in _earlier_fields(new, among) if f.field_id not in taken), None)
+    candidates = specs if format_version > 1 else (current,)
+    return next((f.field_id for f in _earlier_fields(new, candidates) if f.field_id not in used_ids), None)
 
 
 def _earlier_fields(new: PartitionField, specs: Iterable[PartitionSpec]) -> list[PartitionField]:
-    """The equivalent fields of all specs, newest first, but those of the same name before others."""
+    """The equivalent fields of all specs, newest first, with those of the same name before others."""
     newest_first = sorted(specs, key=lambda s: s.spec_id, reverse=True)
-    found = [f for s in newest_first for f in s.fields if f.same_source_and_transform(new)]
-    return sorted(found, key=lambda f: f.name != new.name)
+    equivalent = [f for s in newest_first for f in s.fields if f.same_source_and_transform(new)]
+    return sorted(equivalent, key=lambda f: f.name != new.name)
 
 
 def _with_voids(
     fields: list[PartitionField], current: PartitionSpec, specs: Sequence[PartitionSpec]
 ) -> list[PartitionField]:
-    """The fields of a v1 spec by id, with a void field for every id that is left free (spec: Partition Evolution)."""
+    """The fields of a v1 spec by id, with a void field for every unused id (spec: Partition Evolution)."""
     by_id = {f.field_id: f for f in fields}
-    holders = {f.field_id: f for s in specs for f in s.fields} | {f.field_id: f for f in current.fields}
+    known_fields = {f.field_id: f for s in specs for f in s.fields} | {f.field_id: f for f in current.fields}
     needed = {f.field_id for f in current.fields} | set(by_id)
     positions = range(PARTITION_FIELD_ID_START, max(needed, default=PARTITION_FIELD_ID_START - 1) + 1)
-    gaps = {i: replace(holders[i], transform=VOID) for i in positions if i not in by_id and i in holders}
+    gaps = {i: replace(known_fields[i], transform=VOID) for i in positions if i not in by_id and i in known_fields}
     return [f for _, f in sorted((gaps | by_id).items())]
 
 
 def _without_name_clashes(fields: list[PartitionField]) -> tuple[PartitionField, ...]:
-    """Void fields step aside for the names of others, and of later void ones."""
-    taken = {f.name for f in fields if not isinstance(f.transform, Void)}
+    """Rename void fields that have the name of another field or of a later void field."""
+    names = {f.name for f in fields if not isinstance(f.transform, Void)}
     out: list[PartitionField] = []
     for f in reversed(fields):
         if isinstance(f.transform, Void):
-            while f.name in taken:
+            while f.name in names:
                 f = replace(f, name=f"{f.name}_{f.field_id}")
-            taken.add(f.name)
+            names.add(f.name)
         out.append(f)
     return tuple(reversed(out))
 
 
 def _default_name(column: str, transform: Transform) -> str:
-    """The name of an added field; unlike in a new table it tells the parameter, so that a second bucket has room."""
+    """The default name of an added field; unlike in a new table it includes the parameter, for later changes of it."""
     match transform:
         case Identity():
             return column

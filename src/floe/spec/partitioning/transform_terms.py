@@ -1,15 +1,13 @@
-"""Partition and sort terms as a user writes them: `day(ts)`, `bucket(16, id) as shard`, `ts desc nulls last`.
+"""Partition and sort terms as users write them: `day(ts)`, `bucket(16, id) as shard`, `ts desc nulls last`.
 
-A term is a column, or a transform of a column. Transforms may be spelled as in Iceberg (`day`, `bucket[16](id)`) or as
-in Spark (`days`, `date`, `date_hour`); a number and a column may come in either order. A column is a dotted name; parts
-that hold spaces, dots or brackets stand in backticks or double quotes.
+A term is a column or a transform of a column. Transforms can be written as in Iceberg (`day`, `bucket[16](id)`) or as
+in Spark (`days`, `date`, `date_hour`); a number and a column can come in either order. A column is a dotted name; parts
+with spaces, dots or brackets are quoted with backticks or double quotes. `build_spec` makes a spec from terms.
 
 >>> parse_partition_term("bucket(16, id) as shard")
 PartitionTerm(column='id', transform=Bucket(n=16), name='shard')
 >>> parse_sort_term("`odd name`.x desc nulls first")
 SortTerm(column=('odd name', 'x'), transform=Identity(), descending=True, nulls_first=True)
-
-Making the partition spec of a new table from what a user writes.
 
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import Field, LONG, TIMESTAMP
@@ -50,9 +48,9 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.types import UNKNOWN
 
 Column = str | tuple[str, ...]
-"""A dotted name, or the path of a column some part of which was quoted."""
+"""A dotted name, or a path if a part of it was quoted."""
 
-_PLAIN: dict[str, Transform] = {
+_TRANSFORMS: dict[str, Transform] = {
     "identity": IDENTITY,
     "year": YEAR, "years": YEAR,
     "month": MONTH, "months": MONTH,
@@ -60,7 +58,7 @@ _PLAIN: dict[str, Transform] = {
     "hour": HOUR, "hours": HOUR, "date_hour": HOUR,
     "void": VOID,
 }  # fmt: skip
-_NUMBERED: dict[str, Callable[[int], Transform]] = {"bucket": Bucket, "truncate": Truncate}
+_PARAMETER_TRANSFORMS: dict[str, Callable[[int], Transform]] = {"bucket": Bucket, "truncate": Truncate}
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<quoted>`(?:[^`]|``)+`|"(?:[^"]|"")+")|(?P<word>[^\s.,()\[\]`"]+)|(?P<mark>[.,()\[\]]))"""
@@ -69,7 +67,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PartitionTerm:
-    """A transform of a column, and the name of the partition field if one was given."""
+    """A transform of a column, and the name of the partition field if it was specified."""
 
     column: Column
     transform: Transform
@@ -78,7 +76,7 @@ class PartitionTerm:
 
 @dataclass(frozen=True, slots=True)
 class SortTerm:
-    """A transform of a column with a direction; `nulls_first` is None where the text leaves it open."""
+    """A transform of a column with a direction; `nulls_first` is None if it was not specified."""
 
     column: Column
     transform: Transform
@@ -87,7 +85,7 @@ class SortTerm:
 
 
 def parse_partition_term(text: str) -> PartitionTerm:
-    """The partition term that a text describes.
+    """Parse a partition term.
 
     >>> parse_partition_term("days(ts)").transform, parse_partition_term("country").transform
     (Day(), Identity())
@@ -95,54 +93,54 @@ def parse_partition_term(text: str) -> PartitionTerm:
     Traceback (most recent call last):
     floe.errors.InvalidPartitionSpec: unknown transform 'week' in 'week(ts)'; use one of bucket, date, ...
     """
-    words = _Words(text, InvalidPartitionSpec)
-    column, transform = words.term()
-    name = words.name() if words.take("as") else None
-    words.end()
+    parser = _TermParser(text, InvalidPartitionSpec)
+    column, transform = parser.term()
+    name = parser.name() if parser.take("as") else None
+    parser.end()
     return PartitionTerm(column, transform, name)
 
 
 def parse_sort_term(text: str) -> SortTerm:
-    """The sort term that a text describes.
+    """Parse a sort term.
 
     >>> parse_sort_term("truncate(name, 4)")
     SortTerm(column='name', transform=Truncate(width=4), descending=False, nulls_first=None)
     """
-    words = _Words(text, InvalidSortOrder)
-    column, transform = words.term()
-    descending = words.take("desc")
+    parser = _TermParser(text, InvalidSortOrder)
+    column, transform = parser.term()
+    descending = parser.take("desc")
     if not descending:
-        words.take("asc")
+        parser.take("asc")
     nulls_first = None
-    if words.take("nulls"):
-        nulls_first = words.take("first")
-        if not nulls_first and not words.take("last"):
-            words.fail("`nulls` must be followed by `first` or `last`")
-    words.end()
+    if parser.take("nulls"):
+        nulls_first = parser.take("first")
+        if not nulls_first and not parser.take("last"):
+            parser.fail("`nulls` must be followed by `first` or `last`")
+    parser.end()
     return SortTerm(column, transform, descending, nulls_first)
 
 
-class _Words:
-    """The tokens of a term, read from left to right. A token is its text and whether it was quoted."""
+class _TermParser:
+    """A recursive-descent parser of one term. A token is its text and whether it was quoted."""
 
     def __init__(self, text: str, error: type[InvalidInput]) -> None:
         self.text = text
         self.error = error
         self.tokens: list[tuple[str, bool]] = []
         self.position = 0
-        place, end = 0, len(text.rstrip())
-        while place < end:
-            match = _TOKEN.match(text, place, end)
+        offset, end = 0, len(text.rstrip())
+        while offset < end:
+            match = _TOKEN.match(text, offset, end)
             if match is None:
                 self.fail("a quote is not closed")
             if quoted := match["quoted"]:
                 self.tokens.append((quoted[1:-1].replace(quoted[0] * 2, quoted[0]), True))
             else:
                 self.tokens.append((match["word"] or match["mark"], False))
-            place = match.end()
+            offset = match.end()
 
     def term(self) -> tuple[Column, Transform]:
-        """A column, `transform(arguments)` or `transform[number](column)`."""
+        """Parse a column, `transform(arguments)` or `transform[number](column)`."""
         name, quoted = self.peek()
         if quoted or self.peek(1) not in (("(", False), ("[", False)):
             return self.column(), IDENTITY
@@ -167,23 +165,25 @@ class _Words:
         return columns[0], self.transform(name, numbers)
 
     def transform(self, name: str, numbers: list[int]) -> Transform:
-        """The transform of a name and the numbers that came with it."""
+        """Return the transform with a name and its numeric arguments."""
         kind = name.lower()
-        if kind in _NUMBERED:
+        if kind in _PARAMETER_TRANSFORMS:
             if len(numbers) != 1:
                 self.fail(f"{name!r} takes one number, found {len(numbers)}", f"write it as {kind}(16, column)")
             try:
-                return _NUMBERED[kind](numbers[0])
+                return _PARAMETER_TRANSFORMS[kind](numbers[0])
             except InvalidInput as error:
                 self.fail(error.message)
-        if kind not in _PLAIN:
-            self.fail(f"unknown transform {name!r}", "use one of " + ", ".join(sorted([*_PLAIN, *_NUMBERED])))
+        if kind not in _TRANSFORMS:
+            self.fail(
+                f"unknown transform {name!r}", "use one of " + ", ".join(sorted([*_TRANSFORMS, *_PARAMETER_TRANSFORMS]))
+            )
         if numbers:
             self.fail(f"{name!r} takes no number, found {numbers[0]}")
-        return _PLAIN[kind]
+        return _TRANSFORMS[kind]
 
     def column(self) -> Column:
-        """A dotted name; as a path if any part is quoted."""
+        """Parse a column: a dotted name, or a path if a part is quoted."""
         parts, any_quoted = [], False
         while True:
             token, quoted = self.peek()
@@ -196,12 +196,12 @@ class _Words:
                 return tuple(parts) if any_quoted else ".".join(parts)
 
     def name(self) -> str:
-        """The name of a partition field, dots included."""
+        """Parse the name of a partition field, including dots."""
         column = self.column()
         return column if isinstance(column, str) else ".".join(column)
 
     def number(self) -> int:
-        """A whole number that fits any parameter."""
+        """Parse an integer."""
         token, _ = self.peek()
         if not token.isdecimal() or len(token) > 10:
             self.fail(f"expected a number, found {token[:80]!r}")
@@ -209,12 +209,12 @@ class _Words:
         return int(token)
 
     def peek(self, ahead: int = 0) -> tuple[str, bool]:
-        """The token that comes next, or an empty one at the end."""
-        place = self.position + ahead
-        return self.tokens[place] if place < len(self.tokens) else ("", False)
+        """Return the next token, or an empty one at the end."""
+        index = self.position + ahead
+        return self.tokens[index] if index < len(self.tokens) else ("", False)
 
     def take(self, word: str) -> bool:
-        """Step over a word or mark if it comes next."""
+        """Skip the next token if it is this word or punctuation; returns whether it was."""
         token, quoted = self.peek()
         if quoted or token.lower() != word:
             return False
@@ -222,29 +222,29 @@ class _Words:
         return True
 
     def expect(self, mark: str) -> None:
-        """Step over a mark that must come next."""
+        """Skip the next token, which must be this punctuation."""
         if not self.take(mark):
             self.fail(f"expected {mark!r}, found {self.peek()[0]!r}" if self.peek()[0] else f"expected {mark!r}")
 
     def end(self) -> None:
-        """Raise unless everything was read."""
+        """Raise unless all tokens were parsed."""
         token, _ = self.peek()
         if self.position < len(self.tokens):
             self.fail(f"unexpected {token[:80]!r}", "put names with spaces or marks in backticks")
 
     def fail(self, message: str, hint: str | None = None) -> NoReturn:
-        """Raise, showing the whole term."""
+        """Raise an error that quotes the term."""
         raise self.error(f"{message} in {self.text[:200]!r}", hint=hint)
 
 
-# Making the partition spec of a new table from what a user writes.
+# Partition specs from terms --------------------------------------------------------------------------------------
 
 
 def build_spec(schema: Schema, terms: Iterable[str], *, spec_id: int = 0, case_sensitive: bool = True) -> PartitionSpec:
-    """The spec of a new table from what a user writes, such as `["day(ts)", "bucket(16, id) as shard"]`.
+    """Make the partition spec of a new table from terms, such as `["day(ts)", "bucket(16, id) as shard"]`.
 
-    Fields are numbered from 1000. Without `as`, a field is named after its column and transform: `ts_day`, `id_bucket`,
-    `name_trunc`, and after the column alone for identity.
+    Field ids start at 1000. Without `as`, a field is named after its column and transform: `ts_day`, `id_bucket`,
+    `name_trunc`; or after the column for identity.
 
     >>> from floe.spec.types import Field, LONG, TIMESTAMP
     >>> schema = Schema((Field(1, "id", LONG), Field(2, "ts", TIMESTAMP)))
@@ -276,7 +276,7 @@ def build_spec(schema: Schema, terms: Iterable[str], *, spec_id: int = 0, case_s
 
 
 def default_name(column: str, transform: Transform) -> str:
-    """The name of a field of a new table that was given none."""
+    """The default name of a partition field of a new table."""
     if isinstance(transform, Identity):
         return column
     suffix = {Bucket: "bucket", Truncate: "trunc", Void: "null"}.get(type(transform), str(transform))
@@ -284,12 +284,12 @@ def default_name(column: str, transform: Transform) -> str:
 
 
 def check_new_field(new: PartitionField, schema: Schema) -> None:
-    """Raise unless a field may be added to a table now: its own rules, and no transform that cannot be computed.
+    """Raise unless a field can be added to a table: its source and name are valid, and its transform is known.
 
-    Fields that tables have already are checked by `check_spec`, which is as lenient as other writers are.
+    Existing fields are checked by `check_spec`, which is as lenient as other implementations.
     """
     if not new.transform.is_known:
-        new.transform.bind(UNKNOWN)  # says why not
+        new.transform.bind(UNKNOWN)  # raises UnsupportedFeature
     check_source(new, schema)
     clash = schema.field(new.name) if schema.has(new.name) else None
     if clash is None or (clash.id == new.source_id and isinstance(new.transform, Identity | Void)):

@@ -1,7 +1,7 @@
-"""Transforms: from a column's value to the value that rows are grouped or sorted by (spec: Partition Transforms).
+"""Transforms: functions from a column's value to a partition value or sort value (spec: Partition Transforms).
 
-A transform is a value. It knows the types it takes and gives, how to compute (`bind` once per type, then call the
-function for every value) and how its results read in a path. Every transform gives null for null.
+A transform has the types that it accepts and returns, a function for each source type (`bind` it once, then call it for
+every value), and the text of its results in paths. All transforms return null for null.
 
 >>> from floe.spec.types import LONG, STRING, TIMESTAMP
 >>> day = parse_transform("day")
@@ -10,22 +10,19 @@ function for every value) and how its results read in a path. Every transform gi
 >>> Truncate(3).apply(STRING, "iceberg"), str(Bucket(16))
 ('ice', 'bucket[16]')
 
-A transform that this version does not know is kept under its text. Tables that use one can be read, as the spec
-asks, but not written.
+A transform that this version does not know is kept as its text. Tables that use one can be read, as the spec requires,
+but not written.
 
-Partition values as other Iceberg writers print them in paths (spec gives no rule; this is the reference's text).
-
-Paths are only names, never read back by Iceberg, but one partition written by two engines should lie in one folder. So
-the text follows the reference implementation to the letter: a float as Java prints it, bytes in base64, null as
-`null`, a year of fewer than four digits padded, and no sign before a year of more than four.
+The text of partition values in paths is that of the reference implementation, because the spec has no rule and a
+partition should have the same folder for all writers: a float as Java prints it, bytes in base64, null as `null`, years
+padded to four digits, and no sign before longer ones.
 
 >>> from floe.spec.types import BINARY, DOUBLE, TIME
 >>> human_value(DOUBLE, 1e7), human_value(TIME, 81060_000000), human_value(BINARY, b"ice")
 ('1.0E7', '22:31', 'aWNl')
 
-What partition fields and sort fields have in common in JSON: source columns and transform (spec: Appendix C).
-
-What is read may be hostile: every problem is an `InvalidMetadata` with the JSON path of the place.
+The end of the module has the JSON of source columns and transforms, which partition fields and sort fields share (spec:
+Appendix C). Every problem in it is an `InvalidMetadata` with its JSON path.
 
 >>> source_ids_from_json({"source-id": 4}), source_ids_from_json({"source-ids": [1, 2]})
 ((4,), (1, 2))
@@ -47,13 +44,13 @@ from floe.spec.types import DATE, INT, STRING, DecimalType, Type
 from floe.spec.values.civil_time import MICROS, NANOS, SECONDS_PER_DAY, civil_from_days, time_to_text, timestamp_to_text
 from floe.spec.values.exact_numbers import decimal_from_unscaled, nearest_float32
 
-# Partition values as other Iceberg writers print them in paths (spec gives no rule; this is the reference's text).
+# Partition values as text ----------------------------------------------------------------------------------------
 
 EPOCH_YEAR = 1970
 
 
 def human_year(years: int) -> str:
-    """The year that lies so many years from 1970.
+    """The text of a year, from the number of years since 1970.
 
     >>> human_year(47), human_year(-1971)
     ('2017', '-001')
@@ -62,7 +59,7 @@ def human_year(years: int) -> str:
 
 
 def human_month(months: int) -> str:
-    """The month that lies so many months from January 1970.
+    """The text of a month, from the number of months since January 1970.
 
     >>> human_month(574), human_month(-1)
     ('2017-11', '1969-12')
@@ -72,7 +69,7 @@ def human_month(months: int) -> str:
 
 
 def human_day(days: int) -> str:
-    """The day that lies so many days from 1970-01-01.
+    """The text of a day, from the number of days since 1970-01-01.
 
     >>> human_day(17486), human_day(-1)
     ('2017-11-16', '1969-12-31')
@@ -82,7 +79,7 @@ def human_day(days: int) -> str:
 
 
 def human_hour(hours: int) -> str:
-    """The hour that lies so many hours from the start of 1970.
+    """The text of an hour, from the number of hours since the start of 1970.
 
     >>> human_hour(419686), human_hour(-1)
     ('2017-11-16-22', '1969-12-31-23')
@@ -92,7 +89,7 @@ def human_hour(hours: int) -> str:
 
 
 def human_value(type_: Type, value: Any) -> str:
-    """The text of a value of a type, as it stands in a path before escaping.
+    """The text of a value of a type in a path, before escaping.
 
     >>> from floe.spec.types import BOOLEAN, TIMESTAMP
     >>> human_value(BOOLEAN, True), human_value(TIMESTAMP, -1), human_value(BOOLEAN, None)
@@ -100,11 +97,11 @@ def human_value(type_: Type, value: Any) -> str:
     """
     if value is None:
         return "null"
-    return _BY_KIND.get(type_.kind, _plain)(value)
+    return _BY_KIND.get(type_.kind, _default_text)(value)
 
 
-def _plain(value: Any) -> str:
-    """The text of a value of an unknown or textual type; the value tells what it is."""
+def _default_text(value: Any) -> str:
+    """The text of a value by its Python type."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, bool):
@@ -115,7 +112,7 @@ def _plain(value: Any) -> str:
 
 
 def _time(value: int) -> str:
-    """Java's LocalTime: seconds only where needed, the fraction in groups of three digits."""
+    """The format of Java's LocalTime: seconds only if needed, the fraction in groups of three digits."""
     text = time_to_text(value, MICROS)
     clock, _, fraction = text.partition(".")
     if fraction:
@@ -124,15 +121,15 @@ def _time(value: int) -> str:
 
 
 def _float(value: float) -> str:
-    return _floating(value, lambda text: nearest_float32(float(text)) == value)
+    return _shortest_float_text(value, lambda text: nearest_float32(float(text)) == value)
 
 
 def _double(value: float) -> str:
-    return _floating(value, lambda text: float(text) == value)
+    return _shortest_float_text(value, lambda text: float(text) == value)
 
 
-def _floating(value: float, is_exact: Callable[[str], bool]) -> str:
-    """Java's Double.toString: the shortest digits (at least two are tried) that give the number back."""
+def _shortest_float_text(value: float, is_exact: Callable[[str], bool]) -> str:
+    """The format of Java's Double.toString: the fewest digits, but at least two, that identify the number."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0:
@@ -145,8 +142,8 @@ def _floating(value: float, is_exact: Callable[[str], bool]) -> str:
     if -3 <= exponent < 0:
         return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
     if 0 <= exponent < 7:
-        whole = digits.ljust(exponent + 1, "0")
-        return f"{sign}{whole[: exponent + 1]}.{whole[exponent + 1 :] or '0'}"
+        padded = digits.ljust(exponent + 1, "0")
+        return f"{sign}{padded[: exponent + 1]}.{padded[exponent + 1 :] or '0'}"
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
 
 
@@ -160,8 +157,11 @@ _BY_KIND: dict[str, Callable[[Any], str]] = {
     "float": _float,
     "double": _double,
 }
+
+# Transforms ------------------------------------------------------------------------------------------------------
+
 MAX_PARAMETER = 2**31 - 1
-"""The number of buckets and the width of truncation are 32-bit integers in every implementation."""
+"""The highest number of buckets and truncation width: they are 32-bit integers in all implementations."""
 
 INT_MAX = 2**31 - 1
 _INTEGER_BITS = {"int": 32, "long": 64}
@@ -174,13 +174,13 @@ class Transform:
     __slots__ = ()
 
     source_kinds: ClassVar[frozenset[str] | None] = None
-    """The kinds of type the transform takes; None where that is not a plain list."""
+    """The kinds of types that the transform accepts; None if `can_transform` decides."""
 
     fixed_result: ClassVar[Type | None] = None
-    """The type of the results, if it is the same for every source; None where it is the source's own type."""
+    """The type of the results if it is always the same; None if it is the source type."""
 
     preserves_order: ClassVar[bool] = False
-    """Whether `a <= b` means that the transform of `a` is at most that of `b`."""
+    """Whether `a <= b` implies that the result for `a` is at most that for `b`."""
 
     is_time: ClassVar[bool] = False
     """Whether the transform is one of year, month, day and hour."""
@@ -214,7 +214,7 @@ class Transform:
         return self.fixed_result or source
 
     def bind(self, source: Type) -> Callable[[Any], Any]:
-        """The function that transforms values of a type; null gives null.
+        """Return the function that transforms values of a type; it returns null for null.
 
         >>> bucket = Bucket(100).bind(STRING)
         >>> bucket("iceberg"), bucket(None)
@@ -225,7 +225,7 @@ class Transform:
         return lambda value: None if value is None else function(value)
 
     def apply(self, source: Type, value: Any) -> Any:
-        """The result for one value; for many values use `bind`.
+        """Return the result for one value; for many values use `bind`.
 
         >>> Truncate(10).apply(INT, -1)
         -10
@@ -235,7 +235,7 @@ class Transform:
     def satisfies_order_of(self, other: Transform, source: Type | None = None) -> bool:
         """Whether rows sorted by this transform of a column are also sorted by the other.
 
-        For truncation the answer depends on the type of the column; without it the answer is the safe one.
+        For truncate it depends on the type of the column; without the type the result is conservative.
 
         >>> HOUR.satisfies_order_of(DAY), DAY.satisfies_order_of(HOUR), IDENTITY.satisfies_order_of(DAY)
         (True, False, True)
@@ -243,7 +243,7 @@ class Transform:
         return self == other
 
     def to_human(self, source: Type, value: Any) -> str:
-        """The text of a result, given the type of the column it came from.
+        """The text of a result in a path; `source` is the type of the column.
 
         >>> from floe.spec.types import TIMESTAMP
         >>> HOUR.to_human(TIMESTAMP, 419686), MONTH.to_human(TIMESTAMP, -1), DAY.to_human(TIMESTAMP, None)
@@ -252,27 +252,27 @@ class Transform:
         return human_value(self.fixed_result or source, value)
 
     def _function(self, source: Type) -> Callable[[Any], Any]:
-        """The function for values that are not null, of a type that is allowed."""
+        """The function for values that are not null, of a type that the transform accepts."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Identity(Transform):
-    """The value itself."""
+    """The unchanged value."""
 
     preserves_order: ClassVar[bool] = True
 
     def can_transform(self, source: Type) -> bool:
-        """Every primitive type except geometry and geography."""
+        """Whether the type is primitive, except geometry and geography."""
         return source.is_primitive and source.kind not in ("geometry", "geography")
 
     def bind(self, source: Type) -> Callable[[Any], Any]:
-        """The function that gives its argument back."""
+        """Return the function that returns its argument."""
         self.result_type(source)
-        return _same
+        return _identity
 
     def satisfies_order_of(self, other: Transform, source: Type | None = None) -> bool:
-        """True for every transform that keeps the order."""
+        """Whether the other transform preserves order."""
         return other.preserves_order
 
     def __str__(self) -> str:
@@ -304,10 +304,10 @@ class Bucket(Transform):
 
 @dataclass(frozen=True, slots=True)
 class Truncate(Transform):
-    """The value cut to a width: numbers down to a multiple of it, text to so many code points, binary to so many bytes.
+    """The value truncated to a width: numbers to the next lower multiple, strings to code points, binary to bytes.
 
-    A number so close to the lowest of its type that no multiple of the width is left below it has no truncated value
-    of that type: computing it raises `InvalidValue` (spec: Truncate Transform Details).
+    If the next lower multiple is below the range of the type, computing it raises `InvalidValue` (spec: Truncate
+    Transform Details).
     """
 
     width: int
@@ -319,7 +319,7 @@ class Truncate(Transform):
         _check_parameter("the width of truncate", self.width)
 
     def satisfies_order_of(self, other: Transform, source: Type | None = None) -> bool:
-        """Longer prefixes order shorter ones; narrow steps of numbers order wide steps that they divide.
+        """Whether the other one truncates to a shorter prefix, or numbers to a multiple of this width.
 
         >>> Truncate(10).satisfies_order_of(Truncate(4), STRING), Truncate(10).satisfies_order_of(Truncate(4), INT)
         (True, False)
@@ -346,7 +346,7 @@ class Truncate(Transform):
 
 @dataclass(frozen=True, slots=True)
 class TimeTransform(Transform):
-    """One of year, month, day and hour: a count from the start of 1970, downwards before it."""
+    """One of year, month, day and hour: a count from the start of 1970, negative before it."""
 
     source_kinds: ClassVar[frozenset[str] | None] = frozenset({"date", *_TICKS_PER_SECOND})
     fixed_result: ClassVar[Type | None] = INT
@@ -355,13 +355,13 @@ class TimeTransform(Transform):
 
     name: ClassVar[str]
     fineness: ClassVar[int]
-    """The order of the four by how short their unit is: 0 for year, 3 for hour."""
+    """0 for year, 1 for month, 2 for day, 3 for hour."""
 
     seconds: ClassVar[int] = SECONDS_PER_DAY
-    """The seconds of the step that ticks are divided into before `_from_steps`."""
+    """The length of the steps that `_from_steps` takes."""
 
     def satisfies_order_of(self, other: Transform, source: Type | None = None) -> bool:
-        """True for the same and for every longer unit."""
+        """Whether the other transform has the same or a longer unit."""
         return isinstance(other, TimeTransform) and other.fineness <= self.fineness
 
     def _function(self, source: Type) -> Callable[[Any], Any]:
@@ -431,9 +431,9 @@ class Day(TimeTransform):
 
 @dataclass(frozen=True, slots=True)
 class Hour(TimeTransform):
-    """The hours since the start of 1970; a date has none.
+    """The hours since the start of 1970; not for dates.
 
-    Hours are 32-bit numbers and end in the year 246953; a later timestamp, or one as early, raises `InvalidValue`.
+    Hours are 32-bit integers, up to the year 246953; a timestamp outside their range raises `InvalidValue`.
     """
 
     name: ClassVar[str] = "hour"
@@ -454,15 +454,15 @@ class Hour(TimeTransform):
 
 @dataclass(frozen=True, slots=True)
 class Void(Transform):
-    """Always null: what is left of a partition field that was dropped from a v1 table."""
+    """Always null: replaces the transform of a partition field that is dropped from a v1 table."""
 
     def can_transform(self, source: Type) -> bool:
-        """Every type."""
+        """Always true: all types are accepted."""
         return True
 
     def bind(self, source: Type) -> Callable[[Any], Any]:
-        """The function that gives null."""
-        return _null
+        """Return the function that returns null."""
+        return _always_null
 
     def __str__(self) -> str:
         return "void"
@@ -470,10 +470,9 @@ class Void(Transform):
 
 @dataclass(frozen=True, slots=True)
 class UnknownTransform(Transform):
-    """A transform of a later version or of another implementation: kept and written again, but not computed.
+    """A transform of a later version or another implementation: stored as text, but not computed.
 
-    What it takes and gives is not known. The reference implementation says string, and so do we; the values in
-    manifests may be of any type.
+    Its result type is string, as in the reference implementation; the values in manifests may have any type.
     """
 
     text: str
@@ -482,11 +481,11 @@ class UnknownTransform(Transform):
     is_known: ClassVar[bool] = False
 
     def can_transform(self, source: Type) -> bool:
-        """Every type, for all we know."""
+        """Always true, because it is not known."""
         return True
 
     def bind(self, source: Type) -> Callable[[Any], Any]:
-        """Raise `UnsupportedFeature`."""
+        """Raise `UnsupportedFeature`: the transform cannot be computed."""
         raise UnsupportedFeature(
             f"cannot compute the transform {self.text[:80]!r}: this version does not know it",
             hint="tables that use it can be read, but not written",
@@ -496,41 +495,41 @@ class UnknownTransform(Transform):
         return self.text
 
 
-def _check_parameter(what: str, number: int) -> None:
-    if type(number) is not int:  # nor a bool or a float, which would get into the text of the transform
-        raise InvalidPartitionSpec(f"{what} must be a whole number, found {number!r:.80}")
+def _check_parameter(label: str, number: int) -> None:
+    if type(number) is not int:  # a bool or float would change the text of the transform
+        raise InvalidPartitionSpec(f"{label} must be a whole number, found {number!r:.80}")
     if not 1 <= number <= MAX_PARAMETER:
-        raise InvalidPartitionSpec(f"{what} must be 1 to {MAX_PARAMETER}, found {number}")
+        raise InvalidPartitionSpec(f"{label} must be 1 to {MAX_PARAMETER}, found {number}")
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _null(value: Any) -> None:
+def _always_null(value: Any) -> None:
     return None
 
 
 def _truncate_integer(value: int, width: int, source: Type, lowest: int) -> int:
     result = value - value % width
     if result < lowest:
-        raise _below_lowest(value, width, source)
+        raise _out_of_range(value, width, source)
     return result
 
 
 def _truncate_decimal(value: Decimal, width: int, source: DecimalType) -> Decimal:
-    """Truncation of the unscaled number: the width counts units of the last place of the column."""
+    """Truncate the unscaled value: the width counts units of the last digit."""
     unscaled = int(value.scaleb(source.scale, WIDE))
     result = unscaled - unscaled % width
     if result <= -(10**source.precision):
-        raise _below_lowest(value, width, source)
+        raise _out_of_range(value, width, source)
     return decimal_from_unscaled(result, source.scale)
 
 
-def _below_lowest(value: Any, width: int, source: Type) -> InvalidValue:
+def _out_of_range(value: Any, width: int, source: Type) -> InvalidValue:
     return InvalidValue(
         f"truncate[{width}] of {value} is below the lowest {source}",
-        hint="no value of the column's type can stand for it; store it in a wider type",
+        hint="store the column in a wider type",
     )
 
 
@@ -547,7 +546,7 @@ _PARAMETER = re.compile(r"(bucket|truncate)\s*\[\s*([0-9]{1,20})\s*\]", re.IGNOR
 
 
 def parse_transform(text: str) -> Transform:
-    """The transform that a text of table metadata names; case and spaces do not matter.
+    """Parse the text of a transform in table metadata; case and spaces are ignored.
 
     >>> parse_transform("Bucket[ 16 ]"), parse_transform("zorder")
     (Bucket(n=16), UnknownTransform(text='zorder'))
@@ -556,31 +555,31 @@ def parse_transform(text: str) -> Transform:
     floe.errors.InvalidPartitionSpec: the number of buckets must be 1 to 2147483647, found 0
     """
     name = text.strip()
-    if known := _BY_NAME.get(name) or _BY_NAME.get(name.lower()):
-        return known
+    if transform := _BY_NAME.get(name) or _BY_NAME.get(name.lower()):
+        return transform
     if match := _PARAMETER.fullmatch(name):
         return _WITH_PARAMETER[match[1].lower()](int(match[2]))
     return UnknownTransform(text)
 
 
-# What partition fields and sort fields have in common in JSON: source columns and transform (spec: Appendix C).
+# JSON of source columns and transforms ---------------------------------------------------------------------------
 
 
 def source_ids_from_json(obj: Mapping[str, Any]) -> tuple[int, ...]:
-    """The source columns of a field: `source-id`, or `source-ids` where there are several (v3)."""
+    """Read the source columns of a field: `source-id`, or `source-ids` if there are several (v3)."""
     if "source-ids" not in obj:
         return (int_from_json(obj.get("source-id"), ".source-id"),)
     ids = obj["source-ids"]
     if not isinstance(ids, list) or not ids:
         raise InvalidMetadata(f"must be a list of at least one field id, found {describe(ids)}").at(".source-ids")
-    found = tuple(int_from_json(i, f".source-ids[{n}]") for n, i in enumerate(ids))
-    if obj.get("source-id", found[0]) != found[0]:
-        raise InvalidMetadata(f"contradicts source-ids, which begins with {found[0]}").at(".source-id")
-    return found
+    source_ids = tuple(int_from_json(i, f".source-ids[{n}]") for n, i in enumerate(ids))
+    if obj.get("source-id", source_ids[0]) != source_ids[0]:
+        raise InvalidMetadata(f"contradicts source-ids, which begins with {source_ids[0]}").at(".source-id")
+    return source_ids
 
 
 def source_ids_to_json(source_ids: tuple[int, ...]) -> dict[str, Any]:
-    """The JSON key of the source columns: `source-id` for one, `source-ids` for several.
+    """Return the source columns as a JSON key: `source-id` for one, `source-ids` for several.
 
     >>> source_ids_to_json((4,)), source_ids_to_json((1, 2))
     ({'source-id': 4}, {'source-ids': [1, 2]})
@@ -589,7 +588,7 @@ def source_ids_to_json(source_ids: tuple[int, ...]) -> dict[str, Any]:
 
 
 def transform_from_json(obj: Mapping[str, Any], source_ids: tuple[int, ...]) -> Transform:
-    """The transform of a field; of several source columns it is one that this version does not know.
+    """Read the transform of a field; with several source columns it is an `UnknownTransform`.
 
     >>> transform_from_json({"transform": "bucket[4]"}, (1,)), transform_from_json({"transform": "bucket[4]"}, (1, 2))
     (Bucket(n=4), UnknownTransform(text='bucket[4]'))
@@ -604,7 +603,7 @@ def transform_from_json(obj: Mapping[str, Any], source_ids: tuple[int, ...]) -> 
 
 
 def text_from_json(obj: Mapping[str, Any], key: str) -> str:
-    """The string that must stand under a key."""
+    """Read the required string of a key."""
     value = obj.get(key)
     if isinstance(value, str):
         return value
@@ -612,7 +611,7 @@ def text_from_json(obj: Mapping[str, Any], key: str) -> str:
 
 
 def int_from_json(json: Any, step: str) -> int:
-    """A 32-bit integer."""
+    """Read a 32-bit integer; `step` is its JSON path."""
     if type(json) is not int:
         problem = "is missing" if json is None else f"must be an integer, found {describe(json)}"
         raise InvalidMetadata(problem).at(step)
@@ -622,14 +621,14 @@ def int_from_json(json: Any, step: str) -> int:
 
 
 def object_from_json(json: Any) -> dict[str, Any]:
-    """A JSON object."""
+    """Return a value that must be a JSON object; `InvalidMetadata` if it is not."""
     if isinstance(json, dict):
         return json
     raise InvalidMetadata(f"must be a JSON object, found {describe(json)}")
 
 
 def describe(json: Any) -> str:
-    """A few words for a JSON value of any size.
+    """Describe a JSON value in a few words, for error messages.
 
     >>> describe([1] * 1000), describe("x" * 1000), describe(None)
     ('a list', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'", 'null')

@@ -1,4 +1,4 @@
-"""Filters evaluated on columns of values: the partition values of many files at once.
+"""Evaluates filters on columns of values, such as the partition values of many files.
 
 | type | the values of a `Column` |
 |---|---|
@@ -7,7 +7,7 @@
 | decimal | integers, the unscaled values, where they fit 64 bits; or `VarBytes` in big-endian two's complement |
 | string, binary, uuid, fixed | `VarBytes` |
 
-A value is a range from itself to itself, so the rules are those for bounds, and here they are exact.
+A value is a range with equal bounds, so the rules of `range_evaluation` apply, and their result is exact.
 
 >>> from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Op
 >>> from floe.spec.schemas.schema import Schema
@@ -47,56 +47,56 @@ from floe.spec.types import DecimalType, Type
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Column:
-    """Values of one type in the layout of the table above, and which of them are not null (None: all)."""
+    """Values of one type in the layout of the table above; `valid` is False for nulls, None if there are none."""
 
     values: NDArray[Any] | VarBytes
     valid: Mask | None = None
 
     @property
-    def known(self) -> Mask:
+    def is_valid(self) -> Mask:
         """Which values are not null."""
-        stored = self.values.known if isinstance(self.values, VarBytes) else np.ones(len(self.values), np.bool_)
+        stored = self.values.is_valid if isinstance(self.values, VarBytes) else np.ones(len(self.values), np.bool_)
         return stored if self.valid is None else stored & self.valid
 
 
 def make_column(type_: Type, values: Iterable[Any]) -> Column:
-    """The column of some values in the form of `floe.spec.values`; None is null.
+    """Make a column from Python values in the form of `floe.spec.values`; None is null.
 
     >>> from floe.spec.types import STRING
-    >>> make_column(STRING, ["a", None]).known.tolist()
+    >>> make_column(STRING, ["a", None]).is_valid.tolist()
     [True, False]
     """
-    found = list(values)
+    items = list(values)
     if isinstance(type_, DecimalType):
         wide = DecimalType(38, type_.scale)
-        keys = [None if v is None else literal_key(wide, v) for v in found]
+        keys = [None if v is None else literal_key(wide, v) for v in items]
         flipped = (None if key is None else bytes([key[0] ^ 0x80]) + key[1:] for key in keys)  # type: ignore[index]
         return Column(VarBytes.of(flipped))
     if type_.kind in FLOAT_KINDS or has_int_keys(type_):
         dtype = np.float64 if type_.kind in FLOAT_KINDS else np.int64
-        valid = np.array([v is not None for v in found], np.bool_)
-        return Column(np.array([0 if v is None else v for v in found], dtype), valid)
-    return Column(VarBytes.of([None if v is None else literal_key(type_, v) for v in found]))  # type: ignore[misc]
+        valid = np.array([v is not None for v in items], np.bool_)
+        return Column(np.array([0 if v is None else v for v in items], dtype), valid)
+    return Column(VarBytes.of([None if v is None else literal_key(type_, v) for v in items]))  # type: ignore[misc]
 
 
 def evaluate(expression: Expression, columns: Mapping[int, Column], count: int) -> Mask:
-    """For each of `count` rows, whether it passes a bound filter; columns are by field id.
+    """Return for each of `count` rows whether it passes a bound filter; columns are by field id.
 
     >>> from floe.spec.expressions.nodes import TRUE
     >>> evaluate(TRUE, {}, 2).tolist()
     [True, True]
     """
-    known: dict[int, PossibleValues] = {}
+    possible_by_id: dict[int, PossibleValues] = {}
 
     def leaf(predicate: BoundPredicate) -> Mask:
         term = predicate.term
         if isinstance(term, BoundReference):
-            if term.field_id not in known:
-                known[term.field_id] = _facts(term.type, _column(term, columns))
-            facts = known[term.field_id]
+            if term.field_id not in possible_by_id:
+                possible_by_id[term.field_id] = _column_ranges(term.type, _column(term, columns))
+            possible = possible_by_id[term.field_id]
         else:
-            facts = _facts(term.type, _transformed(_column(term.ref, columns), term))
-        return might_match(RangePredicate.for_predicate(predicate), facts)
+            possible = _column_ranges(term.type, _transform_column(_column(term.ref, columns), term))
+        return might_match(RangePredicate.for_predicate(predicate), possible)
 
     return fold(
         expression,
@@ -112,31 +112,31 @@ def _column(reference: BoundReference, columns: Mapping[int, Column]) -> Column:
         return columns[reference.field_id]
     except KeyError:
         raise InvalidExpression(
-            f"the filter asks for {reference.entry.name!r}, which is not among the columns", column=reference.entry.name
+            f"the filter uses {reference.entry.name!r}, which is not among the columns", column=reference.entry.name
         ) from None
 
 
-def _facts(type_: Type, column: Column) -> PossibleValues:
-    known = column.known
-    keys = _keys(type_, column, known)
-    nans = np.zeros(len(known), np.bool_)
+def _column_ranges(type_: Type, column: Column) -> PossibleValues:
+    is_valid = column.is_valid
+    keys = _keys(type_, column, is_valid)
+    nans = np.zeros(len(is_valid), np.bool_)
     if isinstance(keys, FloatKeys):
-        nans = known & np.isnan(keys.values)
-    return PossibleValues(~known, nans, known & ~nans, keys, keys)
+        nans = is_valid & np.isnan(keys.values)
+    return PossibleValues(~is_valid, nans, is_valid & ~nans, keys, keys)
 
 
-def _keys(type_: Type, column: Column, known: Mask) -> KeyColumn:
+def _keys(type_: Type, column: Column, is_valid: Mask) -> KeyColumn:
     values = column.values
     if isinstance(type_, DecimalType):
         high, low, readable = _decimal_words(values)
-        if not readable[known].all():
+        if not readable[is_valid].all():
             raise CorruptFile(f"a value of type {type_} has at most {WIDE_DECIMAL_BYTES} bytes")
-        return keys_from_decimal_words(type_, high, low, known)
+        return keys_from_decimal_words(type_, high, low, is_valid)
     if isinstance(values, VarBytes):
-        return ByteKeys(values, known)
+        return ByteKeys(values, is_valid)
     if type_.kind in FLOAT_KINDS:
-        return FloatKeys(values.astype(np.float64, copy=False), known)
-    return IntKeys(values.astype(np.int64, copy=False), known)
+        return FloatKeys(values.astype(np.float64, copy=False), is_valid)
+    return IntKeys(values.astype(np.int64, copy=False), is_valid)
 
 
 def _decimal_words(values: NDArray[Any] | VarBytes) -> tuple[NDArray[np.int64], NDArray[np.uint64], Mask]:
@@ -146,30 +146,32 @@ def _decimal_words(values: NDArray[Any] | VarBytes) -> tuple[NDArray[np.int64], 
     return low >> 63, low.view(np.uint64), np.ones(len(low), np.bool_)
 
 
-def _transformed(column: Column, term: BoundTransform) -> Column:
-    """The column of a transform's results, computed in the layouts of `transforms_columnar`."""
-    source, known, values = term.ref.type, column.known, column.values
+def _transform_column(column: Column, term: BoundTransform) -> Column:
+    """The column of a transform's results, computed in the layouts of `columnar_transforms`."""
+    source, is_valid, values = term.ref.type, column.is_valid, column.values
     if isinstance(source, DecimalType):
         high, low, _ = _decimal_words(values)
         values = np.stack([low.view(np.int64), high], axis=1)
     elif isinstance(values, VarBytes):
-        rows = np.flatnonzero(known)
-        data, offsets = VarBytes(values.data, values.starts, np.where(known, values.lengths, -1)).packed()
+        rows = np.flatnonzero(is_valid)
+        data, offsets = VarBytes(values.data, values.starts, np.where(is_valid, values.lengths, -1)).packed()
         if source.kind in ("string", "binary"):
-            return _from_layout(*columnar_transforms.apply(term.transform, source, (data, offsets), known), term, known)
+            return _from_layout(
+                *columnar_transforms.apply(term.transform, source, (data, offsets), is_valid), term, is_valid
+            )
         width = 16 if source.kind == "uuid" else int(values.lengths[rows].max(initial=0))
-        matrix = np.zeros((len(known), width), np.uint8)
+        matrix = np.zeros((len(is_valid), width), np.uint8)
         matrix[rows] = data.reshape(len(rows), width)
         values = matrix
     else:
-        values = np.where(known, values, values.dtype.type(0))
-    return _from_layout(*columnar_transforms.apply(term.transform, source, values, known), term, known)
+        values = np.where(is_valid, values, values.dtype.type(0))
+    return _from_layout(*columnar_transforms.apply(term.transform, source, values, is_valid), term, is_valid)
 
 
 def _from_layout(
-    values: columnar_transforms.Column, valid: columnar_transforms.Valid, term: BoundTransform, known: Mask
+    values: columnar_transforms.Column, valid: columnar_transforms.Valid, term: BoundTransform, is_valid: Mask
 ) -> Column:
-    valid = known if valid is None else valid
+    valid = is_valid if valid is None else valid
     if isinstance(values, tuple):
         return Column(VarBytes.from_offsets(values[0], values[1]), valid)
     if values.ndim == 1:

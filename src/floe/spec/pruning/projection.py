@@ -1,12 +1,12 @@
-"""Filters on rows turned into filters on partition values (spec: Scan Planning).
+"""Projections: filters on rows turned into filters on partition values (spec: Scan Planning).
 
-*Inclusive*: if a row passes the filter, its partition passes the projection, so that partitions which do not pass hold
-nothing of interest. *Strict*: if a partition passes the projection, all its rows pass the filter. Both depend on the
-spec that a file was written with, and are bound to the schema that `partition_schema` makes of it.
+*Inclusive*: if a row passes the filter, its partition passes the projection, so partitions that do not pass can be
+skipped. *Strict*: if a partition passes the projection, all its rows pass the filter. Both depend on the partition spec
+of a file, and are bound to the schema that `partition_schema` returns for it.
 
-The rules are written down once, for the inclusive projection of one predicate through one transform. The strict
-projection is its mirror image: if every row that *fails* the predicate lies in a partition with some property, then in
-the partitions without it all rows pass.
+The rules are written once, for the inclusive projection of one predicate through one transform. The strict projection
+follows from it: if all rows that *fail* the predicate are in the partitions of its negation's inclusive projection,
+then all rows of the other partitions pass.
 
 >>> from floe.spec.expressions.nodes import BoundPredicate, BoundReference, Op
 >>> from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
@@ -52,7 +52,7 @@ from floe.spec.values.value_checks import find_problem
 
 
 def partition_schema(spec: PartitionSpec, schema: Schema) -> Schema:
-    """The schema of a spec's partition tuples: a field for each of the spec's, under the partition field's id.
+    """The schema of the partition tuples of a spec; its fields have the ids of the partition fields.
 
     >>> from floe.spec.partitioning.transforms import Bucket
     >>> from floe.spec.types import Field, STRING
@@ -64,9 +64,9 @@ def partition_schema(spec: PartitionSpec, schema: Schema) -> Schema:
 
 
 def inclusive_projection(expression: Expression, spec: PartitionSpec, schema: Schema) -> Expression:
-    """The filter that every partition passes which has a row that passes the given one.
+    """Project a filter so that every partition with a row that passes the filter passes the projection.
 
-    `expression` is bound to `schema`. Several partition fields of one column narrow the choice together.
+    `expression` is bound to `schema`. If several partition fields have the same source column, all must pass.
 
     >>> inclusive_projection(TRUE, PartitionSpec(), Schema(()))
     TRUE
@@ -75,9 +75,10 @@ def inclusive_projection(expression: Expression, spec: PartitionSpec, schema: Sc
 
 
 def strict_projection(expression: Expression, spec: PartitionSpec, schema: Schema) -> Expression:
-    """The filter that only those partitions pass whose rows all pass the given one.
+    """Project a filter so that only partitions in which all rows pass the filter pass the projection.
 
-    `expression` is bound to `schema`. With several partition fields of one column, each may be proof enough.
+    `expression` is bound to `schema`. If several partition fields have the same source column, one that passes is
+    enough.
 
     >>> strict_projection(FALSE, PartitionSpec(), Schema(()))
     FALSE
@@ -104,7 +105,7 @@ def _project(
 def project_predicate(
     predicate: BoundPredicate, spec: PartitionSpec, partition: Schema
 ) -> list[tuple[Expression, Expression]]:
-    """For each partition field of the predicate's column, the inclusive and the strict projection.
+    """Return the inclusive and the strict projection for each partition field of the predicate's column.
 
     >>> from floe.spec.partitioning.transforms import VOID
     >>> from floe.spec.types import Field, INT
@@ -124,28 +125,29 @@ def project_predicate(
 def _through_field(
     predicate: BoundPredicate, field: PartitionField, target: BoundReference
 ) -> tuple[Expression, Expression]:
+    """The inclusive and the strict projection to one partition field; `target` refers to it."""
     op, term, transform = predicate.op, predicate.term, field.transform
     source = term.type if isinstance(term, BoundReference) else term.ref.type
-    tells_nothing = TRUE, FALSE
+    no_projection = TRUE, FALSE
     if isinstance(transform, Void) or not transform.is_known or not transform.can_transform(source):
-        return tells_nothing  # spec: unknown transforms project to true
+        return no_projection  # spec: unknown transforms project to true
     if _keeps_values(transform, source):
-        same = BoundPredicate(op, _moved(term, target), predicate.literals)
+        same = BoundPredicate(op, _on_partition(term, target), predicate.literals)
         return same, same
     if isinstance(term, BoundTransform) and (isinstance(term.transform, Void) or not term.transform.is_known):
-        return tells_nothing
-    if op in (Op.IS_NULL, Op.NOT_NULL):  # these transforms give null for null and for nothing else
+        return no_projection
+    if op in (Op.IS_NULL, Op.NOT_NULL):  # the remaining transforms return null for null and for nothing else
         test = BoundPredicate(op, target)
         return test, test
     if op in (Op.IS_NAN, Op.NOT_NAN):
-        return tells_nothing
+        return no_projection
 
-    # Null rows never pass a comparison, so null partitions are out on both sides.
-    passing = _where(op, predicate, transform, target)
-    failing = _where(op.negated, predicate, transform, target)
+    # Null never passes a comparison, so null partitions pass neither projection.
+    passing = _partitions_of(op, predicate, transform, target)
+    failing = _partitions_of(op.negated, predicate, transform, target)
     return (
         BoundPredicate(Op.NOT_NULL, target) if passing is None else passing,
-        FALSE if failing is None else _negated(failing),
+        FALSE if failing is None else _negate(failing),
     )
 
 
@@ -153,34 +155,36 @@ def _keeps_values(transform: Transform, source: Type) -> bool:
     return isinstance(transform, Identity) or (isinstance(transform, Day) and source.kind == "date")
 
 
-def _moved(term: BoundTerm, target: BoundReference) -> BoundTerm:
-    """The same term of the partition field that copies the column."""
+def _on_partition(term: BoundTerm, target: BoundReference) -> BoundTerm:
+    """The term applied to the partition field, which has the values of the column."""
     return target if isinstance(term, BoundReference) else BoundTransform(term.transform, target, term.type)
 
 
-def _where(op: Op, predicate: BoundPredicate, transform: Transform, target: BoundReference) -> Expression | None:
-    """The partitions that the non-null rows passing `op` lie in; None if that could be any.
+def _partitions_of(
+    op: Op, predicate: BoundPredicate, transform: Transform, target: BoundReference
+) -> Expression | None:
+    """The filter for the partitions of the non-null rows that pass `op`; None if they can be in any partition.
 
-    `op` is the predicate's own operation or the opposite one.
+    `op` is the operation of the predicate or its negation.
     """
     term, literals = predicate.term, predicate.literals
     if isinstance(term, BoundTransform):
-        place = _compared(op, target, literals) if term.transform == transform else None
+        projected = _comparison(op, target, literals) if term.transform == transform else None
     else:
         try:
-            place = _through_transform(op, literals, transform, term.type, target)
-        except InvalidValue:  # the literal is at the very end of its type, and the transform has no result for it
+            projected = _through_transform(op, literals, transform, term.type, target)
+        except InvalidValue:  # the transform has no result for a literal at the end of the type's range
             return None
-    if place is None:
+    if projected is None:
         return None
     if isinstance(transform, TimeTransform):
-        return _allowing_for_old_writers(place)
+        return _widen_for_old_writers(projected)
     if isinstance(transform, Truncate):
-        return _allowing_for_wrapped_numbers(place, transform)
-    return place
+        return _widen_for_wrapped_numbers(projected, transform)
+    return projected
 
 
-# through each transform --------------------------------------------------------------------------------------
+# Transforms ------------------------------------------------------------------------------------------------------
 
 
 def _through_transform(
@@ -188,49 +192,47 @@ def _through_transform(
 ) -> BoundPredicate | None:
     if isinstance(transform, Truncate) and source.kind in ("string", "binary"):
         return _through_prefix(op, literals, transform.width, target)
-    cut = transform.bind(source)
+    apply = transform.bind(source)
     if op in (Op.EQ, Op.IN):
-        return _compared(op, target, map(cut, literals))
+        return _comparison(op, target, map(apply, literals))
     if not transform.preserves_order or op not in _CLOSED:
-        return None  # of buckets, nothing is known but that equal values share one
-    # a < x is a <= x - 1 for numbers that have neighbours, and a transform that keeps the order keeps that
-    closed, by = _CLOSED[op]
-    neighbour = _shifted(source, literals[0], by)
-    if find_problem(
-        source, neighbour
-    ):  # the literal is the last value of its type, and so is its place among partitions
-        return _compared(op, target, [cut(literals[0])])
-    return _compared(closed, target, [cut(neighbour)])
+        return None  # buckets only keep equality: equal values are in the same bucket
+    # For integers a < x is a <= x - 1, and a transform that preserves order preserves that.
+    closed, shift = _CLOSED[op]
+    neighbour = _shift(source, literals[0], shift)
+    if find_problem(source, neighbour):  # the literal is the last value of its type, and in the last partition
+        return _comparison(op, target, [apply(literals[0])])
+    return _comparison(closed, target, [apply(neighbour)])
 
 
 _CLOSED = {Op.LT: (Op.LT_EQ, -1), Op.LT_EQ: (Op.LT_EQ, 0), Op.GT: (Op.GT_EQ, 1), Op.GT_EQ: (Op.GT_EQ, 0)}
-"""Comparisons in the form that includes the literal, and how far that moves it."""
+"""Comparisons as closed ranges, with the shift of the literal."""
 
 
-def _shifted(source: Type, value: Any, by: int) -> Any:
-    """The neighbour of a value, in units of the type's last place."""
+def _shift(source: Type, value: Any, shift: int) -> Any:
+    """A value plus a number of units of the type's last digit."""
     if isinstance(source, DecimalType):
         unscaled = unscaled_value(value, source.scale)
         assert unscaled is not None
-        return decimal_from_unscaled(unscaled + by, source.scale)
-    return value + by
+        return decimal_from_unscaled(unscaled + shift, source.scale)
+    return value + shift
 
 
 def _through_prefix(op: Op, literals: tuple[Any, ...], width: int, target: BoundReference) -> BoundPredicate | None:
-    """Text cut to so many code points, binary to so many bytes.
+    """Project a comparison of strings or binary values to their prefixes.
 
-    A value shorter than the width is its own prefix and that of no other, so comparisons with it stay exact. One just
-    as long is still its own prefix, and a prefix is never greater than what it was cut from.
+    A literal shorter than the width is the prefix of no other value, so comparisons with it stay exact. One as long as
+    the width is its own prefix, and a prefix is never greater than the value that it was truncated from.
     """
     if op in (Op.EQ, Op.IN):
-        return _compared(op, target, (literal[:width] for literal in literals))
+        return _comparison(op, target, (literal[:width] for literal in literals))
     if op in (Op.NOT_EQ, Op.NOT_IN):
         shorter = [literal for literal in literals if len(literal) < width]
-        return _compared(Op.NOT_IN, target, shorter) if shorter else None
+        return _comparison(Op.NOT_IN, target, shorter) if shorter else None
     (literal,) = literals
     length = "shorter" if len(literal) < width else "equal" if len(literal) == width else "longer"
     projected = _PREFIX_RULES[op].get(length)
-    return _compared(projected, target, [literal[:width]]) if projected else None
+    return _comparison(projected, target, [literal[:width]]) if projected else None
 
 
 _PREFIX_RULES: dict[Op, dict[str, Op]] = {
@@ -241,55 +243,55 @@ _PREFIX_RULES: dict[Op, dict[str, Op]] = {
     Op.STARTS_WITH: {"shorter": Op.STARTS_WITH, "equal": Op.EQ, "longer": Op.EQ},
     Op.NOT_STARTS_WITH: {"shorter": Op.NOT_STARTS_WITH, "equal": Op.NOT_EQ},
 }
-"""What a comparison becomes for the prefix, by the length of the literal beside the width."""
+"""The operation on prefixes, by the length of the literal compared to the width."""
 
 
-# what writers got wrong --------------------------------------------------------------------------------------
+# Known errors of writers -----------------------------------------------------------------------------------------
 
 
-def _allowing_for_old_writers(place: BoundPredicate) -> Expression | None:
-    """A projection widened for files whose times before 1970 were transformed to one too much.
+def _widen_for_old_writers(projected: BoundPredicate) -> Expression | None:
+    """Widen a projection for files whose timestamps before 1970 were transformed to a value that is too high by one.
 
-    Java Iceberg up to 0.10.0 rounded towards 1970: `day` of 1969-12-31 10:00 gave 0, where -1 is right. Tables written
-    then are still read, and nothing in a file tells which version wrote it.
+    Java Iceberg up to 0.10.0 rounded towards 1970: `day` of 1969-12-31 10:00 was 0 instead of -1. Such tables still
+    exist, and nothing in a file identifies the version that wrote it.
     """
-    op, literals, target = place.op, place.literals, place.term
+    op, literals, target = projected.op, projected.literals, projected.term
     if op in (Op.LT, Op.LT_EQ):
         last = literals[0] - 1 if op is Op.LT else literals[0]
-        return _compared(Op.LT_EQ, target, [last + 1 if last < 0 else last])
+        return _comparison(Op.LT_EQ, target, [last + 1 if last < 0 else last])
     if op in (Op.EQ, Op.IN):
-        return _compared(Op.IN, target, {*literals, *(x + 1 for x in literals if x < 0)})
-    if op in (Op.NOT_EQ, Op.NOT_IN):  # a value is ruled out only if its neighbour cannot have become it
-        ruled_out = [x for x in literals if x > 0 or x - 1 in literals]
-        return _compared(Op.NOT_IN, target, ruled_out) if ruled_out else None
-    return place  # what became greater is still greater
+        return _comparison(Op.IN, target, {*literals, *(x + 1 for x in literals if x < 0)})
+    if op in (Op.NOT_EQ, Op.NOT_IN):  # a partition is excluded only if it cannot have rows of the one before
+        excluded = [x for x in literals if x > 0 or x - 1 in literals]
+        return _comparison(Op.NOT_IN, target, excluded) if excluded else None
+    return projected  # a value that is too high still passes > and >=
 
 
-def _allowing_for_wrapped_numbers(place: BoundPredicate, transform: Truncate) -> Expression:
-    """A projection widened for the lowest integers, whose truncated value is below their type.
+def _widen_for_wrapped_numbers(projected: BoundPredicate, transform: Truncate) -> Expression:
+    """Widen a projection for the lowest integers, whose truncated value is below the range of their type.
 
-    `truncate[10]` of -2147483648 would be -2147483650. The arithmetic of the reference implementation wraps around, and
-    the row is stored under 2147483646, far from its neighbours. A long may have been an int when it was written.
+    `truncate[10]` of -2147483648 would be -2147483650. The reference implementation overflows, so the row is in
+    partition 2147483646. A long column may have been an int column when the file was written.
     """
-    passes = value_test(place.term.type, place.op, place.literals)
+    passes = value_test(projected.term.type, projected.op, projected.literals)
     misplaced = []
-    for bits in _INTEGER_BITS.get(place.term.type.kind, ()):
+    for bits in _INTEGER_BITS.get(projected.term.type.kind, ()):
         lowest = -(1 << (bits - 1))
-        step = lowest - lowest % transform.width
-        wrapped = step + (1 << bits)
-        if step < lowest and passes(step) and not passes(wrapped):
+        multiple = lowest - lowest % transform.width
+        wrapped = multiple + (1 << bits)
+        if multiple < lowest and passes(multiple) and not passes(wrapped):
             misplaced.append(wrapped)
-    return or_(place, _compared(Op.IN, place.term, misplaced)) if misplaced else place
+    return or_(projected, _comparison(Op.IN, projected.term, misplaced)) if misplaced else projected
 
 
 _INTEGER_BITS = {"int": (32,), "long": (32, 64)}
 
 
-# parts -------------------------------------------------------------------------------------------------------
+# Predicates ------------------------------------------------------------------------------------------------------
 
 
-def _compared(op: Op, term: BoundTerm, values: Iterable[Any]) -> BoundPredicate:
-    """A predicate in its plainest form: literals distinct and sorted, a set of one a comparison."""
+def _comparison(op: Op, term: BoundTerm, values: Iterable[Any]) -> BoundPredicate:
+    """A predicate in canonical form: literals distinct and sorted, a set of one literal as an equality."""
     literals = tuple(sorted(set(values)))
     if op.is_set and len(literals) == 1:
         op = Op.EQ if op is Op.IN else Op.NOT_EQ
@@ -298,9 +300,9 @@ def _compared(op: Op, term: BoundTerm, values: Iterable[Any]) -> BoundPredicate:
     return BoundPredicate(op, term, literals)
 
 
-def _negated(place: Expression) -> Expression:
-    """The other partitions, null ones left out."""
-    if isinstance(place, Or):
-        return and_(*map(_negated, place.children))
-    assert isinstance(place, BoundPredicate)
-    return BoundPredicate(place.op.negated, place.term, place.literals)
+def _negate(projected: Expression) -> Expression:
+    """The filter for all other partitions, except null ones."""
+    if isinstance(projected, Or):
+        return and_(*map(_negate, projected.children))
+    assert isinstance(projected, BoundPredicate)
+    return BoundPredicate(projected.op.negated, projected.term, projected.literals)

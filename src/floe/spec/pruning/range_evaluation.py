@@ -1,8 +1,8 @@
-"""What counts and bounds prove about a predicate, for many files or manifests at once (see `ranges` for the rules).
+"""What counts and bounds prove about a predicate, for many files or manifests at once; see `ranges` for the rules.
 
-The facts of one term are arrays with a place for each file: may it hold nulls, NaN, other values, and between which
-bounds. `might_match` and `must_match` answer for all files in a few array operations and make no Python object for any
-of them.
+`PossibleValues` has an array element for each file: whether a term may have nulls, NaN or other values there, and their
+bounds. `might_match` and `must_match` evaluate a predicate on all files with a few array operations, without creating
+Python objects for files.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from floe.errors import InvalidValue
 from floe.spec.expressions.nodes import BoundReference, BoundTerm, BoundTransform, Op
 from floe.spec.partitioning import columnar_transforms
 from floe.spec.partitioning.transforms import Identity, Truncate, Void
-from floe.spec.pruning import ranges
 from floe.spec.pruning.key_columns import ByteKeys, FloatKeys, IntKeys, KeyColumn
-from floe.spec.pruning.ranges import FLOAT_KINDS, Facts, Key, RangePredicate
+from floe.spec.pruning.ranges import FLOAT_KINDS, RangePredicate, has_int_keys, transform_key
 from floe.spec.pruning.var_bytes import WORD, VarBytes
 from floe.spec.types import DecimalType, Type
 
@@ -29,9 +28,12 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PossibleValues:
-    """What is known of one term in each of many sets of rows; True where nothing is known.
+    """The possible values of one term in each of many files or manifests.
 
-    A bound of None is known of no set.
+    A value may be null only where `nulls` is true, NaN only where `nans` is true, and anything else only where `others`
+    is true; the bounds apply to the latter.
+
+    A mask is True where nothing is known. A bound of None is unknown for all of them.
     """
 
     nulls: Mask
@@ -42,12 +44,12 @@ class PossibleValues:
 
     @property
     def count(self) -> int:
-        """How many sets of rows there are."""
+        """The number of files or manifests."""
         return len(self.nulls)
 
 
-def might_match(test: RangePredicate, facts: PossibleValues) -> Mask:
-    """False only where it is proved that no row passes.
+def might_match(test: RangePredicate, possible: PossibleValues) -> Mask:
+    """Return for each file whether some row might pass; False only if it is proved that no row passes.
 
     >>> from floe.spec.types import LONG
     >>> some = np.array([True, True])
@@ -55,16 +57,16 @@ def might_match(test: RangePredicate, facts: PossibleValues) -> Mask:
     >>> might_match(RangePredicate.of(LONG, Op.LT, (5,)), PossibleValues(~some, ~some, some, bounds, bounds)).tolist()
     [True, False]
     """
-    result = facts.others & _some_pass(test, test.op, test.settled, facts)
+    result = possible.others & _some_pass(test, test.op, test.constant, possible)
     if test.null_passes:
-        result |= facts.nulls
+        result |= possible.nulls
     if test.nan_passes:
-        result |= facts.nans
+        result |= possible.nans
     return result
 
 
-def must_match(test: RangePredicate, facts: PossibleValues) -> Mask:
-    """True only where it is proved that every row passes.
+def must_match(test: RangePredicate, possible: PossibleValues) -> Mask:
+    """Return for each file whether every row must pass; True only if it is proved.
 
     >>> from floe.spec.types import LONG
     >>> some = np.array([True, True])
@@ -72,70 +74,70 @@ def must_match(test: RangePredicate, facts: PossibleValues) -> Mask:
     >>> must_match(RangePredicate.of(LONG, Op.LT, (5,)), PossibleValues(~some, ~some, some, bounds, bounds)).tolist()
     [True, False]
     """
-    settled = None if test.settled is None else not test.settled
-    fails = facts.others & _some_pass(test, test.op.negated, settled, facts)
+    constant = None if test.constant is None else not test.constant
+    fails = possible.others & _some_pass(test, test.op.negated, constant, possible)
     if not test.null_passes:
-        fails |= facts.nulls
+        fails |= possible.nulls
     if not test.nan_passes:
-        fails |= facts.nans
+        fails |= possible.nans
     return ~fails
 
 
-def _some_pass(test: RangePredicate, op: Op, settled: bool | None, facts: PossibleValues) -> Mask:
-    if settled is not None:
-        return np.full(facts.count, settled)
-    return _SOME_PASS[op](test, facts.lower, facts.upper, facts.count)
+def _some_pass(test: RangePredicate, op: Op, constant: bool | None, possible: PossibleValues) -> Mask:
+    if constant is not None:
+        return np.full(possible.count, constant)
+    return _SOME_PASS[op](test, possible.lower, possible.upper, possible.count)
 
 
-# each operation: the rules of `ranges`, on arrays ------------------------------------------------------------
+# Operations: the rules of `ranges`, on arrays --------------------------------------------------------------------
 
 
-def _unless(keys: KeyColumn | None, count: int, question: Callable[[KeyColumn], Mask]) -> Mask:
-    """The answer for the bounds that are known; True for the others, of which anything is possible."""
-    return np.ones(count, np.bool_) if keys is None else ~keys.known | question(keys)
+def _check_valid(keys: KeyColumn | None, count: int, question: Callable[[KeyColumn], Mask]) -> Mask:
+    """Evaluate a condition on the bounds that are known; True for the others, where every value is possible."""
+    return np.ones(count, np.bool_) if keys is None else ~keys.is_valid | question(keys)
 
 
 def _some_less(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
-    return _unless(lower, count, lambda keys: keys.less_than(test.keys[0]))
+    return _check_valid(lower, count, lambda keys: keys.less_than(test.keys[0]))
 
 
 def _some_at_most(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
-    return _unless(lower, count, lambda keys: keys.at_most(test.keys[0]))
+    return _check_valid(lower, count, lambda keys: keys.at_most(test.keys[0]))
 
 
 def _some_greater(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
-    return _unless(upper, count, lambda keys: ~keys.at_most(test.keys[0]))
+    return _check_valid(upper, count, lambda keys: ~keys.at_most(test.keys[0]))
 
 
 def _some_at_least(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
-    return _unless(upper, count, lambda keys: ~keys.less_than(test.keys[0]))
+    return _check_valid(upper, count, lambda keys: ~keys.less_than(test.keys[0]))
 
 
-def _places(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> tuple[Any, Any]:
-    """Between which of the sorted literals the bounds lie: those from the first to before the second are within."""
+def _rank_bounds(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> tuple[Any, Any]:
+    """For each file, the index of the first sorted literal between the bounds, and the index after the last one."""
     first = np.zeros(count, np.int64)
     last = np.full(count, len(test.keys), np.int64)
     if lower is not None:
-        first = np.where(lower.known, lower.rank(test.keys, inclusive=False), first)
+        first = np.where(lower.is_valid, lower.rank(test.keys, inclusive=False), first)
     if upper is not None:
-        last = np.where(upper.known, upper.rank(test.keys, inclusive=True), last)
+        last = np.where(upper.is_valid, upper.rank(test.keys, inclusive=True), last)
     return first, last
 
 
 def _some_equal(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     if len(test.keys) == 1:
         return _some_at_most(test, lower, upper, count) & _some_at_least(test, lower, upper, count)
-    first, last = _places(test, lower, upper, count)
+    first, last = _rank_bounds(test, lower, upper, count)
     return np.asarray(first < last)
 
 
 def _some_differ(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     if lower is None or upper is None:
         return np.ones(count, np.bool_)
-    both = lower.known & upper.known
-    first, last = _places(test, lower, upper, count)
+    both = lower.is_valid & upper.is_valid
+    first, last = _rank_bounds(test, lower, upper, count)
     if isinstance(lower, IntKeys) and isinstance(upper, IntKeys):
-        # no room is left where the literals within are as many as the integers from bound to bound
+        # all integers between the bounds are literals
         full: Mask = (last > first) & (upper.distance(lower) == (last - first - 1).astype(np.uint64))
     else:
         full = (last > first) & lower.equals(upper)
@@ -145,17 +147,17 @@ def _some_differ(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn
 def _some_start_with(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     (prefix,) = test.keys
     assert isinstance(prefix, bytes)
-    return _unless(lower, count, lambda keys: keys.at_most(prefix) | keys.starts_with(prefix)) & _some_at_least(
+    return _check_valid(lower, count, lambda keys: keys.at_most(prefix) | keys.starts_with(prefix)) & _some_at_least(
         test, lower, upper, count
     )
 
 
-def _some_start_otherwise(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
+def _some_not_start_with(test: RangePredicate, lower: KeyColumn | None, upper: KeyColumn | None, count: int) -> Mask:
     (prefix,) = test.keys
     assert isinstance(prefix, bytes)
     if lower is None or upper is None:
         return np.ones(count, np.bool_)
-    return ~(lower.known & upper.known & lower.starts_with(prefix) & upper.starts_with(prefix))
+    return ~(lower.is_valid & upper.is_valid & lower.starts_with(prefix) & upper.starts_with(prefix))
 
 
 _SOME_PASS: dict[Op, Callable[[RangePredicate, KeyColumn | None, KeyColumn | None, int], Mask]] = {
@@ -168,87 +170,91 @@ _SOME_PASS: dict[Op, Callable[[RangePredicate, KeyColumn | None, KeyColumn | Non
     Op.IN: _some_equal,
     Op.NOT_IN: _some_differ,
     Op.STARTS_WITH: _some_start_with,
-    Op.NOT_STARTS_WITH: _some_start_otherwise,
+    Op.NOT_STARTS_WITH: _some_not_start_with,
 }
 
 
-# transformed terms -------------------------------------------------------------------------------------------
+# Transformed terms -----------------------------------------------------------------------------------------------
 
 
-def transform_values(facts: PossibleValues, term: BoundTerm) -> PossibleValues:
-    """What is known of a term, given what is known of its column; as `ranges.transformed`.
+def transform_values(possible: PossibleValues, term: BoundTerm) -> PossibleValues:
+    """The possible values of a term, computed from those of its column.
+
+    A transform that preserves order maps bounds to bounds. For others only nulls are known: a transform other than
+    `void` returns null for null and for nothing else.
 
     >>> from floe.spec.schemas.schema import Schema
     >>> from floe.spec.partitioning.transforms import DAY
     >>> from floe.spec.types import DATE, Field, TIMESTAMP
     >>> day = BoundTransform(DAY, BoundReference(Schema((Field(1, "ts", TIMESTAMP),)).entry(1)), DATE)
     >>> one = np.array([True])
-    >>> facts = PossibleValues(one, ~one, one, None, IntKeys(np.array([-1]), one))
-    >>> transform_values(facts, day).upper.values.tolist()
+    >>> possible = PossibleValues(one, ~one, one, None, IntKeys(np.array([-1]), one))
+    >>> transform_values(possible, day).upper.values.tolist()
     [-1]
     """
     if isinstance(term, BoundReference) or isinstance(term.transform, Identity):
-        return facts
-    everything, nothing = np.ones(facts.count, np.bool_), np.zeros(facts.count, np.bool_)
+        return possible
+    everything, nothing = np.ones(possible.count, np.bool_), np.zeros(possible.count, np.bool_)
     if isinstance(term.transform, Void):
         return PossibleValues(everything, nothing, nothing)
     if not term.transform.is_known:
         return PossibleValues(everything, everything, everything)
-    nans = facts.nans if term.type.kind in FLOAT_KINDS else nothing
+    nans = possible.nans if term.type.kind in FLOAT_KINDS else nothing
     if not term.transform.preserves_order:
-        return PossibleValues(facts.nulls, nans, facts.others)
-    return PossibleValues(facts.nulls, nans, facts.others, _image(facts.lower, term), _image(facts.upper, term))
+        return PossibleValues(possible.nulls, nans, possible.others)
+    return PossibleValues(
+        possible.nulls, nans, possible.others, _image(possible.lower, term), _image(possible.upper, term)
+    )
 
 
 def _image(keys: KeyColumn | None, term: BoundTransform) -> KeyColumn | None:
-    """The transforms of bounds, by a transform that keeps the order."""
+    """The results of a transform that preserves order, for bounds."""
     transform, source = term.transform, term.ref.type
     if keys is None:
         return None
     if isinstance(keys, ByteKeys) and isinstance(transform, Truncate) and source.kind in ("string", "binary"):
-        return _cut(keys, transform, source, term)
+        return _truncate_strings(keys, transform, source, term)
     if isinstance(keys, IntKeys) and isinstance(source, DecimalType):
         assert isinstance(transform, Truncate)
-        rest = np.mod(keys.values, transform.width)
-        return IntKeys(keys.values - rest, keys.known & (keys.values > rest - 10**source.precision))
+        remainder = np.mod(keys.values, transform.width)
+        return IntKeys(keys.values - remainder, keys.is_valid & (keys.values > remainder - 10**source.precision))
     if isinstance(keys, IntKeys):
         try:
-            values, _ = columnar_transforms.apply(transform, source, np.where(keys.known, keys.values, 0), None)
-        except InvalidValue:  # some bound has no result of its own
-            return _one_by_one(keys, term)
+            values, _ = columnar_transforms.apply(transform, source, np.where(keys.is_valid, keys.values, 0), None)
+        except InvalidValue:  # the transform has no result for some bound
+            return _transform_one_by_one(keys, term)
         assert not isinstance(values, tuple)
-        return IntKeys(values.astype(np.int64), keys.known)
-    return _one_by_one(keys, term)
+        return IntKeys(values.astype(np.int64), keys.is_valid)
+    return _transform_one_by_one(keys, term)
 
 
-def _cut(keys: ByteKeys, transform: Truncate, source: Type, term: BoundTransform) -> KeyColumn:
-    """Strings cut short in place; where one may have characters of several bytes, these are counted one by one."""
+def _truncate_strings(keys: ByteKeys, transform: Truncate, source: Type, term: BoundTransform) -> KeyColumn:
+    """Truncate strings without copying them; if one has multi-byte characters, all are truncated one by one."""
     width, strings = transform.width, keys.values
-    short = VarBytes(strings.data, strings.starts, np.minimum(strings.lengths, width))
+    truncated = VarBytes(strings.data, strings.starts, np.minimum(strings.lengths, width))
     if source.kind == "string":
-        reach = min(width, int(strings.lengths.max(initial=0)))
-        wide = np.zeros(len(strings), np.bool_)
-        for offset in range(0, reach, WORD):
-            wide |= (short.words(offset) & np.uint64(0x8080808080808080)) != 0
-        if wide.any():
-            return _one_by_one(keys, term)
-    return ByteKeys(short, keys.known)
+        longest = min(width, int(strings.lengths.max(initial=0)))
+        has_multibyte = np.zeros(len(strings), np.bool_)
+        for offset in range(0, longest, WORD):
+            has_multibyte |= (truncated.words(offset) & np.uint64(0x8080808080808080)) != 0
+        if has_multibyte.any():
+            return _transform_one_by_one(keys, term)
+    return ByteKeys(truncated, keys.is_valid)
 
 
-def _one_by_one(keys: KeyColumn, term: BoundTransform) -> KeyColumn:
-    """As `ranges.transformed`, for the few cases that have no quicker way."""
-
-    def image(key: Key | None) -> Key | None:
-        return ranges.transformed(Facts(False, False, True, key, None), term).lower
-
+def _transform_one_by_one(keys: KeyColumn, term: BoundTransform) -> KeyColumn:
+    """Apply `transform_key` to each bound, for the few cases without an array operation."""
     if isinstance(keys, ByteKeys):
-        old: list[Any] = keys.where(keys.known).values.to_list()
+        bounds: list[Any] = keys.where(keys.is_valid).values.to_list()
     else:
         assert isinstance(keys, IntKeys | FloatKeys)
-        old = keys.values.tolist()
-    new = [image(key) if known else None for key, known in zip(old, keys.known.tolist(), strict=True)]
-    known = np.array([key is not None for key in new], np.bool_)
-    if not ranges.has_int_keys(term.type):
-        strings = VarBytes.of([key if isinstance(key, bytes) else None for key in new])
-        return ByteKeys(strings, known)
-    return IntKeys(np.array([0 if key is None else key for key in new], np.int64), known)
+        bounds = keys.values.tolist()
+    images = [
+        transform_key(key, term) if is_valid else None
+        for key, is_valid in zip(bounds, keys.is_valid.tolist(), strict=True)
+    ]
+    is_valid = np.array([key is not None for key in images], np.bool_)
+    if not has_int_keys(term.type):
+        strings = VarBytes.of([key if isinstance(key, bytes) else None for key in images])
+        return ByteKeys(strings, is_valid)
+    return IntKeys(np.array([0 if key is None else key for key in images], np.int64), is_valid)

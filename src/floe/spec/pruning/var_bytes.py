@@ -1,13 +1,13 @@
-"""Many byte strings as slices of one array, compared all at once.
+"""Columns of byte strings as slices of one array, with vectorized comparisons.
 
-A decoded manifest is one long array of bytes, and the bounds of a column are slices of it: where each starts and how
-long it is. Nothing is copied, and no Python object is made for a string. Comparisons take eight bytes at a time, as
-big-endian numbers, whose order is that of the bytes; only the strings that are still equal go on to the next eight.
+A decoded manifest is one array of bytes, and the bounds of a column are slices of it, stored as starts and lengths.
+Nothing is copied, and no Python object is created for a string. Comparisons take eight bytes at a time, as big-endian
+integers; only strings that are equal so far are compared further.
 
 >>> names = VarBytes.of([b"iceberg", b"floe", None, b"floes"])
 >>> names.compare(b"floe").tolist()
 [1, 0, -1, 1]
->>> names.known.tolist(), names.starts_with(b"floe").tolist()
+>>> names.is_valid.tolist(), names.starts_with(b"floe").tolist()
 ([True, True, False, True], [False, True, False, True])
 """
 
@@ -26,16 +26,16 @@ Words = NDArray[np.uint64]
 Rows = NDArray[np.int64]
 
 WORD = 8
-# keeps the first 0 to 8 bytes of a word, so that what follows a string in the array is not compared
+# Masks for the first 0 to 8 bytes of a word, so that bytes after the end of a string are not compared.
 _KEEP = np.array([((1 << 64) - 1) << (8 * (WORD - n)) & ((1 << 64) - 1) for n in range(WORD + 1)], np.uint64)
-_FEW = 32  # when so few strings are left, comparing them one by one is quicker, however long they are
+_FEW_STRINGS = 32  # up to this number, comparing strings one by one is faster
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class VarBytes:
-    """Byte strings in a shared array; a negative length means that the string is missing.
+    """Byte strings in a shared array; one with a negative length is missing.
 
-    A missing string compares like an empty one: callers look at `known` first.
+    A missing string is compared like an empty one, so callers check `is_valid` first.
     """
 
     data: NDArray[np.uint8]
@@ -43,18 +43,18 @@ class VarBytes:
     lengths: Rows
 
     def __post_init__(self) -> None:
-        known = self.lengths >= 0
-        outside = known & ((self.starts < 0) | (self.starts > self.data.size - self.lengths))
+        is_valid = self.lengths >= 0
+        outside = is_valid & ((self.starts < 0) | (self.starts > self.data.size - self.lengths))
         if outside.any():
             row = int(np.flatnonzero(outside)[0])
             raise CorruptFile(
-                f"string {row} is said to be bytes {int(self.starts[row])} to "
+                f"string {row} is outside the data: bytes {int(self.starts[row])} to "
                 f"{int(self.starts[row]) + int(self.lengths[row])} of {self.data.size}"
             )
 
     @classmethod
     def of(cls, values: Iterable[bytes | None]) -> VarBytes:
-        """The strings of a list; None is a missing one.
+        """Make a column from Python strings; None is a missing one.
 
         >>> VarBytes.of([b"ab", None]).to_list()
         [b'ab', None]
@@ -67,7 +67,7 @@ class VarBytes:
 
     @classmethod
     def from_offsets(cls, data: Any, offsets: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> VarBytes:
-        """The strings that lie one after another, as in Arrow: string `i` is bytes `offsets[i]` to `offsets[i + 1]`.
+        """Make a column from adjacent strings, as in Arrow: string `i` is bytes `offsets[i]` to `offsets[i + 1]`.
 
         >>> VarBytes.from_offsets(b"abc", np.array([0, 2, 3])).to_list()
         [b'ab', b'c']
@@ -79,29 +79,29 @@ class VarBytes:
         return cls(np.frombuffer(data, np.uint8), edges[:-1], lengths)
 
     @classmethod
-    def from_words(cls, words: Sequence[Words], known: NDArray[np.bool_]) -> VarBytes:
-        """Strings of one length, given as their first eight bytes, their second eight bytes, and so on.
+    def from_words(cls, words: Sequence[Words], is_valid: NDArray[np.bool_]) -> VarBytes:
+        """Make a column of strings of equal length from their first eight bytes, their second eight bytes, and so on.
 
         >>> VarBytes.from_words([np.array([0x6162636465666768], np.uint64)], np.array([True])).to_list()
         [b'abcdefgh']
         """
-        count, width = len(known), WORD * len(words)
+        count, width = len(is_valid), WORD * len(words)
         table = np.empty((count, len(words)), ">u8")
-        for place, part in enumerate(words):
-            table[:, place] = part
+        for column, part in enumerate(words):
+            table[:, column] = part
         starts = np.arange(count, dtype=np.int64) * width
-        return cls(table.reshape(-1).view(np.uint8), starts, np.where(known, width, -1).astype(np.int64))
+        return cls(table.reshape(-1).view(np.uint8), starts, np.where(is_valid, width, -1).astype(np.int64))
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def is_valid(self) -> NDArray[np.bool_]:
         """Which strings are not missing."""
         return self.lengths >= 0
 
     def take(self, rows: Rows) -> VarBytes:
-        """The strings at some places, in that order.
+        """The strings in some rows, in that order.
 
         >>> VarBytes.of([b"a", b"b"]).take(np.array([1, 1, 0])).to_list()
         [b'b', b'b', b'a']
@@ -118,7 +118,7 @@ class VarBytes:
         return [None if length < 0 else self.data[start : start + length].tobytes() for start, length in pairs]
 
     def packed(self) -> tuple[NDArray[np.uint8], Rows]:
-        """All strings one after another, and the offsets where each begins and the last ends; missing ones are empty.
+        """The strings copied into one adjacent buffer, and its offsets as in Arrow; missing strings are empty.
 
         >>> data, offsets = VarBytes.of([b"ab", None, b"c"]).packed()
         >>> data.tobytes(), offsets.tolist()
@@ -126,41 +126,41 @@ class VarBytes:
         """
         lengths = np.maximum(self.lengths, 0)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        places = np.arange(offsets[-1]) + np.repeat(self.starts - offsets[:-1], lengths)
-        return self.data[places], offsets
+        indexes = np.arange(offsets[-1]) + np.repeat(self.starts - offsets[:-1], lengths)
+        return self.data[indexes], offsets
 
-    # eight bytes at a time -----------------------------------------------------------------------------------
+    # Words of eight bytes -----------------------------------------------------------------------------------------
 
     def words(self, offset: int | Rows = 0, rows: Rows | None = None) -> Words:
-        r"""Eight bytes of each string from an offset, as a big-endian number; zeros stand behind its end.
+        r"""Eight bytes of each string from an offset, as a big-endian integer, padded with zeros after its end.
 
         >>> VarBytes.of([b"\0\0\0\0\0\0\1\2", b"\1"]).words().tolist() == [258, 1 << 56]
         True
         """
         starts, lengths = (self.starts, self.lengths) if rows is None else (self.starts[rows], self.lengths[rows])
-        left = np.minimum(np.maximum(lengths - offset, 0), WORD)
-        places = np.where(left > 0, starts + offset, 0)
+        remaining = np.minimum(np.maximum(lengths - offset, 0), WORD)
+        positions = np.where(remaining > 0, starts + offset, 0)
         last = max(self.data.size - WORD, 0)
-        if places.max(initial=0) <= last:
-            found: Words = self._overlapping()[places].astype(np.uint64)
-        else:  # words that would reach beyond the array are read from its last eight bytes and moved up
-            beyond = np.maximum(places - last, 0)
-            found = self._overlapping()[places - beyond].astype(np.uint64)
-            found <<= (beyond * 8).astype(np.uint64)
-        found &= _KEEP[left]
-        return found
+        if positions.max(initial=0) <= last:
+            words: Words = self._overlapping_words()[positions].astype(np.uint64)
+        else:  # words that extend beyond the array are read from its last eight bytes and shifted
+            beyond = np.maximum(positions - last, 0)
+            words = self._overlapping_words()[positions - beyond].astype(np.uint64)
+            words <<= (beyond * 8).astype(np.uint64)
+        words &= _KEEP[remaining]
+        return words
 
-    def _overlapping(self) -> NDArray[Any]:
-        """A word starting at every byte of the array; they overlap, and are not aligned."""
+    def _overlapping_words(self) -> NDArray[Any]:
+        """The unaligned, overlapping words that start at each byte of the array."""
         data = np.ascontiguousarray(self.data)
         if data.size < WORD:
             data = np.concatenate([data, np.zeros(WORD - data.size, np.uint8)])
         return np.ndarray((data.size - WORD + 1,), np.dtype(">u8"), data, strides=(1,))
 
-    # comparisons ---------------------------------------------------------------------------------------------
+    # Comparisons --------------------------------------------------------------------------------------------------
 
     def compare(self, other: bytes | VarBytes) -> NDArray[np.int8]:
-        r"""-1, 0 or 1 for each string: less than, equal to or greater than another, or the one in the same place.
+        r"""Compare each string with `other`, or with the string in its row: -1 for less, 0 for equal, 1 for greater.
 
         >>> VarBytes.of([b"a", b"b\0"]).compare(VarBytes.of([b"b", b"b"])).tolist()
         [-1, 1]
@@ -173,13 +173,13 @@ class VarBytes:
         self, their_words: Callable[[int, Rows | None], Any], their_lengths: int | Rows, other: bytes | VarBytes
     ) -> NDArray[np.int8]:
         result = np.zeros(len(self), np.int8)
-        # Zeros behind the end do not lead astray: if two words are equal and one string ends within them, it is a
-        # beginning of the other, and the shorter is the lesser. So lengths decide, unless words differ.
+        # The zero padding does not matter: if two words are equal and one string ends within them, it is a prefix of
+        # the other, and the shorter one is less. So lengths decide, unless words differ.
         surplus = np.maximum(self.lengths, 0) - their_lengths
         shorter = np.minimum(self.lengths, their_lengths)
         rows: Rows | None = None  # all of them
         offset = 0
-        while rows is None or rows.size > _FEW:
+        while rows is None or rows.size > _FEW_STRINGS:
             ours, theirs = self.words(offset, rows), their_words(offset, rows)
             sign = (ours > theirs).astype(np.int8) - (ours < theirs)
             offset += WORD
@@ -200,7 +200,7 @@ class VarBytes:
             result[row] = (a > b) - (a < b)
 
     def starts_with(self, prefix: bytes) -> NDArray[np.bool_]:
-        """Which strings begin with a prefix; missing ones do not.
+        """Which strings start with a prefix; missing ones do not.
 
         >>> VarBytes.of([b"ab", b"a", None]).starts_with(b"ab").tolist()
         [True, False, False]
@@ -215,36 +215,36 @@ class VarBytes:
         return matches
 
     def rank(self, keys: Sequence[bytes], *, inclusive: bool) -> Rows:
-        """For each string, how many of some sorted keys are less than it, or at most it if `inclusive`.
+        """For each string, how many of the sorted `keys` are less than it, or less than or equal to it if `inclusive`.
 
         >>> VarBytes.of([b"b", b"zz"]).rank([b"a", b"b", b"c"], inclusive=True).tolist()
         [2, 3]
         """
-        shared = _shared_beginning(keys[0], keys[-1]) if keys else 0
-        if shared:  # as in paths and padded numbers: what all keys have in common tells nothing about their order
-            ranks = np.where(self.compare(keys[0][:shared]) < 0, 0, len(keys)).astype(np.int64)
-            rows = np.flatnonzero(self.starts_with(keys[0][:shared]))
+        prefix_length = _common_prefix_length(keys[0], keys[-1]) if keys else 0
+        if prefix_length:  # skip the common prefix of all keys, as in paths and padded numbers
+            ranks = np.where(self.compare(keys[0][:prefix_length]) < 0, 0, len(keys)).astype(np.int64)
+            rows = np.flatnonzero(self.starts_with(keys[0][:prefix_length]))
         else:
             ranks, rows = np.empty(len(self), np.int64), np.arange(len(self))
-        key_words = np.array([_word(key[shared : shared + WORD]) for key in keys], np.uint64)
-        own = self.words(shared, rows)
-        low = np.searchsorted(key_words, own, "left").astype(np.int64)
-        high = np.searchsorted(key_words, own, "right").astype(np.int64)
-        choices = VarBytes.of(keys)
-        open_ = np.flatnonzero(low < high)  # keys whose words are equal are told apart by bisection
-        while open_.size:
-            middle = (low[open_] + high[open_]) // 2
-            sign = choices.take(middle).compare(self.take(rows[open_]))
+        key_words = np.array([_word(key[prefix_length : prefix_length + WORD]) for key in keys], np.uint64)
+        words = self.words(prefix_length, rows)
+        low = np.searchsorted(key_words, words, "left").astype(np.int64)
+        high = np.searchsorted(key_words, words, "right").astype(np.int64)
+        sorted_keys = VarBytes.of(keys)
+        undecided = np.flatnonzero(low < high)  # keys with equal words are compared by bisection
+        while undecided.size:
+            middle = (low[undecided] + high[undecided]) // 2
+            sign = sorted_keys.take(middle).compare(self.take(rows[undecided]))
             before = sign <= 0 if inclusive else sign < 0
-            low[open_] = np.where(before, middle + 1, low[open_])
-            high[open_] = np.where(before, high[open_], middle)
-            open_ = open_[low[open_] < high[open_]]
+            low[undecided] = np.where(before, middle + 1, low[undecided])
+            high[undecided] = np.where(before, high[undecided], middle)
+            undecided = undecided[low[undecided] < high[undecided]]
         ranks[rows] = low
         return ranks
 
 
-def _shared_beginning(a: bytes, b: bytes) -> int:
-    """How many bytes two strings have in common at their beginning."""
+def _common_prefix_length(a: bytes, b: bytes) -> int:
+    """The length of the common prefix of two strings."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 

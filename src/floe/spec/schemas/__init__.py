@@ -9,7 +9,7 @@ Modules, in reading order:
 | `defaults` | initial and write defaults |
 | `metadata_columns` | `_file`, `_pos`, row lineage and other columns with reserved ids |
 | `promotion` | which type may become which, and what happens to values |
-| `evolution` | `SchemaUpdate`: add, drop, rename, move, promote columns |
+| `schema_evolution` | `SchemaUpdate`: add, drop, rename, move, promote columns |
 | `union_by_name` | the changes that add the columns of another schema |
 | `name_mapping` | the columns of data files, and field ids for files that have none |
 | `column_projection` | choosing columns, and where a data file has their values |

@@ -88,7 +88,7 @@ def project(schema: Schema, ids: Collection[int]) -> Schema:
     >>> project(Schema((Field(1, "a", INT), Field(2, "b", INT))), {2}).fields[0].name
     'b'
     """
-    return _with_fields(schema, _selected(schema.fields, frozenset(ids)))
+    return _with_fields(schema, _select_fields(schema.fields, frozenset(ids)))
 
 
 def _with_fields(schema: Schema, fields: tuple[Field, ...]) -> Schema:
@@ -98,13 +98,13 @@ def _with_fields(schema: Schema, fields: tuple[Field, ...]) -> Schema:
     return bare
 
 
-def _selected(fields: tuple[Field, ...], ids: frozenset[int]) -> tuple[Field, ...]:
-    projected = (field if field.id in ids else _selected_inside(field, ids) for field in fields)
+def _select_fields(fields: tuple[Field, ...], ids: frozenset[int]) -> tuple[Field, ...]:
+    projected = (field if field.id in ids else _select_nested(field, ids) for field in fields)
     return tuple(field for field in projected if field is not None)
 
 
-def _selected_inside(field: Field, ids: frozenset[int]) -> Field | None:
-    children = _selected(field.type.fields, ids)
+def _select_nested(field: Field, ids: frozenset[int]) -> Field | None:
+    children = _select_fields(field.type.fields, ids)
     if not children:
         return None
     if field.type.kind == "map":
@@ -114,7 +114,7 @@ def _selected_inside(field: Field, ids: frozenset[int]) -> Field | None:
     return replace(field, type=with_children(field.type, children))
 
 
-# where a data file has the values ------------------------------------------------------------------------------------
+# Where a data file has the values ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class _Resolver:
         if field.id in self.partition_values and (located is None or self.ids_are_mapped):
             return _constant(field, self.partition_values[field.id], "partition value", path)
         if located is None:
-            return _missing(field, path)
+            return _missing_column(field, path)
         if located[1].kind == "unknown":
             return _constant(field, None, "null", path)
         return self.from_file(field, *located, path)
@@ -263,7 +263,7 @@ class _Resolver:
         return tuple(sources)
 
 
-def _missing(field: Field, path: tuple[str, ...]) -> ConstantColumn:
+def _missing_column(field: Field, path: tuple[str, ...]) -> ConstantColumn:
     try:
         value = initial_value(field)
     except InvalidValue as error:

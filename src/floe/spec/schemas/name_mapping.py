@@ -28,7 +28,7 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field, Type
 from floe.spec.values.value_checks import short_repr
 
-# columns of data files ---------------------------------------------------------------------------------------------
+# Columns of data files ---------------------------------------------------------------------------------------------
 
 _CHILDREN: dict[str, int | None] = {"struct": None, "list": 1, "map": 2}
 """How many children a nested column has; None for any number."""
@@ -85,7 +85,7 @@ def without_ids(fields: Iterable[FileField]) -> tuple[FileField, ...]:
     return tuple(replace(field, id=None, children=without_ids(field.children)) for field in fields)
 
 
-# mappings -----------------------------------------------------------------------------------------------------------
+# Mappings -----------------------------------------------------------------------------------------------------------
 
 MAX_MAPPING_DEPTH = 100
 MAX_MAPPING_TEXT = 16 * 1024 * 1024
@@ -160,7 +160,7 @@ class NameMapping:
         return mapped
 
 
-# building and applying -----------------------------------------------------------------------------------------------
+# Building and applying -----------------------------------------------------------------------------------------------
 
 
 def mapping_from_schema(schema: Schema) -> NameMapping:
@@ -170,11 +170,11 @@ def mapping_from_schema(schema: Schema) -> NameMapping:
     >>> mapping_from_schema(Schema((Field(1, "a", INT),)))
     NameMapping(fields=(MappedField(names=('a',), field_id=1, fields=()),))
     """
-    return NameMapping(tuple(map(_mapped, schema.fields)))
+    return NameMapping(tuple(map(_map_field, schema.fields)))
 
 
-def _mapped(child: Field) -> MappedField:
-    return MappedField((child.name,), child.id, tuple(map(_mapped, child.type.fields)))
+def _map_field(child: Field) -> MappedField:
+    return MappedField((child.name,), child.id, tuple(map(_map_field, child.type.fields)))
 
 
 def apply_mapping(fields: Iterable[FileField], mapping: NameMapping) -> tuple[FileField, ...]:
@@ -212,7 +212,7 @@ def _by_name(fields: tuple[MappedField, ...]) -> dict[str, MappedField]:
     return {name: mapped for mapped in fields for name in mapped.names}
 
 
-# following schema changes --------------------------------------------------------------------------------------------
+# Following schema changes --------------------------------------------------------------------------------------------
 
 
 def update_mapping(mapping: NameMapping, before: Schema, after: Schema) -> NameMapping:
@@ -235,7 +235,7 @@ def _update_level(
     """Update one level of the mapping to the children that its struct, list or map has after the change."""
     by_id = {child.id: child for child in children}
     new_names = {child.name: child.id for child in children if _is_new_name(child, before)}
-    kept = []
+    updated = []
     for mapped in mapped_fields:
         child = by_id.get(mapped.field_id) if mapped.field_id is not None else None
         names = mapped.names
@@ -243,10 +243,10 @@ def _update_level(
             names = (*names, child.name)
         names = tuple(name for name in names if new_names.get(name, mapped.field_id) == mapped.field_id)
         fields = _update_level(mapped.fields, child.type.fields, before) if child is not None else mapped.fields
-        kept.append(replace(mapped, names=names, fields=fields))
+        updated.append(replace(mapped, names=names, fields=fields))
     mapped_ids = {mapped.field_id for mapped in mapped_fields}
     added = [child for child in children if child.id not in before.by_id and child.id not in mapped_ids]
-    return (*kept, *map(_mapped, added))
+    return (*updated, *map(_map_field, added))
 
 
 def _is_new_name(child: Field, before: Schema) -> bool:
@@ -311,15 +311,15 @@ def _fields_from_json(json: Any, depth: int, ids: set[int]) -> tuple[MappedField
     if depth <= 0:
         raise InvalidMetadata(f"field mappings nest deeper than {MAX_MAPPING_DEPTH} levels")
     fields = []
-    taken: set[str] = set()
+    names: set[str] = set()
     for n, item in enumerate(json):
         try:
             mapped = _field_from_json(item, depth, ids)
-            if duplicates := taken.intersection(mapped.names):
+            if duplicates := names.intersection(mapped.names):
                 raise InvalidMetadata(f"the name {min(duplicates)[:80]!r} is used twice").at(".names")
         except InvalidMetadata as error:
             raise error.at(f"[{n}]") from None
-        taken.update(mapped.names)
+        names.update(mapped.names)
         fields.append(mapped)
     return tuple(fields)
 

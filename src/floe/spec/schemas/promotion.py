@@ -35,7 +35,7 @@ class TransformedField(Protocol):
 
     @property
     def transform(self) -> Transform:
-        """The transform."""
+        """The transform of the field."""
 
 
 def can_promote(source: Type, target: Type, format_version: int) -> bool:
@@ -132,12 +132,12 @@ _TICKS_PER_DAY = {
 def _problem(source: Type, target: Type, format_version: int) -> tuple[str, str | None] | None:
     """Why one type cannot become another, with a hint; None if it can."""
     if source.kind == "unknown":
-        return _too_early(UNKNOWN_SINCE, format_version)
+        return _version_problem(UNKNOWN_SINCE, format_version)
     if isinstance(source, DecimalType) and isinstance(target, DecimalType):
         return _decimal_problem(source, target)
     since = _SINCE.get((source.kind, target.kind))
     if since is not None:
-        return _too_early(since, format_version)
+        return _version_problem(since, format_version)
     if source.is_nested != target.is_nested:
         return "a struct, list or map cannot become a primitive, nor the reverse", _REPLACE
     if source.is_nested:
@@ -160,7 +160,7 @@ def _decimal_problem(source: DecimalType, target: DecimalType) -> tuple[str, str
     return None
 
 
-def _too_early(since: int, format_version: int) -> tuple[str, str | None] | None:
+def _version_problem(since: int, format_version: int) -> tuple[str, str | None] | None:
     if format_version >= since:
         return None
     return (

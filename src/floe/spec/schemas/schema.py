@@ -139,7 +139,7 @@ class NameIndex:
         path = tuple(map(self._fold, entry.path))
         _append(self._by_path, path, entry.field.id)
         _append(self._full, ".".join(path), entry.field.id)
-        if len(path) > 2 and len(short := _shortened(path, entry)) < len(path):
+        if len(path) > 2 and len(short := _short_path(path, entry)) < len(path):
             _append(self._short, ".".join(short), entry.field.id)
 
     def discard(self, entry: SchemaField) -> None:
@@ -147,7 +147,7 @@ class NameIndex:
         path = tuple(map(self._fold, entry.path))
         _remove(self._by_path, path, entry.field.id)
         _remove(self._full, ".".join(path), entry.field.id)
-        if len(path) > 2 and len(short := _shortened(path, entry)) < len(path):
+        if len(path) > 2 and len(short := _short_path(path, entry)) < len(path):
             _remove(self._short, ".".join(short), entry.field.id)
 
     def lookup(self, name: str | Sequence[str]) -> tuple[int, ...]:
@@ -166,7 +166,7 @@ _OMITTED_STEP: dict[str, str | None] = {"struct": None, "list": "element", "map"
 """The step that a short name omits, by the kind of the parent type."""
 
 
-def _shortened(path: tuple[str, ...], entry: SchemaField) -> list[str]:
+def _short_path(path: tuple[str, ...], entry: SchemaField) -> list[str]:
     steps = [
         name
         for name, step, parent_type in zip(path[:-1], entry.ancestors, entry.ancestor_types[:-1], strict=True)
@@ -221,20 +221,20 @@ class Schema:
         """Pickle without the indexes, which are rebuilt when needed."""
         return Schema, (self.fields, self.schema_id, self.identifier_field_ids, self.extra)
 
-    # lookup by id --------------------------------------------------------------------------------------------
+    # Lookup by id --------------------------------------------------------------------------------------------
 
     @cached_property
     def by_id(self) -> Mapping[int, SchemaField]:
         """All fields at any depth, by id, parents before their children."""
-        seen: dict[int, SchemaField] = {}
+        by_id: dict[int, SchemaField] = {}
         for entry in walk_fields(self.fields):
-            other = seen.setdefault(entry.field.id, entry)
+            other = by_id.setdefault(entry.field.id, entry)
             if other is not entry:
                 raise InvalidSchema(
                     f"field id {entry.field.id} is used by both {other.name!r} and {entry.name!r}",
                     column=entry.name,
                 )
-        return MappingProxyType(seen)
+        return MappingProxyType(by_id)
 
     def entry(self, field_id: int) -> SchemaField:
         """Return the field of an id, with its ancestors."""
@@ -262,7 +262,7 @@ class Schema:
         """The highest id in use, 0 for an empty schema."""
         return max(self.by_id, default=0)
 
-    # lookup by name ------------------------------------------------------------------------------------------
+    # Lookup by name ------------------------------------------------------------------------------------------
 
     def field(self, name: str | Sequence[str], *, case_sensitive: bool = True) -> Field:
         """Return the field of a dotted name or path.
@@ -311,7 +311,7 @@ class Schema:
         columns = [f.name for f in self.fields[:12]]
         return f"columns are {', '.join(columns) or '(none)'}{', …' if len(self.fields) > 12 else ''}"
 
-    # other views ---------------------------------------------------------------------------------------------
+    # Other views ---------------------------------------------------------------------------------------------
 
     def as_struct(self) -> StructType:
         """Return the schema as a struct type."""
@@ -344,7 +344,7 @@ class Schema:
             lines.append(f"  {child}{mark}")
         return "table {\n" + "\n".join(lines) + "\n}"
 
-    # rules ---------------------------------------------------------------------------------------------------
+    # Rules ---------------------------------------------------------------------------------------------------
 
     def check_for_table(self, format_version: int) -> None:
         """Raise unless a table of that format version may have this schema.
@@ -378,19 +378,19 @@ _NAMES_COMPARED = 1000
 
 def _check_text(child: Field) -> None:
     """Raise for names and docs that UTF-8, the encoding of metadata, cannot encode."""
-    for what, text in (("name", child.name), ("doc", child.doc)):
+    for attribute, text in (("name", child.name), ("doc", child.doc)):
         if text and not text.isascii():
             try:
                 text.encode()
             except UnicodeEncodeError:
                 raise InvalidSchema(
-                    f"the {what} of column {child.name!r} holds half of a surrogate pair, which cannot be stored"
+                    f"the {attribute} of column {child.name!r} holds half of a surrogate pair, which cannot be stored"
                 ) from None
 
 
-def _check_identifier(field_id: int, known: Mapping[int, SchemaField]) -> None:
+def _check_identifier(field_id: int, by_id: Mapping[int, SchemaField]) -> None:
     """Raise unless a field may be an identifier field (spec: Identifier Field IDs)."""
-    entry = known.get(field_id)
+    entry = by_id.get(field_id)
     if entry is None:
         raise InvalidSchema(f"identifier field id {field_id} is not a field of the schema")
     kind = entry.field.type.kind
@@ -459,7 +459,7 @@ class _FreshIds:
         return with_children(type_, self.for_fields(type_.fields, path))
 
     def _id_for(self, path: tuple[str, ...]) -> int:
-        if self._base is not None and (kept := self._base.name_index().lookup(path)):
-            return kept[0]
-        fresh, self.next_id = self.next_id, self.next_id + 1
-        return fresh
+        if self._base is not None and (base_ids := self._base.name_index().lookup(path)):
+            return base_ids[0]
+        new_id, self.next_id = self.next_id, self.next_id + 1
+        return new_id

@@ -63,7 +63,7 @@ class FieldTree:
         for field in fields:
             self.add(None, field)
 
-    # reading -------------------------------------------------------------------------------------------------------
+    # Reading ------------------------------------------------------------------------------------------------------
 
     def __contains__(self, field_id: int) -> bool:
         return field_id in self._fields
@@ -127,24 +127,24 @@ class FieldTree:
             children = reversed(self._children[entry.field.id])
             stack.extend(SchemaField(self._fields[i], above, types) for i in children)
 
-    # changing ------------------------------------------------------------------------------------------------------
+    # Changes ------------------------------------------------------------------------------------------------------
 
     def add(self, parent_id: int | None, field: Field, index: int | None = None) -> None:
         """Add a field with its descendants, at an index among its siblings or as the last of them."""
         siblings = self._children[parent_id]
         siblings.insert(len(siblings) if index is None else index, field.id)
-        self._put(parent_id, field)
+        self._register(parent_id, field)
         self._index_names(field.id)
 
-    def _put(self, parent_id: int | None, field: Field) -> None:
+    def _register(self, parent_id: int | None, field: Field) -> None:
         self._parents[field.id] = parent_id
         self._fields[field.id] = field
-        self._put_children(field)
+        self._register_children(field)
 
-    def _put_children(self, field: Field) -> None:
+    def _register_children(self, field: Field) -> None:
         self._children[field.id] = [child.id for child in field.type.fields]
         for child in field.type.fields:
-            self._put(field.id, child)
+            self._register(field.id, child)
 
     def replace(self, field: Field) -> None:
         """Replace the definition of a field; its children are replaced only if its type was not nested before."""
@@ -152,7 +152,7 @@ class FieldTree:
         self._unindex_names(field.id)
         self._fields[field.id] = field
         if replaces_children:
-            self._put_children(field)
+            self._register_children(field)
         self._index_names(field.id)
 
     def drop(self, field_id: int) -> None:
@@ -192,7 +192,7 @@ class _Transforms(Protocol):
 
     @property
     def fields(self) -> Sequence[TransformedField]:
-        """The transformed columns."""
+        """The fields of the spec or order, each with a transform."""
 
 
 class SchemaUpdate:
@@ -278,7 +278,7 @@ class SchemaUpdate:
         changed.check_for_table(self._format_version)
         return self._base if changed == self._base else changed
 
-    # structs and their fields --------------------------------------------------------------------------------------
+    # Structs and their fields --------------------------------------------------------------------------------------
 
     def add_column(
         self,
@@ -308,14 +308,14 @@ class SchemaUpdate:
     def drop_column(self, name: ColumnName) -> Self:
         """Drop a column; its id is never reused, so adding a column of the same name does not restore it."""
         field_id = self._find_in_struct(name, "dropped")
-        for layout, what in ((self._current_spec, "partition spec"), (self._sort_order, "sort order")):
+        for layout, label in ((self._current_spec, "partition spec"), (self._sort_order, "sort order")):
             for field in layout.fields if layout else ():
                 if not isinstance(field.transform, Void) and any(
                     field_id in self._tree.lineage(i) for i in field.source_ids if i in self._tree
                 ):
                     raise IncompatibleChange(
-                        f"cannot drop {self._name(field_id)!r}: the table's {what} uses it",
-                        hint=f"change the {what} first",
+                        f"cannot drop {self._name(field_id)!r}: the table's {label} uses it",
+                        hint=f"change the {label} first",
                         column=self._name(field_id),
                     )
         self._tree.drop(field_id)
@@ -346,7 +346,7 @@ class SchemaUpdate:
         self._tree.reorder(parent_id, order)
         return self
 
-    # single fields -------------------------------------------------------------------------------------------------
+    # Single fields -------------------------------------------------------------------------------------------------
 
     def promote(self, name: ColumnName, type_: Type | str) -> Self:
         """Change a column to a wider type that the format version allows (see `floe.spec.schemas.promotion`)."""
@@ -389,7 +389,7 @@ class SchemaUpdate:
         self._tree.replace(replace(field, write_default=default))
         return self
 
-    # the entire schema ---------------------------------------------------------------------------------------------
+    # The entire schema ---------------------------------------------------------------------------------------------
 
     def set_identifier_fields(self, *names: ColumnName) -> Self:
         """Replace the identifier fields, the columns that identify a row; without names, remove them."""
@@ -427,7 +427,7 @@ class SchemaUpdate:
                 self._check_supports_defaults("write-default", self._name(field_id))
                 self._tree.replace(replace(self._tree.field(field_id), write_default=value))
 
-    # changes by field id ---------------------------------------------------------------------------------------------
+    # Changes by field id ---------------------------------------------------------------------------------------------
 
     def _add(self, parent_id: int | None, field: Field, index: int | None = None) -> None:
         if parent_id is not None:
@@ -446,7 +446,7 @@ class SchemaUpdate:
         self._last_column_id = next_id - 1
 
     def _check_added(self, parent_id: int | None, field: Field) -> None:
-        """Spec, Schema Evolution: when a required field is added, both defaults must be set to a non-null value."""
+        """Raise if a required field is added without both defaults being set (spec: Schema Evolution)."""
         name = ".".join((*self._tree.path(parent_id), field.name))
         lacks_default = field.required and (field.initial_default is None or field.write_default is None)
         if lacks_default and not (self._allow_incompatible or self._is_new(parent_id)):
@@ -501,7 +501,7 @@ class SchemaUpdate:
     def _change(self, field_id: int, **attributes: Any) -> None:
         self._tree.replace(replace(self._tree[field_id], **attributes))
 
-    # lookup and checks ----------------------------------------------------------------------------------------------
+    # Lookup and checks ----------------------------------------------------------------------------------------------
 
     def _find(self, name: ColumnName) -> int:
         """Return the id of the column that a name refers to after the steps so far."""
@@ -579,11 +579,11 @@ class SchemaUpdate:
         reference = before if before is not None else after
         if reference is None:
             return 0
-        others = [i for i in self._tree.children(parent_id) if i != field_id]
+        siblings = [i for i in self._tree.children(parent_id) if i != field_id]
         sibling = self._sibling(parent_id, reference)
         if sibling == field_id:
             raise InvalidSchema(f"cannot move {self._name(sibling)!r} next to itself", column=self._name(sibling))
-        if sibling not in others:
+        if sibling not in siblings:
             struct = (
                 f"the struct {'.'.join(self._tree.path(parent_id))!r}" if parent_id is not None else "the top level"
             )
@@ -592,7 +592,7 @@ class SchemaUpdate:
                 hint="fields can only be moved within their struct",
                 column=self._name(sibling),
             )
-        return others.index(sibling) + (after is not None)
+        return siblings.index(sibling) + (after is not None)
 
     def _sibling(self, parent_id: int | None, reference: ColumnName) -> int:
         """Return the id of the field that a move refers to, by its name within the struct or its full name."""

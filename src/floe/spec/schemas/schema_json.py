@@ -222,8 +222,8 @@ def _unknown_keys(obj: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:
     return {key: value for key, value in obj.items() if key not in keys}
 
 
-def _expected(what: str, json: Any) -> str:
-    return "is missing" if json is None else f"must be {what}, found {_describe(json)}"
+def _expected(expected: str, json: Any) -> str:
+    return "is missing" if json is None else f"must be {expected}, found {_describe(json)}"
 
 
 def _describe(json: Any) -> str:

@@ -29,6 +29,7 @@ Modules, in reading order:
 | `value_checks` | whether something is a value of a type |
 | `conversion` | input (dates, text, NumPy scalars, …) to values |
 | `text` | values to text and back |
+| `value_order` | the order of values: sort keys and comparison |
 | `exact_numbers` | decimals and floats without rounding |
 | `civil_time` | calendar arithmetic and ISO-8601 text |
 

@@ -1,7 +1,7 @@
 """Calendar arithmetic and ISO-8601 text for dates, times and timestamps of any year.
 
 The format counts days, microseconds or nanoseconds from 1970-01-01 (spec: Primitive Types), far beyond the years 1 to
-9999 that `datetime` knows. Everything here is integer arithmetic on the proleptic Gregorian calendar, with
+9999 of `datetime`. The functions use integer arithmetic on the proleptic Gregorian calendar, with
 astronomical years: year 0 is the year before year 1.
 
 A time unit is the number of its ticks in a second: `MICROS` or `NANOS`.

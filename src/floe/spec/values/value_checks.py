@@ -119,12 +119,12 @@ def make_map(type_: MapType, pairs: Iterable[tuple[Any, Any]]) -> Any:
     {'a': 1}
     """
     pairs = list(pairs)
-    seen = set()
+    identities = set()
     for key, _ in pairs:
         identity = repr(key) if type_.key.is_nested or key != key else key  # all NaNs are one key
-        if identity in seen:
+        if identity in identities:
             raise InvalidValue(f"the key {short_repr(key)} appears twice in a map")
-        seen.add(identity)
+        identities.add(identity)
     return pairs if type_.key.is_nested else dict(pairs)
 
 

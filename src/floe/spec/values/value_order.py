@@ -1,8 +1,8 @@
-"""The order of values of each type: how bounds are found and how rows are sorted (spec: Sorting).
+"""The order of values of each type, for bounds and for sorting rows (spec: Sorting).
 
-Floats have one place each: `-NaN < -Infinity < -1.0 < -0.0 < 0.0 < 1.0 < Infinity < NaN`. (In filters, `-0.0` and
-`0.0` are equal; that is not a question of order and is settled there.) Strings compare by code points, which is the
-order of their UTF-8 bytes; UUIDs and bytes compare as unsigned bytes.
+Floats have a total order: `-NaN < -Infinity < -1.0 < -0.0 < 0.0 < 1.0 < Infinity < NaN`. (In filters, `-0.0` and `0.0`
+are equal.) Strings are compared by code points, which is the order of their UTF-8 bytes; UUIDs and bytes are compared
+as unsigned bytes.
 
 >>> from floe.spec.types import DOUBLE
 >>> sorted([float("nan"), 0.0, -0.0, float("-inf")], key=sort_key(DOUBLE))
@@ -26,7 +26,7 @@ _SIGN = -(2**63)
 
 
 def sort_key(type_: Type) -> Callable[[Any], Any]:
-    """A key function for `sorted`, `min` and `max` over values of a type; the values must not be null.
+    """Return a key function for `sorted`, `min` and `max` over values of a type, which must not be null.
 
     Within structs, lists and maps null comes first. Geometries, geographies and variants have no order.
 
@@ -42,7 +42,7 @@ def sort_key(type_: Type) -> Callable[[Any], Any]:
 
 
 def compare(type_: Type, left: Any, right: Any) -> int:
-    r"""-1, 0 or 1, as `left` comes before `right`, at the same place, or behind it.
+    r"""Compare two values: -1 if `left` is before `right`, 0 if they are equal, 1 if it is after it.
 
     >>> from floe.spec.types import STRING
     >>> compare(STRING, "\uffff", "\U00010000")
@@ -53,12 +53,12 @@ def compare(type_: Type, left: Any, right: Any) -> int:
     return int(left > right) - int(left < right)
 
 
-def _itself(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
 def _float_key(value: float) -> int:
-    """The bits as an integer; those of negative numbers count downwards, so they are turned round."""
+    """The bits as an integer; those of negative numbers are reversed, because they decrease."""
     (bits,) = _BITS.unpack(_DOUBLE.pack(value))
     return int(bits) if bits >= 0 else _SIGN - int(bits) - 1
 
@@ -90,12 +90,12 @@ _PLAIN = (
     "string", "fixed", "binary",
 )  # fmt: skip
 _KEYS: dict[str, Callable[[Type], Callable[[Any], Any]]] = {
-    **dict.fromkeys(_PLAIN, lambda _: _itself),
+    **dict.fromkeys(_PLAIN, lambda _: _identity),
     "float": lambda _: _float_key,
     "double": lambda _: _float_key,
     "uuid": lambda _: attrgetter("bytes"),
     "struct": _struct_key,
     "list": _list_key,
     "map": _map_key,
-    "unknown": lambda _: _itself,
+    "unknown": lambda _: _identity,
 }

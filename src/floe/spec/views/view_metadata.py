@@ -1,8 +1,11 @@
-"""Views as values: versions with their SQL in one or more dialects, and the log of which was current when.
+"""Views as values and as JSON: versions with SQL in one or more dialects, and the log of current versions.
 
-A view has no data; it is a query that engines share (view spec, format version 1). Versions never change: a view is
-replaced by adding a version and making it current, which `floe.spec.views.view_updates` does. `extra` keeps the JSON
-keys that this version does not know; it takes no part in comparisons.
+A view is a stored query that engines share (view spec, format version 1). Versions never change: a view is replaced by
+adding a version and making it the current one (`floe.spec.views.view_updates`). `extra` has the JSON keys that this
+version of Floe does not know; they are written again, and ignored by comparisons.
+
+Files may be damaged or malicious: sizes and nesting are limited, and every problem is an `InvalidMetadata` with its
+JSON path.
 
 >>> version = ViewVersion(
 ...     1,
@@ -13,11 +16,6 @@ keys that this version does not know; it takes no part in comparisons.
 ... )
 >>> version.sql("Spark")
 'SELECT 1 AS one'
-
-View metadata from the bytes of a metadata file, and back (view spec; its Appendix A is an example).
-
-What is read may be hostile: sizes and depths are limited, every problem is an `InvalidMetadata` with the JSON path of
-the place, and keys that this version does not know are kept and written again.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ VIEW_FORMAT_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class SqlRepresentation:
-    """The view as a SELECT statement of one dialect."""
+    """The query of a view as a SELECT statement of one SQL dialect."""
 
     sql: str
     dialect: str
@@ -60,22 +58,22 @@ class SqlRepresentation:
 
 @dataclass(frozen=True, slots=True)
 class OtherRepresentation:
-    """The view in a form that this version does not know; `json` is the whole of it."""
+    """A representation of a type that this version of Floe does not know; `json` is the entire JSON object."""
 
     type: str
     json: dict[str, Any] = field(hash=False, repr=False)
 
 
 ViewRepresentation: TypeAlias = SqlRepresentation | OtherRepresentation
-"""One way to say what the view is."""
+"""A representation of a view's query."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewVersion:
-    """What the view was defined to be at some time; a version never changes.
+    """A definition of a view; it never changes.
 
-    Names in the SQL without a catalog are looked for in `default_catalog`, which is the view's own where it is None,
-    and bare names in `default_namespace`.
+    Table names in the SQL without a catalog are resolved in `default_catalog` (the catalog of the view if it is None),
+    and those without a namespace in `default_namespace`.
     """
 
     version_id: int
@@ -89,11 +87,11 @@ class ViewVersion:
 
     @property
     def dialects(self) -> tuple[str, ...]:
-        """The SQL dialects of the version, in lower case: there is one representation for each."""
+        """The SQL dialects of the version, in lower case; there is one representation for each."""
         return tuple(r.dialect.lower() for r in self.representations if isinstance(r, SqlRepresentation))
 
     def sql(self, dialect: str) -> str:
-        """The SELECT statement in a dialect, whatever the case of its name.
+        """Return the SELECT statement in a dialect, ignoring case; `NotFound` if there is none.
 
         >>> ViewVersion(1, 0, 0, (), ()).sql("trino")
         Traceback (most recent call last):
@@ -109,7 +107,7 @@ class ViewVersion:
         )
 
     def same_definition(self, other: ViewVersion) -> bool:
-        """Whether two versions mean the same, whatever their ids and times, so that one need not be kept beside it."""
+        """Whether two versions have the same definition, apart from their ids and timestamps."""
         return (
             self.schema_id == other.schema_id
             and self.representations == other.representations
@@ -121,7 +119,7 @@ class ViewVersion:
 
 @dataclass(frozen=True, slots=True)
 class ViewHistoryEntry:
-    """When a version became current; a version that was rolled back to is there again."""
+    """An entry of the version log: when a version became current; a rollback adds an entry, too."""
 
     timestamp_ms: int
     version_id: int
@@ -130,7 +128,7 @@ class ViewHistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class ViewMetadata:
-    """The whole state of a view."""
+    """The content of a view's metadata file."""
 
     view_uuid: str
     location: str
@@ -153,31 +151,31 @@ class ViewMetadata:
         return self.schema_by_id(self.current_version.schema_id)
 
     def version(self, version_id: int) -> ViewVersion:
-        """The version of that id."""
-        return _found(version_id, {version.version_id: version for version in self.versions}, "version")
+        """Return the version with an id; `NotFound` if there is none."""
+        return _look_up(version_id, {version.version_id: version for version in self.versions}, "version")
 
     def schema_by_id(self, schema_id: int) -> Schema:
-        """The schema of that id."""
-        return _found(schema_id, {schema.schema_id: schema for schema in self.schemas}, "schema")
+        """Return the schema with an id; `NotFound` if there is none."""
+        return _look_up(schema_id, {schema.schema_id: schema for schema in self.schemas}, "schema")
 
 
-def _found(wanted: int, known: Mapping[int, T], what: str) -> T:
+def _look_up(id_: int, by_id: Mapping[int, T], kind: str) -> T:
     try:
-        return known[wanted]
+        return by_id[id_]
     except KeyError:
-        some = ", ".join(map(str, list(known)[:12])) or "none"
-        raise NotFound(f"the view has no {what} {wanted}", hint=f"it has {some}") from None
+        ids = ", ".join(map(str, list(by_id)[:12])) or "none"
+        raise NotFound(f"the view has no {kind} {id_}", hint=f"it has {ids}") from None
 
 
 def check_view(metadata: ViewMetadata) -> None:
-    """Raise unless the parts of a view's metadata agree; problems are `InvalidMetadata` with their JSON path.
+    """Raise `InvalidMetadata` with a JSON path if the parts of a view's metadata contradict each other.
 
     >>> check_view(ViewMetadata("c9b7…", "s3://b/v", 1, (), (), ()))
     Traceback (most recent call last):
     floe.errors.InvalidMetadata: $.current-version-id: there is no version 1
     """
-    schema_ids = _distinct([schema.schema_id for schema in metadata.schemas], ".schemas", ".schema-id")
-    version_ids = _distinct([version.version_id for version in metadata.versions], ".versions", ".version-id")
+    schema_ids = _unique_ids([schema.schema_id for schema in metadata.schemas], ".schemas", ".schema-id")
+    version_ids = _unique_ids([version.version_id for version in metadata.versions], ".versions", ".version-id")
     if metadata.current_version_id not in version_ids:
         raise InvalidMetadata(f"there is no version {metadata.current_version_id}").at(".current-version-id")
     for n, version in enumerate(metadata.versions):
@@ -191,28 +189,28 @@ def check_view(metadata: ViewMetadata) -> None:
 
 def repeated_dialect(version: ViewVersion) -> str | None:
     """The first dialect that has more than one SQL representation (view spec, SQL representation), or None."""
-    seen: set[str] = set()
+    dialects: set[str] = set()
     for dialect in version.dialects:
-        if dialect in seen:
+        if dialect in dialects:
             return dialect
-        seen.add(dialect)
+        dialects.add(dialect)
     return None
 
 
-def _distinct(ids: list[int], where: str, key: str) -> set[int]:
-    seen: set[int] = set()
+def _unique_ids(ids: list[int], list_path: str, key: str) -> set[int]:
+    unique: set[int] = set()
     for n, item_id in enumerate(ids):
-        if item_id in seen:
-            raise InvalidMetadata(f"the id {item_id} is used twice").at(f"{where}[{n}]", key)
-        seen.add(item_id)
-    return seen
+        if item_id in unique:
+            raise InvalidMetadata(f"the id {item_id} is used twice").at(f"{list_path}[{n}]", key)
+        unique.add(item_id)
+    return unique
 
 
-# View metadata from the bytes of a metadata file, and back (view spec; its Appendix A is an example).
+# JSON ------------------------------------------------------------------------------------------------------------
 
 
 def parse_view(data: bytes, *, limits: Limits | None = None) -> ViewMetadata:
-    """The metadata in a view's metadata file, plain or gzip.
+    """Parse the bytes of a view's metadata file, plain or gzip.
 
     >>> parse_view(b'{"format-version": 2}')
     Traceback (most recent call last):
@@ -226,7 +224,7 @@ def parse_view(data: bytes, *, limits: Limits | None = None) -> ViewMetadata:
 
 
 def serialize_view(metadata: ViewMetadata) -> bytes:
-    """The bytes of a view's metadata file: compact JSON, keys in the order in which Java writes them.
+    """Return the bytes of a view's metadata file: compact JSON with keys in Java's order.
 
     >>> serialize_view(ViewMetadata("fa6506c3-7681-40c8-86dc-e36561f83385", "s3://bucket/v", 1, (), (), ()))
     b'{"view-uuid":"fa6506c3-7681-40c8-86dc-e36561f83385","format-version":1,"location":"s3://bucket/v",...}'
@@ -235,7 +233,7 @@ def serialize_view(metadata: ViewMetadata) -> bytes:
 
 
 def view_from_json(json: Any) -> ViewMetadata:
-    """The view that a JSON object describes, checked as `check_view` does.
+    """Parse a view from a JSON object, and check it with `check_view`.
 
     >>> view_from_json({"format-version": 1, "view-uuid": 7})
     Traceback (most recent call last):
@@ -247,22 +245,22 @@ def view_from_json(json: Any) -> ViewMetadata:
         raise UnsupportedFeature(
             f"view format version {version} is not supported", hint=f"supported is {VIEW_FORMAT_VERSION}"
         )
-    metadata = ViewMetadata(**_read_parts(obj, _VIEW_PARTS))
+    metadata = ViewMetadata(**_read_fields(obj, _VIEW_FIELDS))
     check_view(metadata)
     return metadata
 
 
 def view_to_json(metadata: ViewMetadata) -> dict[str, Any]:
-    """The JSON object of a view.
+    """Return a view as a JSON object.
 
     >>> list(view_to_json(ViewMetadata("fa6506c3-7681-40c8-86dc-e36561f83385", "s3://bucket/v", 1, (), (), ())))
     ['view-uuid', 'format-version', 'location', 'schemas', 'current-version-id', 'versions', 'version-log']
     """
-    return _write_parts(metadata, _VIEW_PARTS)
+    return _write_fields(metadata, _VIEW_FIELDS)
 
 
 def view_version_from_json(json: Any) -> ViewVersion:
-    """The version that a JSON object describes.
+    """Parse a view version from a JSON object.
 
     >>> view_version_from_json(
     ...     {"version-id": 1, "timestamp-ms": 5, "schema-id": 0, "summary": {}, "representations": []}
@@ -270,16 +268,16 @@ def view_version_from_json(json: Any) -> ViewVersion:
     Traceback (most recent call last):
     floe.errors.InvalidMetadata: $.default-namespace: is missing
     """
-    return ViewVersion(**_read_parts(object_from_json(json), _VERSION_PARTS))
+    return ViewVersion(**_read_fields(object_from_json(json), _VERSION_FIELDS))
 
 
 def view_version_to_json(version: ViewVersion) -> dict[str, Any]:
-    """The JSON object of a version.
+    """Return a view version as a JSON object.
 
     >>> view_version_to_json(ViewVersion(1, 0, 5, (), ("db",)))
     {'version-id': 1, 'timestamp-ms': 5, 'schema-id': 0, 'summary': {}, 'default-namespace': ['db'], ...}
     """
-    return _write_parts(version, _VERSION_PARTS)
+    return _write_fields(version, _VERSION_FIELDS)
 
 
 def _representation_from_json(json: Any) -> ViewRepresentation:
@@ -287,24 +285,24 @@ def _representation_from_json(json: Any) -> ViewRepresentation:
     kind = read_field(obj, JsonField("type", "type", read_string))
     if kind.lower() != "sql":
         return OtherRepresentation(kind, obj)
-    return SqlRepresentation(**_read_parts({k: v for k, v in obj.items() if k != "type"}, _SQL_PARTS))
+    return SqlRepresentation(**_read_fields({k: v for k, v in obj.items() if k != "type"}, _SQL_FIELDS))
 
 
 def _representation_to_json(representation: ViewRepresentation) -> dict[str, Any]:
     if isinstance(representation, OtherRepresentation):
         return dict(representation.json)
-    return {"type": "sql"} | _write_parts(representation, _SQL_PARTS)
+    return {"type": "sql"} | _write_fields(representation, _SQL_FIELDS)
 
 
 def _history_entry_from_json(json: Any) -> ViewHistoryEntry:
-    return ViewHistoryEntry(**_read_parts(object_from_json(json), _HISTORY_PARTS))
+    return ViewHistoryEntry(**_read_fields(object_from_json(json), _HISTORY_FIELDS))
 
 
 def _history_entry_to_json(entry: ViewHistoryEntry) -> dict[str, Any]:
-    return _write_parts(entry, _HISTORY_PARTS)
+    return _write_fields(entry, _HISTORY_FIELDS)
 
 
-# the parts of each object, in the order in which they are written ---------------------------------------------------
+# Fields of each JSON object, in the order in which they are written ----------------------------------------------
 
 
 def _list_of(read: Callable[[Any], T]) -> Callable[[Any], tuple[T, ...]]:
@@ -326,12 +324,12 @@ def _write_list(write: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
     return lambda items: [write(item) for item in items]
 
 
-_SQL_PARTS = (JsonField("sql", "sql", read_string), JsonField("dialect", "dialect", read_string))
-_HISTORY_PARTS = (
+_SQL_FIELDS = (JsonField("sql", "sql", read_string), JsonField("dialect", "dialect", read_string))
+_HISTORY_FIELDS = (
     JsonField("timestamp-ms", "timestamp_ms", read_int64),
     JsonField("version-id", "version_id", read_int32),
 )
-_VERSION_PARTS = (
+_VERSION_FIELDS = (
     JsonField("version-id", "version_id", read_int32),
     JsonField("timestamp-ms", "timestamp_ms", read_int64),
     JsonField("schema-id", "schema_id", read_int32),
@@ -345,7 +343,7 @@ _VERSION_PARTS = (
         _write_list(_representation_to_json),
     ),
 )
-_VIEW_PARTS = (
+_VIEW_FIELDS = (
     JsonField("view-uuid", "view_uuid", read_string),
     JsonField("format-version", "format_version", read_int32),
     JsonField("location", "location", read_string),
@@ -357,16 +355,16 @@ _VIEW_PARTS = (
 )
 
 
-def _read_parts(obj: Mapping[str, Any], parts: tuple[JsonField, ...]) -> dict[str, Any]:
-    """The attributes that an object holds; what is optional and not there keeps its default."""
-    known = {part.key for part in parts}
-    read = {part.attribute: read_field(obj, part) for part in parts}
-    held = {attribute: value for attribute, value in read.items() if value is not None}
-    return held | {"extra": {key: value for key, value in obj.items() if key not in known}}
+def _read_fields(obj: Mapping[str, Any], fields: tuple[JsonField, ...]) -> dict[str, Any]:
+    """The attributes of a JSON object, with unknown keys as `extra`; optional ones that are absent are omitted."""
+    keys = {field.key for field in fields}
+    attributes = {field.attribute: read_field(obj, field) for field in fields}
+    present = {attribute: value for attribute, value in attributes.items() if value is not None}
+    return present | {"extra": {key: value for key, value in obj.items() if key not in keys}}
 
 
-def _write_parts(value: Any, parts: tuple[JsonField, ...]) -> dict[str, Any]:
-    """The object of a value: what is required always, what is optional if it says something, unknown keys last."""
-    held = ((part, getattr(value, part.attribute)) for part in parts)
-    written = {part.key: part.write(item) for part, item in held if part.required or item not in (None, {})}
+def _write_fields(value: Any, fields: tuple[JsonField, ...]) -> dict[str, Any]:
+    """The JSON object of a value: required fields, optional ones that are not empty, then unknown keys."""
+    attributes = ((field, getattr(value, field.attribute)) for field in fields)
+    written = {field.key: field.write(item) for field, item in attributes if field.required or item not in (None, {})}
     return written | {key: item for key, item in value.extra.items() if key not in written}

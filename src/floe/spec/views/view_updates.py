@@ -1,8 +1,8 @@
-"""Changing a view: updates and requirements of the REST protocol, and the one pure function that applies them.
+"""Updates and requirements of views, as in the REST protocol, and the pure function that applies them.
 
-A view is replaced by adding a version and making it current; versions beyond `version.history.num-entries` are then
-forgotten, oldest first. A replacement may not silently lose a SQL dialect that other engines read the view in, unless
-the property `replace.drop-dialect.allowed` says that it may.
+A view is replaced by adding a version and making it the current one; then the oldest versions beyond
+`version.history.num-entries` are removed. A replacement must have SQL in all dialects of the version before, because
+other engines may read the view in them, unless the property `replace.drop-dialect.allowed` is true.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from floe.spec.views.view_metadata import (
 
 @dataclass(frozen=True, slots=True)
 class AddViewVersion:
-    """Add a version, or find the equal one that is there; a `schema_id` of -1 is the schema that was added last."""
+    """Add a version, unless an equal one exists; a `schema_id` of -1 is the schema that was added last."""
 
     action: ClassVar[str] = "add-view-version"
     version: ViewVersion
@@ -63,7 +63,7 @@ ViewUpdate: TypeAlias = (
     | AddViewVersion
     | SetCurrentViewVersion
 )
-"""Any change to a view's metadata."""
+"""Any update of a view's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class AssertViewUuid:
 
 
 def check_view_requirements(requirements: Iterable[AssertViewUuid], metadata: ViewMetadata | None) -> None:
-    """Raise `RequirementFailed` unless every requirement holds for the view; None stands for one that does not exist.
+    """Raise `RequirementFailed` unless all requirements hold; `metadata` is None if the view does not exist.
 
     >>> check_view_requirements([AssertViewUuid("9c12d441-03fe-4693-9a96-a0705ddf69c1")], None)
     Traceback (most recent call last):
@@ -91,13 +91,13 @@ def check_view_requirements(requirements: Iterable[AssertViewUuid], metadata: Vi
             raise RequirementFailed(problem, requirement=requirement.type)
 
 
-# ready-made changes -------------------------------------------------------------------------------------------------
+# Updates that create or replace a view ---------------------------------------------------------------------------
 
 
 def view_creation_updates(
     schema: Schema, version: ViewVersion, *, location: str, uuid: str, properties: Mapping[str, str] | None = None
 ) -> tuple[ViewUpdate, ...]:
-    """The updates that create a view.
+    """Return the updates that create a view.
 
     >>> from floe.spec.views.view_metadata import SqlRepresentation
     >>> version = ViewVersion(1, 0, 5, (SqlRepresentation("SELECT 1", "spark"),), ("db",))
@@ -106,12 +106,12 @@ def view_creation_updates(
     >>> apply_to_view(None, updates, now_ms=7).version_log
     (ViewHistoryEntry(timestamp_ms=5, version_id=1),)
     """
-    created: tuple[ViewUpdate, ...] = (AssignUuid(uuid), SetLocation(location), SetProperties(dict(properties or {})))
-    return created + view_replacement_updates(schema, version)
+    updates: tuple[ViewUpdate, ...] = (AssignUuid(uuid), SetLocation(location), SetProperties(dict(properties or {})))
+    return updates + view_replacement_updates(schema, version)
 
 
 def view_replacement_updates(schema: Schema, version: ViewVersion) -> tuple[ViewUpdate, ...]:
-    """The updates that give a view a new current version; ids of schema and version are given on applying.
+    """Return the updates that give a view a new current version; ids are assigned when they are applied.
 
     >>> [update.action for update in view_replacement_updates(Schema(()), ViewVersion(1, 0, 5, (), ("db",)))]
     ['add-schema', 'add-view-version', 'set-current-view-version']
@@ -119,13 +119,13 @@ def view_replacement_updates(schema: Schema, version: ViewVersion) -> tuple[View
     return AddSchema(schema), AddViewVersion(replace(version, schema_id=LAST_ADDED)), SetCurrentViewVersion()
 
 
-# applying -----------------------------------------------------------------------------------------------------------
+# Applying updates ------------------------------------------------------------------------------------------------
 
 
 def apply_to_view(metadata: ViewMetadata | None, updates: Sequence[ViewUpdate], *, now_ms: int) -> ViewMetadata:
-    """The metadata that updates make of a view's metadata; the same object if they change nothing.
+    """Apply updates to a view's metadata; returns the new metadata, or the same object if nothing changes.
 
-    Without `metadata` the updates create a view. One that cannot be applied is an `InvalidUpdate` that says why.
+    If `metadata` is None, the updates create a view. Raises `InvalidUpdate` if an update cannot be applied.
 
     >>> apply_to_view(None, [SetLocation("")], now_ms=0)
     Traceback (most recent call last):
@@ -135,25 +135,25 @@ def apply_to_view(metadata: ViewMetadata | None, updates: Sequence[ViewUpdate], 
         raise InvalidUpdate(f"now_ms must be whole milliseconds since 1970, found {now_ms!r}")
     draft = _Draft(metadata, metadata or _BLANK)
     for number, update in enumerate(updates):
-        handler = _APPLY.get(type(update))
+        handler = _HANDLERS.get(type(update))
         if handler is None:
             raise InvalidUpdate(f"update number {number} is not one of a view: {update!r:.80}")
-        where = f"{update.action}, number {number}"
+        label = f"{update.action}, number {number}"
         try:
             if not isinstance(update, AddSchema):  # schemas have rules of their own
                 _UPDATES.check(update)
             handler(draft, update)
-        except InvalidMetadata as error:  # values of wrong kinds
-            raise InvalidUpdate(f"{error.path}: {error.message}", hint=error.hint, update=where) from error
+        except InvalidMetadata as error:  # values of wrong types
+            raise InvalidUpdate(f"{error.path}: {error.message}", hint=error.hint, update=label) from error
         except (InvalidUpdate, UnsupportedFeature) as error:
-            error.with_context(update=where)
+            error.with_context(update=label)
             raise
     if draft.metadata == metadata:
         return metadata
     _check_complete(draft.metadata)
     _log_current_version(draft, now_ms)
-    _check_dialects_kept(draft)
-    _forget_old_versions(draft)
+    _check_dialects(draft)
+    _expire_versions(draft)
     return draft.metadata
 
 
@@ -162,7 +162,7 @@ _BLANK: Final = ViewMetadata("", "", LAST_ADDED, (), (), ())
 
 @dataclass(slots=True)
 class _Draft:
-    """The metadata as the updates so far have made it, and what they added."""
+    """Metadata to which some updates have been applied, with what they added."""
 
     base: ViewMetadata | None
     metadata: ViewMetadata
@@ -171,16 +171,17 @@ class _Draft:
     added_versions: set[int] = field(default_factory=set)
 
     def change(self, **fields: Any) -> None:
+        """Replace the metadata by a copy with other values of some fields."""
         self.metadata = replace(self.metadata, **fields)
 
 
 def _assign_uuid(draft: _Draft, update: AssignUuid) -> None:
     check_uuid(update.uuid)
-    known = draft.metadata.view_uuid
-    if not known:
+    current = draft.metadata.view_uuid
+    if not current:
         draft.change(view_uuid=update.uuid)
-    elif known.lower() != update.uuid.lower():
-        raise InvalidUpdate(f"the view has uuid {known} and cannot become {update.uuid}")
+    elif current.lower() != update.uuid.lower():
+        raise InvalidUpdate(f"the view has uuid {current} and cannot become {update.uuid}")
 
 
 def _upgrade(draft: _Draft, update: UpgradeFormatVersion) -> None:
@@ -206,11 +207,11 @@ def _remove_properties(draft: _Draft, update: RemoveProperties) -> None:
 
 
 def _add_schema(draft: _Draft, update: AddSchema) -> None:
-    """A schema that the view has already is not added again; a new one gets the next id."""
+    """Add a schema with the next id, unless the view has an equal one."""
     schemas = draft.metadata.schemas
-    for known in schemas:
-        if known.same_columns(update.schema):
-            draft.last_schema_id = known.schema_id
+    for existing in schemas:
+        if existing.same_columns(update.schema):
+            draft.last_schema_id = existing.schema_id
             return
     new_id = max((schema.schema_id for schema in schemas), default=-1) + 1
     draft.change(schemas=(*schemas, update.schema.with_id(new_id)))
@@ -218,11 +219,11 @@ def _add_schema(draft: _Draft, update: AddSchema) -> None:
 
 
 def _add_version(draft: _Draft, update: AddViewVersion) -> None:
-    """A version that says the same as one that is there is not added again; a new one gets an id above all others."""
+    """Add a version with an id above all others, unless the view has one with the same definition."""
     version = update.version
     if version.schema_id == LAST_ADDED:
         if draft.last_schema_id is None:
-            raise InvalidUpdate("the last added schema was asked for, but no schema was added")
+            raise InvalidUpdate("the last added schema was requested, but no schema was added")
         version = replace(version, schema_id=draft.last_schema_id)
     if all(schema.schema_id != version.schema_id for schema in draft.metadata.schemas):
         raise InvalidUpdate(f"the view has no schema with id {version.schema_id}")
@@ -231,11 +232,11 @@ def _add_version(draft: _Draft, update: AddViewVersion) -> None:
     if repeated := repeated_dialect(version):
         raise InvalidUpdate(f"a view version can have one SQL representation of dialect {repeated!r}, found two")
     versions = draft.metadata.versions
-    for known in versions:
-        if known.same_definition(version):
-            draft.last_version_id = known.version_id
+    for existing in versions:
+        if existing.same_definition(version):
+            draft.last_version_id = existing.version_id
             return
-    new_id = max((version.version_id, *(known.version_id + 1 for known in versions)))
+    new_id = max((version.version_id, *(existing.version_id + 1 for existing in versions)))
     draft.change(versions=(*versions, replace(version, version_id=new_id)))
     draft.added_versions.add(new_id)
     draft.last_version_id = new_id
@@ -245,14 +246,14 @@ def _set_current_version(draft: _Draft, update: SetCurrentViewVersion) -> None:
     version_id = update.version_id
     if version_id == LAST_ADDED:
         if draft.last_version_id is None:
-            raise InvalidUpdate("the last added view version was asked for, but none was added")
+            raise InvalidUpdate("the last added view version was requested, but none was added")
         version_id = draft.last_version_id
     if all(version.version_id != version_id for version in draft.metadata.versions):
         raise InvalidUpdate(f"the view has no version {version_id}")
     draft.change(current_version_id=version_id)
 
 
-_APPLY: Final[Mapping[type[Any], Callable[[_Draft, Any], None]]] = {
+_HANDLERS: Final[Mapping[type[Any], Callable[[_Draft, Any], None]]] = {
     AssignUuid: _assign_uuid,
     UpgradeFormatVersion: _upgrade,
     AddSchema: _add_schema,
@@ -277,15 +278,16 @@ def _check_complete(metadata: ViewMetadata) -> None:
 
 
 def _log_current_version(draft: _Draft, now_ms: int) -> None:
-    """An entry when the current version changed: its own time if it was just made, else the time of the change."""
+    """Log a change of the current version, with its timestamp if the updates added it, or else that of the change."""
     current = draft.metadata.current_version
     if draft.base is not None and draft.base.current_version_id == current.version_id:
         return
-    when = current.timestamp_ms if current.version_id in draft.added_versions else now_ms
-    draft.change(version_log=(*draft.metadata.version_log, ViewHistoryEntry(when, current.version_id)))
+    timestamp_ms = current.timestamp_ms if current.version_id in draft.added_versions else now_ms
+    draft.change(version_log=(*draft.metadata.version_log, ViewHistoryEntry(timestamp_ms, current.version_id)))
 
 
-def _check_dialects_kept(draft: _Draft) -> None:
+def _check_dialects(draft: _Draft) -> None:
+    """Raise if the current version lacks a SQL dialect of the version before, unless the view's property allows it."""
     if draft.base is None or VIEW_DROP_DIALECT.read(draft.metadata.properties):
         return
     before, after = draft.base.current_version.dialects, draft.metadata.current_version.dialects
@@ -296,31 +298,31 @@ def _check_dialects_kept(draft: _Draft) -> None:
         )
 
 
-def _forget_old_versions(draft: _Draft) -> None:
-    """Keep the current version, those just added, and the newest up to the number to keep.
+def _expire_versions(draft: _Draft) -> None:
+    """Remove old versions, but keep the current one, those just added, and the newest up to the number to keep.
 
-    The log begins after the last entry of a forgotten version: with a gap it would name wrong versions for times in
-    between.
+    The log begins after the last entry of a removed version: with a gap in it, it would show wrong versions for some
+    timestamps.
     """
     metadata = draft.metadata
     size = VIEW_HISTORY_SIZE.read(metadata.properties)
-    kept = {metadata.current_version_id, *draft.added_versions}
+    retained = {metadata.current_version_id, *draft.added_versions}
     for version_id in sorted((version.version_id for version in metadata.versions), reverse=True):
-        if len(kept) >= size:
+        if len(retained) >= size:
             break
-        kept.add(version_id)
-    gaps = [n for n, entry in enumerate(metadata.version_log) if entry.version_id not in kept]
+        retained.add(version_id)
+    gaps = [n for n, entry in enumerate(metadata.version_log) if entry.version_id not in retained]
     draft.change(
-        versions=tuple(version for version in metadata.versions if version.version_id in kept),
+        versions=tuple(version for version in metadata.versions if version.version_id in retained),
         version_log=metadata.version_log[gaps[-1] + 1 :] if gaps else metadata.version_log,
     )
 
 
-# JSON ---------------------------------------------------------------------------------------------------------------
+# JSON ------------------------------------------------------------------------------------------------------------
 
 
 def view_update_from_json(json: Any) -> ViewUpdate:
-    """The update that a JSON object describes.
+    """Parse an update from a JSON object.
 
     >>> view_update_from_json({"action": "set-current-view-version", "view-version-id": -1})
     SetCurrentViewVersion(version_id=-1)
@@ -329,7 +331,7 @@ def view_update_from_json(json: Any) -> ViewUpdate:
 
 
 def view_updates_from_json(json: Any) -> tuple[ViewUpdate, ...]:
-    """The updates that a JSON list describes, in its order.
+    """Parse updates from a JSON list.
 
     >>> view_updates_from_json([{"action": "set-location", "location": "s3://bucket/v"}])
     (SetLocation(location='s3://bucket/v'),)
@@ -338,7 +340,7 @@ def view_updates_from_json(json: Any) -> tuple[ViewUpdate, ...]:
 
 
 def view_update_to_json(update: ViewUpdate) -> dict[str, Any]:
-    """The JSON object of an update.
+    """Return an update as a JSON object.
 
     >>> view_update_to_json(SetCurrentViewVersion(3))
     {'action': 'set-current-view-version', 'view-version-id': 3}
@@ -347,7 +349,7 @@ def view_update_to_json(update: ViewUpdate) -> dict[str, Any]:
 
 
 def view_requirement_from_json(json: Any) -> AssertViewUuid:
-    """The requirement that a JSON object describes.
+    """Parse a requirement from a JSON object.
 
     >>> view_requirement_from_json({"type": "assert-view-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"})
     AssertViewUuid(uuid='9c12d441-03fe-4693-9a96-a0705ddf69c1')
@@ -356,7 +358,7 @@ def view_requirement_from_json(json: Any) -> AssertViewUuid:
 
 
 def view_requirement_to_json(requirement: AssertViewUuid) -> dict[str, Any]:
-    """The JSON object of a requirement.
+    """Return a requirement as a JSON object.
 
     >>> view_requirement_to_json(AssertViewUuid("9c12d441-03fe-4693-9a96-a0705ddf69c1"))
     {'type': 'assert-view-uuid', 'uuid': '9c12d441-03fe-4693-9a96-a0705ddf69c1'}

@@ -1,24 +1,31 @@
-"""The functions and operators of SQL values: one table, put together from a module for each subject."""
+"""The functions and operators of SQL values, in one table.
+
+- `arithmetic`: numbers
+- `comparisons`: comparisons, logic, patterns, and conditional functions
+- `strings`: text and bytes
+- `datetimes`: dates and timestamps
+- `nested`: structs, lists and maps
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from floe.arrow.values.compiled import Known
+from floe.arrow.values.compiled import Function
 from floe.arrow.values.functions.arithmetic import FUNCTIONS as ARITHMETIC
 from floe.arrow.values.functions.comparisons import (
-    CONDITIONALS as CHOOSING,
-    DISTINCT as DIFFERING,
-    FUNCTIONS as COMPARING,
+    CONDITIONALS,
+    DISTINCT,
+    FUNCTIONS as COMPARISONS,
 )
-from floe.arrow.values.functions.datetimes import FUNCTIONS as MOMENTS
-from floe.arrow.values.functions.nested import FUNCTIONS as STRUCTURES
-from floe.arrow.values.functions.strings import FUNCTIONS as TEXTS
+from floe.arrow.values.functions.datetimes import FUNCTIONS as DATETIMES
+from floe.arrow.values.functions.nested import FUNCTIONS as NESTED
+from floe.arrow.values.functions.strings import FUNCTIONS as STRINGS
 
 __all__ = ["FUNCTIONS"]
 
-FUNCTIONS: Mapping[str, Known] = MappingProxyType(
-    {**ARITHMETIC, **COMPARING, **CHOOSING, **TEXTS, **MOMENTS, **STRUCTURES, **DIFFERING}
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {**ARITHMETIC, **COMPARISONS, **CONDITIONALS, **STRINGS, **DATETIMES, **NESTED, **DISTINCT}
 )
-"""All functions by name, in lower case; operators go by their signs."""
+"""All functions by lower-case name, and all operators by sign."""
