@@ -8,7 +8,16 @@ from pathlib import Path
 from types import ModuleType
 
 PAGE = Path(__file__).parent.parent / "docs" / "public-api.md"
-PUBLIC = ("floe", "floe.errors", "floe.spec", "floe.catalog", "floe.storage", "floe.formats", "floe.testing")
+PUBLIC = (
+    "floe",
+    "floe.errors",
+    "floe.spec",
+    "floe.catalog",
+    "floe.storage",
+    "floe.formats",
+    "floe.spark.procedures",
+    "floe.testing",
+)
 HEAD = """# Public API
 
 These packages, and the names that they list, are public: they change only with a release that says so. Everything else

@@ -17,7 +17,7 @@ from floe.formats.metrics import parse_mode
 from floe.formats.orc.writer import orc_options
 from floe.formats.parquet.writer_options import parquet_options
 from floe.spec import properties
-from floe.spec.manifests.file_formats import add_file_format
+from floe.spec.manifests.entries import add_file_format
 from floe.spec.properties import TABLE_PROPERTIES, VIEW_PROPERTIES, check_properties
 from floe.spec.setting_types import Setting, Settings
 from helpers import iceberg_configuration as iceberg

@@ -41,7 +41,7 @@ def test_every_public_name_is_there_documented_and_typed(package: str) -> None:
     module = importlib.import_module(package)
     assert sorted(set(module.__all__)) == sorted(module.__all__)
     assert [name for name in module.__all__ if not SCRIPT.first_line(module, name)] == []
-    if package != "floe.errors":
+    if package not in ("floe.errors", "floe.spark.procedures"):  # the others import lazily
         assert typed_names(module) == {*module.__all__} - {"__version__"}
 
 

@@ -18,7 +18,7 @@ from floe.exports import lazy_exports
 if TYPE_CHECKING:
     from floe import errors as errors, spec as spec
     from floe.arrow.values.user_values import lit as lit
-    from floe.commit.operations.snapshot_summary import commit_properties as commit_properties
+    from floe.commit.operations.snapshot_change import commit_properties as commit_properties
     from floe.spark.session import attach as attach, spark as spark
     from floe.spec.expressions.dsl import col as col
     from floe.spec.schemas.schema import Schema as Schema
@@ -31,7 +31,7 @@ __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "floe.arrow.values.user_values": "lit",
-        "floe.commit.operations.snapshot_summary": "commit_properties",
+        "floe.commit.operations.snapshot_change": "commit_properties",
         "floe.errors": "errors",
         "floe.spark.session": "attach spark",
         "floe.spec": "spec",

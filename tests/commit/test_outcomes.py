@@ -9,14 +9,22 @@ import pytest
 from pyroaring import BitMap64
 
 from floe.commit.change import BranchChange, KeyedChange, Reads, TidyChange
-from floe.commit.cleanup import clean_failed, clean_published, discard_absent
 from floe.commit.loop import commit
 from floe.commit.operations.create import CreateTable, TableDefinition
 from floe.commit.operations.data_changes import FastAppend, RowDelta
 from floe.commit.operations.expire import apply_expire, plan_expire
 from floe.commit.operations.metadata_changes import UpdateProperties
 from floe.commit.operations.refs import CreateRef, RemoveRef, RollbackToSnapshot
-from floe.commit.outcomes import CommitStatus, find_commit, format_commit_keys, is_published, names_metadata_file
+from floe.commit.outcomes import (
+    CommitStatus,
+    clean_failed,
+    clean_published,
+    discard_absent,
+    find_commit,
+    format_commit_keys,
+    is_published,
+    names_metadata_file,
+)
 from floe.commit.pointer import Outcome, Pointer, Proposal, TableState
 from floe.errors import CommitConflict, FloeError, NoSuchTable
 from floe.spec.codecs.deletion_vectors import deletion_vector_blob

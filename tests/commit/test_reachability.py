@@ -11,9 +11,9 @@ from hypothesis import example, given, strategies as st
 
 from floe.avro.manifest_writer import write_manifest
 from floe.catalog.metadata_files import read_metadata
-from floe.commit.cleanup import delete_uncommitted
 from floe.commit.loop import commit
 from floe.commit.manifests.file_sets import PathSet, name_hashes, text_of
+from floe.commit.outcomes import delete_uncommitted
 from floe.commit.pointer import Pointer
 from floe.commit.reachability import FileBatch, FileKind, reachable_among, reachable_files
 from floe.errors import CorruptFile, InvalidLocation, NoSuchFile

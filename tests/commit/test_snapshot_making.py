@@ -24,7 +24,7 @@ from floe.commit.operations.data_changes import (
     RowDelta,
 )
 from floe.commit.operations.rewrite import RewriteFiles, RewriteManifests
-from floe.commit.operations.snapshot_summary import active_properties, commit_properties
+from floe.commit.operations.snapshot_change import active_properties, commit_properties
 from floe.errors import InvalidInput, InvalidUpdate
 from floe.spec.codecs.single_value import encode
 from floe.spec.expressions.binder import bind

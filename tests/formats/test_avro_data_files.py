@@ -14,9 +14,9 @@ from hypothesis import given, settings, strategies as st
 
 from floe.avro.container import open_container, write_container
 from floe.errors import CorruptFile, FloeError, UnsupportedFeature
-from floe.formats.arrow_models import AvroAsArrow
 from floe.formats.columns.arrays import to_array, to_values
 from floe.formats.model import ReadRequest, WriteRequest
+from floe.formats.registry import AvroAsArrow
 from floe.spec.codecs.avro_schemas import type_to_avro
 from floe.spec.manifests.entries import FileContent
 from floe.spec.schemas.metadata_columns import POS

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from floe.errors import CorruptFile
-from floe.formats.arrow_models import AvroAsArrow
 from floe.formats.avro import reader, writer
 from floe.formats.model import ReadRequest, WriteRequest
+from floe.formats.registry import AvroAsArrow
 from floe.formats.rows import rows_to_batch
 from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from floe.formats.arrow_models import AvroAsArrow, OrcAsArrow, ParquetAsArrow
 from floe.formats.model import Feature, FormatModel
-from floe.formats.registry import default_registry
+from floe.formats.registry import AvroAsArrow, OrcAsArrow, ParquetAsArrow, default_registry
 from floe.formats.rows import AsRows
 from floe.testing.format_bench import FormatBench
 from floe.testing.formats import FormatConformance, feature_table

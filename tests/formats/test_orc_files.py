@@ -12,7 +12,6 @@ import pyarrow.orc as orc
 import pytest
 
 from floe.errors import CorruptFile, FloeError, UnsupportedFeature
-from floe.formats.arrow_models import OrcAsArrow
 from floe.formats.model import ReadRequest, WriteRequest
 from floe.formats.orc.reader import PatchedTailFile
 from floe.formats.orc.streams import decode_unsigned
@@ -26,6 +25,7 @@ from floe.formats.orc.tail import (
     store_uncompressed,
     write_fields,
 )
+from floe.formats.registry import OrcAsArrow
 from floe.formats.rows import rows_to_batch
 from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col

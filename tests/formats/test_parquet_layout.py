@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from floe.errors import InvalidInput, InvalidSchema, InvalidUpdate, UnsupportedFeature
-from floe.formats.arrow_models import ParquetAsArrow
 from floe.formats.model import WriteRequest
 from floe.formats.parquet.writer_options import supported_options
+from floe.formats.registry import ParquetAsArrow
 from floe.formats.rows import rows_to_batch
 from floe.spec.codecs.parquet_types import parquet_type
 from floe.spec.manifests.entries import DataFile, FileContent

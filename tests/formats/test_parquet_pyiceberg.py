@@ -16,8 +16,8 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.schema import Schema as TheirSchema
 
-from floe.formats.arrow_models import ParquetAsArrow
 from floe.formats.model import ReadRequest, WriteRequest
+from floe.formats.registry import ParquetAsArrow
 from floe.formats.rows import rows_to_batch
 from floe.spec.manifests.entries import DataFile
 from floe.spec.schemas.schema import Schema

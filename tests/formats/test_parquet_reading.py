@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from floe.errors import CorruptFile, NoSuchFile, PathNotAllowed
-from floe.formats.arrow_models import ParquetAsArrow
 from floe.formats.columns.arrow_types import FIELD_ID, arrow_schema
 from floe.formats.columns.file_columns import file_fields
 from floe.formats.columns.projection import Projection
 from floe.formats.model import ReadRequest, WriteRequest
 from floe.formats.parquet import reader
+from floe.formats.registry import ParquetAsArrow
 from floe.formats.rows import AsRows, rows_to_batch
 from floe.spec.expressions.binder import bind
 from floe.spec.expressions.dsl import col

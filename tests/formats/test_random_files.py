@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from floe.formats.builders import ReadBuilder, data_writer
+from floe.formats.model import ReadBuilder, data_writer
 from floe.formats.registry import default_registry
 from floe.spec.expressions.row_evaluation import compile_row_filter
 from floe.spec.schemas.metadata_columns import POS

@@ -8,10 +8,8 @@ from typing import Any, Self
 import pytest
 
 from floe.errors import InvalidInput, UnsupportedFeature
-from floe.formats.arrow_models import ParquetAsArrow
-from floe.formats.builders import ReadBuilder
-from floe.formats.model import FileAppender, FormatModel, ReadRequest, WriteRequest
-from floe.formats.registry import Registry, default_registry
+from floe.formats.model import FileAppender, FormatModel, ReadBuilder, ReadRequest, WriteRequest
+from floe.formats.registry import ParquetAsArrow, Registry, default_registry
 from floe.formats.rows import AsRows
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.row_evaluation import compile_row_filter

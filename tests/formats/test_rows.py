@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from floe.errors import CorruptFile, InvalidSchema, InvalidValue
-from floe.formats.arrow_models import ParquetAsArrow
 from floe.formats.model import ReadRequest, WriteRequest
+from floe.formats.registry import ParquetAsArrow
 from floe.formats.rows import AsRows, as_dataclasses, rows_to_batch
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import BINARY, DATE, INT, LONG, STRING, UUID, DecimalType, Field, ListType, MapType, StructType

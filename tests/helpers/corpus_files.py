@@ -7,9 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from floe.formats.arrow_models import AvroAsArrow, OrcAsArrow, ParquetAsArrow
 from floe.formats.columns.arrays import to_values
-from floe.formats.registry import Registry
+from floe.formats.registry import AvroAsArrow, OrcAsArrow, ParquetAsArrow, Registry
 from floe.plan.scan import ScanOptions, plan_scan
 from floe.plan.snapshot_selection import choose_snapshot, schema_for
 from floe.plan.tasks import FileTask

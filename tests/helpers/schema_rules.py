@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from floe.errors import IncompatibleChange, InvalidValue
-from floe.spec.schemas.defaults import initial_value, same_default
 from floe.spec.schemas.promotion import TransformedField, check_promotion, promote_value
-from floe.spec.schemas.schema import Schema, SchemaField
+from floe.spec.schemas.schema import Schema, SchemaField, initial_value, same_default
 
 
 def check_evolution(

@@ -22,7 +22,7 @@ from floe.formats.columns.file_columns import file_fields, resolve_file_columns
 from floe.formats.metrics import Metrics, MetricsCollector
 from floe.formats.orc.tail import file_columns, read_tail
 from floe.formats.parquet.reader import footer_metrics, open_parquet
-from floe.formats.writers.partition_split import PartitionSplitter
+from floe.formats.writers.partitioned import PartitionSplitter
 from floe.formats.writers.write_target import WriteTarget
 from floe.spec.codecs.avro_schemas import avro_file_fields, parse_avro_schema
 from floe.spec.codecs.single_value import decode

@@ -31,9 +31,8 @@ from floe.errors import FloeError, IncompatibleChange, InvalidSchema, InvalidTyp
 from floe.formats.columns.arrow_types import arrow_type, schema_from_arrow, type_from_arrow
 from floe.formats.columns.conversion import Conformer, has_list_views, without_list_views
 from floe.formats.columns.file_columns import child_fields, value_type
-from floe.spec.schemas.defaults import write_value
 from floe.spec.schemas.promotion import can_promote
-from floe.spec.schemas.schema import Schema, with_children
+from floe.spec.schemas.schema import Schema, with_children, write_value
 from floe.spec.schemas.schema_evolution import SchemaUpdate
 from floe.spec.types import TIMESTAMP, TIMESTAMPTZ, DecimalType, Field, FixedType, Type
 

@@ -44,7 +44,7 @@ from floe.avro.vector_decoder import (
     find_counts,
 )
 from floe.errors import CorruptFile
-from floe.spec.manifests.file_formats import FILE_FORMAT_NAMES
+from floe.spec.manifests.entries import FILE_FORMAT_NAMES
 from floe.spec.pruning.range_evaluation import Mask
 
 COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")

@@ -29,6 +29,7 @@ from floe.avro.stored_columns import StoredColumns, column_values
 from floe.avro.vector_decoder import Offsets
 from floe.errors import CorruptFile
 from floe.spec.manifests.entries import (
+    FILE_FORMAT_NAMES,
     FILE_FORMATS,
     DataFile,
     EntryStatus,
@@ -36,8 +37,8 @@ from floe.spec.manifests.entries import (
     ManifestContent,
     ManifestEntry,
     ManifestFile,
+    file_format_code,
 )
-from floe.spec.manifests.file_formats import FILE_FORMAT_NAMES, file_format_code
 from floe.spec.manifests.manifest_checks import check_data_file
 from floe.spec.pruning.column_evaluation import Column
 from floe.spec.pruning.metrics_evaluation import FileStats

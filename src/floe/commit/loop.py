@@ -21,10 +21,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from floe.commit.change import Attempt, Change, CreatingChange, ReplacingChange, WritingChange
-from floe.commit.cleanup import clean_failed, clean_published, clean_replaced, discard_absent
 from floe.commit.outcomes import (
     CommitStatus,
     Committed,
+    clean_failed,
+    clean_published,
+    clean_replaced,
+    discard_absent,
     find_commit,
     format_commit_keys,
     is_published,

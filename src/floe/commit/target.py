@@ -24,10 +24,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from floe.commit.change import BranchChange, Change, Isolation
-from floe.commit.cleanup import delete_uncommitted
 from floe.commit.loop import commit
 from floe.commit.operations.snapshot_change import SnapshotOptions
-from floe.commit.outcomes import CommitStatus, Committed
+from floe.commit.outcomes import CommitStatus, Committed, delete_uncommitted
 from floe.commit.pointer import Pointer, TableState, load_existing
 from floe.errors import CommitStateUnknown, FloeError, InvalidInput
 from floe.spec.metadata.snapshots import MAIN_BRANCH, WAP_ID, Snapshot

@@ -2,11 +2,9 @@
 
 In reading order:
 
-- `model`: format models, and the requests to read and to write a file.
-- `builders`: requests built step by step.
-- `registry`: the format models by format and object model.
+- `model`: format models, and the requests to read and to write a file, built step by step.
+- `registry`: the format models by format and object model; those of `parquet`, `orc` and `avro` as Arrow batches.
 - `rows`: any format as plain Python rows.
-- `arrow_models`: the formats as Arrow batches, by way of `parquet`, `orc` and `avro`.
 - `appender`: what the writers of these formats share.
 - `metrics`: counts and bounds of the columns of a file.
 - `columns`: types, values, filters and conversions of Arrow columns, which the readers and writers share.

@@ -1,8 +1,8 @@
 """The registry of format models: the file formats that can be read and written, in each object model.
 
-Tables are read and written with `default_registry`, which has Floe's models. Another package adds a format or an object
-model by a call of `register`, or by an entry point in the group `floe.formats`, which is found in every process that
-has the package installed:
+Tables are read and written with `default_registry`, which has Floe's models: Parquet, ORC and Avro as Arrow record
+batches and as plain rows. Another package adds a format or an object model by a call of `register`, or by an entry
+point in the group `floe.formats`, which is found in every process that has the package installed:
 
 ```toml
 [project.entry-points."floe.formats"]
@@ -24,31 +24,156 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from floe.errors import InvalidInput, InvalidSettings, UnsupportedFeature
-from floe.formats.arrow_models import AvroAsArrow, OrcAsArrow, ParquetAsArrow
-from floe.formats.builders import (
+from floe.formats.appender import ArrowAppender
+from floe.formats.avro.reader import read_avro
+from floe.formats.avro.writer import AvroAppender
+from floe.formats.model import (
     EqualityDeleteBuilder,
+    Feature,
+    FormatModel,
     ReadBuilder,
+    ReadRequest,
     WriteBuilder,
+    WriteRequest,
     data_writer,
     equality_delete_writer,
     position_delete_writer,
 )
-from floe.formats.model import FormatModel
+from floe.formats.orc.reader import read_orc
+from floe.formats.orc.writer import OrcAppender
+from floe.formats.parquet.reader import read_parquet
+from floe.formats.parquet.writer import ParquetAppender
 from floe.formats.puffin import PuffinReader, PuffinWriter
 from floe.formats.rows import AsRows
 from floe.plugins import load_entry_point
-from floe.spec.manifests.entries import DataFile
-from floe.spec.manifests.file_formats import ENTRY_POINT_GROUP, add_file_format
+from floe.spec.manifests.entries import ENTRY_POINT_GROUP, DataFile, add_file_format
 from floe.spec.schemas.metadata_columns import position_delete_schema
 from floe.spec.schemas.name_mapping import mapping_from_schema
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import StructType
 from floe.storage.protocol import Storage
+
+# Floe's models --------------------------------------------------------------------------------------------------------
+
+
+class AvroAsArrow:
+    """Avro files as `pyarrow.RecordBatch`.
+
+    >>> from floe.spec.schemas.schema import Schema
+    >>> from floe.spec.types import Field, LONG
+    >>> from floe.storage.memory import MemoryStorage
+    >>> storage, schema = MemoryStorage(), Schema((Field(1, "id", LONG),))
+    >>> model = AvroAsArrow()
+    >>> with model.write(WriteRequest(storage=storage, location="memory:a", schema=schema)) as file:
+    ...     file.write(pa.record_batch({"id": [1, 2]}))
+    >>> file.close().record_count
+    2
+    >>> [batch.num_rows for batch in model.read(ReadRequest(storage=storage, location="memory:a", schema=schema))]
+    [2]
+    """
+
+    file_format = "avro"
+    object_model = "arrow"
+    lacks: Mapping[Feature, str] = MappingProxyType(
+        {
+            Feature.REUSE: "Arrow batches never change",
+            Feature.FILTER: "Avro has no statistics",
+            Feature.COLUMN_SIZES: "Avro stores rows, not columns",
+            Feature.SPLIT_OFFSETS: "blocks are found wherever a split begins",
+        }
+    )
+    features = frozenset(Feature) - lacks.keys()
+
+    def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """Read the requested rows and columns of a file."""
+        return read_avro(request)
+
+    def write(self, request: WriteRequest) -> ArrowAppender:
+        """Open a new file to write batches to."""
+        return AvroAppender(request)
+
+    def __repr__(self) -> str:
+        return "AvroAsArrow()"
+
+
+class OrcAsArrow:
+    """ORC files as `pyarrow.RecordBatch`.
+
+    >>> from floe.spec.schemas.schema import Schema
+    >>> from floe.spec.types import Field, LONG
+    >>> from floe.storage.memory import MemoryStorage
+    >>> storage, schema = MemoryStorage(), Schema((Field(1, "id", LONG),))
+    >>> model = OrcAsArrow()
+    >>> with model.write(WriteRequest(storage=storage, location="memory:a", schema=schema)) as file:
+    ...     file.write(pa.record_batch({"id": [1, 2]}))
+    >>> file.close().record_count
+    2
+    >>> [batch.num_rows for batch in model.read(ReadRequest(storage=storage, location="memory:a", schema=schema))]
+    [2]
+    """
+
+    file_format = "orc"
+    object_model = "arrow"
+    lacks: Mapping[Feature, str] = MappingProxyType(
+        {
+            Feature.REUSE: "Arrow batches never change",
+            Feature.LAST_SECOND: "ORC's readers read them as a second later",
+        }
+    )
+    features = frozenset(Feature) - lacks.keys()
+
+    def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """Read the requested rows and columns of a file."""
+        return read_orc(request)
+
+    def write(self, request: WriteRequest) -> ArrowAppender:
+        """Open a new file to write batches to."""
+        return OrcAppender(request)
+
+    def __repr__(self) -> str:
+        return "OrcAsArrow()"
+
+
+class ParquetAsArrow:
+    """Parquet files as `pyarrow.RecordBatch`.
+
+    >>> from floe.spec.schemas.schema import Schema
+    >>> from floe.spec.types import Field, LONG
+    >>> from floe.storage.memory import MemoryStorage
+    >>> storage, schema = MemoryStorage(), Schema((Field(1, "id", LONG),))
+    >>> model = ParquetAsArrow()
+    >>> with model.write(WriteRequest(storage=storage, location="memory:a", schema=schema)) as file:
+    ...     file.write(pa.record_batch({"id": [1, 2]}))
+    >>> file.close().record_count
+    2
+    >>> [batch.num_rows for batch in model.read(ReadRequest(storage=storage, location="memory:a", schema=schema))]
+    [2]
+    """
+
+    file_format = "parquet"
+    object_model = "arrow"
+    lacks: Mapping[Feature, str] = MappingProxyType({Feature.REUSE: "Arrow batches never change"})
+    features = frozenset(Feature) - lacks.keys()
+
+    def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """Read the requested rows and columns of a file."""
+        return read_parquet(request)
+
+    def write(self, request: WriteRequest) -> ArrowAppender:
+        """Open a new file to write batches to."""
+        return ParquetAppender(request)
+
+    def __repr__(self) -> str:
+        return "ParquetAsArrow()"
+
+
+# The registry ---------------------------------------------------------------------------------------------------------
 
 
 class Registry:

@@ -3,7 +3,7 @@
 A row is a dictionary by column name, with values in the form that `floe.spec.values` describes; structs are
 dictionaries too. Instances of dataclasses can be written, and rows can be read as instances of one (`as_dataclasses`).
 
->>> from floe.formats.arrow_models import ParquetAsArrow
+>>> from floe.formats.registry import ParquetAsArrow
 >>> from floe.spec.schemas.schema import Schema
 >>> from floe.spec.types import DATE, Field, LONG
 >>> from floe.storage.memory import MemoryStorage
@@ -29,8 +29,7 @@ from floe.formats.columns.arrays import to_array, to_values
 from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.model import Feature, FileAppender, FormatModel, ReadRequest, WriteRequest
 from floe.spec.manifests.entries import DataFile
-from floe.spec.schemas.defaults import write_value
-from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema import Schema, write_value
 from floe.spec.types import Field, ListType, MapType, StructType, Type
 from floe.spec.values.value_checks import check, map_items
 

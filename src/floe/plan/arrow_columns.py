@@ -23,14 +23,16 @@ from numpy.typing import NDArray
 
 from floe.avro.entry_scanner import take_slices
 from floe.errors import CorruptFile
+from floe.formats.columns.arrays import validity_buffer
 from floe.formats.columns.arrow_types import arrow_field, arrow_schema, arrow_type
+from floe.formats.columns.projection import rows_without_columns
 from floe.spec.pruning.column_evaluation import Column
 from floe.spec.pruning.key_columns import decimal_words
 from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.pruning.ranges import WIDE_DECIMAL_BYTES
 from floe.spec.pruning.var_bytes import VarBytes
 from floe.spec.schemas.schema import Schema
-from floe.spec.types import DecimalType, Field, FixedType, ListType, MapType, StructType, Type
+from floe.spec.types import DecimalType, FixedType, ListType, MapType, Type
 
 _NAN_BITS = np.float64(np.nan).view(np.int64)
 
@@ -154,7 +156,7 @@ def _decimals(type_: DecimalType, values: Array | VarBytes, is_valid: Mask) -> p
     words = np.empty((len(is_valid), 2), "<u8")
     words[:, 0], words[:, 1] = low, high.view(np.uint64)
     wide = pa.decimal128(38, type_.scale)
-    decimals = pa.Array.from_buffers(wide, len(is_valid), [validity(is_valid), pa.py_buffer(words)])
+    decimals = pa.Array.from_buffers(wide, len(is_valid), [validity_buffer(is_valid), pa.py_buffer(words)])
     try:
         decimals.validate(full=True)
         return decimals.cast(arrow_type(type_))
@@ -173,7 +175,7 @@ def strings_to_array(type_: Type, strings: VarBytes) -> pa.Array:
         raise CorruptFile(f"the strings of one column have {compact.data.size} bytes; at most {_MAX_OFFSET} are read")
     target = arrow_type(type_)
     offsets = np.append(compact.starts, compact.data.size).astype(np.int32)
-    buffers = [validity(is_valid), pa.py_buffer(offsets), pa.py_buffer(compact.data)]
+    buffers = [validity_buffer(is_valid), pa.py_buffer(offsets), pa.py_buffer(compact.data)]
     array = pa.Array.from_buffers(target if width is None else pa.binary(), len(is_valid), buffers)
     if type_.kind == "string":
         try:
@@ -183,31 +185,20 @@ def strings_to_array(type_: Type, strings: VarBytes) -> pa.Array:
     return array if width is None else array.cast(target)
 
 
-def validity(is_valid: Mask) -> pa.Buffer | None:
-    """Arrow's bitmap of the rows that are not null; None if all are."""
-    return None if is_valid.all() else pa.py_buffer(np.packbits(is_valid, bitorder="little"))
-
-
 # Nested arrays ----------------------------------------------------------------------------------------------------
 
 
 def record_batch(schema: Schema, arrays: Sequence[pa.Array], count: int) -> pa.RecordBatch:
     """The batch of these columns; without columns it still has `count` rows."""
     if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None], children=[]))
+        return rows_without_columns(count)
     return pa.RecordBatch.from_arrays(list(arrays), schema=arrow_schema(schema))
-
-
-def struct_array(type_: StructType, children: Sequence[pa.Array], count: int, is_valid: Mask | None = None) -> pa.Array:
-    """The structs with these children, one for each field."""
-    buffers = [None if is_valid is None else validity(is_valid)]
-    return pa.Array.from_buffers(arrow_type(type_), count, buffers, children=list(children))
 
 
 def list_array(type_: ListType, is_valid: Mask, counts: Array, elements: pa.Array) -> pa.Array:
     """The lists with these counts of elements, which are in one array; a null list has none."""
     return pa.Array.from_buffers(
-        arrow_type(type_), len(is_valid), [validity(is_valid), _offsets(counts)], children=[elements]
+        arrow_type(type_), len(is_valid), [validity_buffer(is_valid), _offsets(counts)], children=[elements]
     )
 
 
@@ -216,7 +207,7 @@ def map_array(type_: MapType, is_valid: Mask, counts: Array, keys: pa.Array, val
     fields = [arrow_field(type_.key_field), arrow_field(type_.value_field)]
     pairs = pa.StructArray.from_arrays([keys, values], fields=fields)
     return pa.Array.from_buffers(
-        arrow_type(type_), len(is_valid), [validity(is_valid), _offsets(counts)], children=[pairs]
+        arrow_type(type_), len(is_valid), [validity_buffer(is_valid), _offsets(counts)], children=[pairs]
     )
 
 
@@ -226,17 +217,6 @@ def _offsets(counts: Array) -> pa.Buffer:
     if offsets[-1] > _MAX_OFFSET:
         raise CorruptFile(f"the lists of one column have {int(offsets[-1])} items; at most {_MAX_OFFSET} are read")
     return pa.py_buffer(offsets.astype(np.int32))
-
-
-def null_array(type_: Type, count: int) -> pa.Array:
-    """An array of nulls."""
-    return pa.nulls(count, arrow_type(type_))
-
-
-def constant_array(field: Field, value: Any, count: int) -> pa.Array:
-    """An array of `count` equal values, given in the form that `pa.array` takes."""
-    single = pa.array([value], arrow_type(field.type))
-    return single.take(pa.array(np.zeros(count, np.int64)))
 
 
 # Arrays to columns ------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from floe.errors import InvalidUpdate, UnsupportedFeature
-from floe.spec.manifests.file_formats import file_format_code
+from floe.spec.manifests.entries import file_format_code
 from floe.spec.setting_types import (
     BOOLEAN,
     FRACTION,

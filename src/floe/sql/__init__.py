@@ -3,7 +3,7 @@
 In reading order:
 
 - `tokens`: a text as tokens, with errors that point into the text
-- `type_names`, `literals`: the names of types; numbers, strings, dates and timestamps
+- `literals`: the names of types; numbers, strings, dates and timestamps
 - `filters`: filters such as `a > 1 AND b IN ('x')`, as expressions
 - `values`: expressions that compute values
 - `columns`: column definitions, as in CREATE TABLE

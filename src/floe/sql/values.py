@@ -42,9 +42,8 @@ from floe.spec.types import (
 )
 from floe.spec.values import convert
 from floe.spec.values.civil_time import timestamp_from_text
-from floe.sql.literals import number_from_text
+from floe.sql.literals import TYPES, decimal_for, number_from_text, type_of_name
 from floe.sql.tokens import SqlTokens
-from floe.sql.type_names import TYPES, decimal_for, type_of_name
 
 # The tree -------------------------------------------------------------------------------------------------------------
 

@@ -32,8 +32,8 @@ from typing import Self
 from floe.catalog.identifiers import Identifier, parse_identifier
 from floe.catalog.protocol import Catalog
 from floe.commit.change import Attempt, Change, KeyedChange
-from floe.commit.cleanup import delete_uncommitted
 from floe.commit.loop import TableChanges, commit_all
+from floe.commit.outcomes import delete_uncommitted
 from floe.commit.pointer import Pointer, load_existing
 from floe.commit.roots import allow_changed
 from floe.commit.target import ChangeBuilder, CommitTarget, warn_of_uncommitted_changes

@@ -2,7 +2,7 @@
 
 - `storage`: the conformance tests of a storage
 - `catalogs`: the conformance tests of a catalog, with `catalog_namespaces` and `catalog_helpers`
-- `formats`: the conformance tests of a format model, with `format_types`, `format_reads` and `format_writes`;
+- `formats`: the conformance tests of a format model, with `format_reads` and `format_writes`;
   `format_bench` has the sample data, and the fixture that the tests need
 - `faults`: storages and catalogs that fail at the n-th call
 """

@@ -83,7 +83,40 @@ class Call:
     location: str
 
 
-class FaultyStorage(StorageWrapper):
+class _FaultSchedule:
+    """Records calls, and decides at which of them the fault happens; delayed calls wait here."""
+
+    def __init__(self, fault: Fault | BaseException | None, at: int, only: Iterable[str] | None) -> None:
+        self.fault, self.at = fault, at
+        self.only = None if only is None else frozenset(only)
+        self.calls: list[Call] = []
+        self.happened = False
+        self._matching = 0
+        self._crashed = False
+        self._pending: list[Callable[[], object]] = []
+
+    def _is_due(self, operation: str, location: str) -> bool:
+        """Record a call, and return whether the fault happens at it; raises after a simulated crash."""
+        if self._crashed:
+            raise SimulatedCrash(f"{operation} {location} after a simulated crash")
+        self.calls.append(Call(operation, location))
+        if self.only is None or operation in self.only:
+            self._matching += 1
+            if self.fault is not None and not self.happened and self._matching == self.at:
+                self.happened = True
+                return True
+        return False
+
+    def _apply_pending(self, error: type[FloeError]) -> None:
+        pending, self._pending = self._pending, []
+        for action in pending:
+            try:
+                action()
+            except error:
+                continue  # nobody waits for the answer of a delayed call
+
+
+class FaultyStorage(_FaultSchedule, StorageWrapper):
     """A storage that records its calls, and fails at the `at`-th (from 1) of the operations in `only` (default: all).
 
     Streams count as `open_write` and `close_write`; reads of an opened file count as `read_range`.
@@ -103,26 +136,15 @@ class FaultyStorage(StorageWrapper):
     def __init__(
         self, storage: Storage, fault: Fault | None = None, *, at: int = 0, only: Iterable[str] | None = None
     ) -> None:
-        super().__init__(storage)
-        self.fault, self.at = fault, at
-        self.only = None if only is None else frozenset(only)
-        self.calls: list[Call] = []
-        self.happened = False
-        self._matching = 0
-        self._crashed = False
-        self._pending: list[Callable[[], object]] = []
+        StorageWrapper.__init__(self, storage)
+        _FaultSchedule.__init__(self, fault, at, only)
 
     def __repr__(self) -> str:
         return f"FaultyStorage({self.storage!r}, {self.fault}, at={self.at})"
 
     def settle(self) -> None:
         """Apply the delayed writes now."""
-        pending, self._pending = self._pending, []
-        for action in pending:
-            try:
-                action()
-            except StorageError:
-                continue  # nobody waits for the answer of a delayed write
+        self._apply_pending(StorageError)
 
     def open_read(self, location: str) -> BinaryIO:
         """Open a file whose reads are calls of this storage, and may fail."""
@@ -150,14 +172,9 @@ class FaultyStorage(StorageWrapper):
         super().create(location, bytes(data))
 
     def _run(self, operation: str, location: str, action: Callable[[], T]) -> T:
-        if self._crashed:
-            raise SimulatedCrash(f"{operation} {location} after a simulated crash")
-        self.calls.append(Call(operation, location))
-        if self.only is None or operation in self.only:
-            self._matching += 1
-            if self.fault is not None and not self.happened and self._matching == self.at:
-                self.happened = True
-                return self._fail(self.fault, operation, location, action)
+        if self._is_due(operation, location):
+            assert isinstance(self.fault, Fault)
+            return self._fail(self.fault, operation, location, action)
         try:
             return action()
         finally:
@@ -220,7 +237,7 @@ _SETTLES: Final = frozenset({"settle", "settle_all"})
 _SILENT: Final = frozenset({"discard", "finish"})
 
 
-class FaultyCatalog:
+class FaultyCatalog(_FaultSchedule):
     """A catalog that records its calls and its pointers' calls, and fails at the `at`-th (from 1) operation in `only`.
 
     A fault that is an exception, such as a `KeyboardInterrupt`, is raised after the call has taken effect. A delayed
@@ -244,26 +261,15 @@ class FaultyCatalog:
         at: int = 0,
         only: Iterable[str] | None = None,
     ) -> None:
+        super().__init__(fault, at, only)
         self.catalog = catalog
-        self.fault, self.at = fault, at
-        self.only = None if only is None else frozenset(only)
-        self.calls: list[Call] = []
-        self.happened = False
-        self._matching = 0
-        self._crashed = False
-        self._pending: list[Callable[[], object]] = []
 
     def __repr__(self) -> str:
         return f"FaultyCatalog({self.catalog!r}, {self.fault}, at={self.at})"
 
     def arrive(self) -> None:
         """Apply the delayed calls now."""
-        pending, self._pending = self._pending, []
-        for action in pending:
-            try:
-                action()
-            except FloeError:
-                continue  # nobody waits for the answer of a delayed call
+        self._apply_pending(FloeError)
 
     # Attributes -------------------------------------------------------------------------------------------------------
 
@@ -384,14 +390,9 @@ class FaultyCatalog:
     # Faults -----------------------------------------------------------------------------------------------------------
 
     def _run(self, operation: str, name: Sequence[str], action: Callable[[], T]) -> T:
-        if self._crashed:
-            raise SimulatedCrash(f"{operation} after a simulated crash")
-        self.calls.append(Call(operation, ".".join(name)))
-        if self.only is None or operation in self.only:
-            self._matching += 1
-            if self.fault is not None and not self.happened and self._matching == self.at:
-                self.happened = True
-                return self._fail(self.fault, operation, action)
+        if self._is_due(operation, ".".join(name)):
+            assert self.fault is not None
+            return self._fail(self.fault, operation, action)
         if operation in _SETTLES and self._pending:
             return Outcome.UNKNOWN  # type: ignore[return-value]  # a delayed swap may still arrive
         return action()

@@ -24,10 +24,9 @@ import pyarrow.parquet as pq
 
 from floe.avro.container import open_container, write_container
 from floe.errors import FloeError
-from floe.formats.arrow_models import AvroAsArrow
-from floe.formats.builders import ReadBuilder, WriteBuilder, data_writer
 from floe.formats.columns.arrays import to_values
-from floe.formats.model import Feature, FormatModel, WriteRequest
+from floe.formats.model import Feature, FormatModel, ReadBuilder, WriteBuilder, WriteRequest, data_writer
+from floe.formats.registry import AvroAsArrow
 from floe.formats.rows import rows_to_batch
 from floe.spec.manifests.entries import DataFile
 from floe.spec.schemas.schema import Schema

@@ -8,8 +8,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from floe.errors import CorruptFile, InvalidInput, NoSuchColumn, NoSuchFile, UnsupportedFeature
-from floe.formats.builders import equality_delete_writer, position_delete_writer
-from floe.formats.model import Feature
+from floe.formats.model import Feature, equality_delete_writer, position_delete_writer
 from floe.spec.expressions.dsl import col
 from floe.spec.expressions.nodes import Expression
 from floe.spec.manifests.entries import DataFile

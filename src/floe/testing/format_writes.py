@@ -9,9 +9,8 @@ import math
 from typing import Any
 
 from floe.errors import FileAlreadyExists, InvalidInput, InvalidSchema, InvalidUpdate, InvalidValue, UnsupportedFeature
-from floe.formats.builders import equality_delete_writer, position_delete_writer
 from floe.formats.metrics import FULL, MetricsConfig
-from floe.formats.model import Feature
+from floe.formats.model import Feature, equality_delete_writer, position_delete_writer
 from floe.spec.codecs.single_value import GeoPoint, decode, decode_bound
 from floe.spec.codecs.wkt import wkt_to_wkb
 from floe.spec.expressions.dsl import col

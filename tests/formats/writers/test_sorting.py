@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.rows import rows_to_batch
-from floe.formats.writers.partition_split import can_sort, sort_batch
+from floe.formats.writers.partitioned import can_sort, sort_batch
 from floe.spec.partitioning.transforms import UnknownTransform
 from floe.spec.schemas.schema import Schema
 from floe.spec.sort_order import UNSORTED, SortField, SortOrder, build_order, sort_key

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from floe.errors import InvalidInput, InvalidValue, UnsupportedFeature
 from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.rows import rows_to_batch
-from floe.formats.writers.partition_split import PartitionSplitter
+from floe.formats.writers.partitioned import PartitionSplitter
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, partition_value_fn
 from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.partitioning.transforms import UnknownTransform

@@ -6,8 +6,7 @@ import pytest
 
 from floe.errors import InvalidSchema, InvalidValue
 from floe.spec import types as t
-from floe.spec.schemas.defaults import initial_value, write_value
-from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema import Schema, initial_value, write_value
 from floe.spec.types import Field, GeographyType, GeometryType, ListType, MapType, StructType
 
 

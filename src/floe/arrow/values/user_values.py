@@ -41,7 +41,7 @@ from floe.spec.types import (
     Type,
 )
 from floe.spec.values import convert
-from floe.sql.type_names import decimal_for
+from floe.sql.literals import decimal_for
 from floe.sql.values import Literal, Name, Node, parse_value
 
 

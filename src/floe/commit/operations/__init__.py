@@ -3,7 +3,6 @@
 | module | changes |
 |---|---|
 | `snapshot_change` | the base of all that create a snapshot: its id, manifest list, summary and branch |
-| `snapshot_summary` | the summary of a snapshot, and properties that callers add to it |
 | `file_change` | the base of those that add and remove files |
 | `data_changes` | appends, overwrites, removal of files, row deltas |
 | `rewrite` | replace files or manifests by others with the same rows |

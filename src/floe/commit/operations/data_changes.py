@@ -26,8 +26,7 @@ from floe.commit.manifests.added_files import AddedFiles, write_added
 from floe.commit.manifests.file_sets import NO_PARTITIONS, PartitionSet
 from floe.commit.manifests.manifest_files import Manifest, Workspace
 from floe.commit.operations.file_change import FileChange, FileExchange
-from floe.commit.operations.snapshot_change import SnapshotChange, SnapshotDraft, SnapshotOptions
-from floe.commit.operations.snapshot_summary import SummaryBuilder
+from floe.commit.operations.snapshot_change import SnapshotChange, SnapshotDraft, SnapshotOptions, SummaryBuilder
 from floe.errors import InvalidInput, InvalidUpdate
 from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.manifests.entries import DataFile

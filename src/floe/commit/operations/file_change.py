@@ -21,8 +21,7 @@ from floe.commit.manifests.file_sets import NO_PARTITIONS, FileSet, PartitionSet
 from floe.commit.manifests.manifest_files import Manifest, NewManifest, Workspace
 from floe.commit.manifests.manifest_filter import FilteredManifest, ManifestFilter, Removal
 from floe.commit.manifests.manifest_merge import merge_manifests
-from floe.commit.operations.snapshot_change import SnapshotChange, SnapshotDraft, SnapshotOptions
-from floe.commit.operations.snapshot_summary import SummaryBuilder
+from floe.commit.operations.snapshot_change import SnapshotChange, SnapshotDraft, SnapshotOptions, SummaryBuilder
 from floe.errors import InvalidInput
 from floe.spec.expressions.binder import bind
 from floe.spec.expressions.nodes import FALSE, Expression

@@ -8,7 +8,7 @@
 | `UpdateStatistics` | compatible with all; the last writer wins; statistics of a snapshot that has expired are a `ConflictingChange` |
 
 A new location applies to new files; existing ones stay where they are. A table cannot be downgraded. A statistics file
-that is replaced or unregistered is deleted after the commit, if nothing else can refer to it (see `cleanup`).
+that is replaced or unregistered is deleted after the commit, if nothing else can refer to it (see `outcomes`).
 """  # noqa: E501 (a table)
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ from floe.commit.change import BLIND, Reads, Writes
 from floe.commit.manifests.added_files import AddedFiles
 from floe.commit.manifests.manifest_files import Manifest, NewManifest, Workspace
 from floe.commit.operations.file_change import FileChange
-from floe.commit.operations.snapshot_change import SnapshotChange, SnapshotDraft, SnapshotOptions
-from floe.commit.operations.snapshot_summary import SummaryBuilder
+from floe.commit.operations.snapshot_change import SnapshotChange, SnapshotDraft, SnapshotOptions, SummaryBuilder
 from floe.errors import CorruptFile, InvalidInput
 from floe.spec.manifests.entries import DataFile, EntryStatus, ManifestContent, ManifestFile
 from floe.spec.metadata import snapshots

@@ -52,7 +52,7 @@ def to_array(type_: Type, values: Sequence[Any]) -> pa.Array:
             to_array(child.type, [None if value is None else value.get(child.name) for value in values])
             for child in type_.fields
         ]
-        return struct_array(arrow_type(type_), children, len(values), None if all(valid) else valid)
+        return struct_array(arrow_type(type_), children, len(values), valid)
     if isinstance(type_, ListType):
         return _list_array(
             type_, values, to_array(type_.element, [item for value in values if value for item in value])
@@ -103,14 +103,15 @@ def struct_array(type_: pa.DataType, children: Sequence[pa.Array], count: int, v
 
 
 def validity_buffer(valid: Any) -> pa.Buffer | None:
-    """The validity bitmap of a mask of values that are not null; None for None, when no value is null.
+    """The validity bitmap of a mask of values that are not null; None if no value is null, or for None.
 
     >>> validity_buffer([True, False, True])[0]
     5
     """
     if valid is None:
         return None
-    return pa.py_buffer(np.packbits(np.asarray(valid, np.bool_), bitorder="little"))
+    mask = np.asarray(valid, np.bool_)
+    return None if mask.all() else pa.py_buffer(np.packbits(mask, bitorder="little"))
 
 
 def _list_array(type_: Type, values: Sequence[Any], items: pa.Array) -> pa.Array:
@@ -119,7 +120,7 @@ def _list_array(type_: Type, values: Sequence[Any], items: pa.Array) -> pa.Array
     if offsets[-1] > np.iinfo(np.int32).max:
         raise InvalidValue(f"a batch has at most 2**31 - 1 items in a list or map column; found {offsets[-1]}")
     valid = [value is not None for value in values]
-    buffers = [validity_buffer(None if all(valid) else valid), pa.py_buffer(offsets.astype(np.int32))]
+    buffers = [validity_buffer(valid), pa.py_buffer(offsets.astype(np.int32))]
     return pa.Array.from_buffers(arrow_type(type_), len(values), buffers, children=[items])
 
 

@@ -4,7 +4,6 @@ In reading order:
 
 - `write_target`: the table and storage to write to, with the locations of new files.
 - `partitioned`: rows of all partitions written to files of their partitions.
-- `partition_split`: batches split by partition, and sorted.
 - `rolling`: the files of one partition, split by size.
 - `delete_files`: position deletes, equality deletes and deletion vectors.
 """

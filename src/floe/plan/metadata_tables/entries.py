@@ -20,15 +20,14 @@ import pyarrow as pa
 from floe.avro.manifest_columns import FORMATS, ManifestColumns
 from floe.avro.vector_decoder import Offsets
 from floe.errors import CorruptFile
+from floe.formats.columns.arrays import constant_array, struct_array
 from floe.formats.columns.arrow_types import arrow_schema, arrow_type
 from floe.plan.arrow_columns import (
     column_to_array,
     list_array,
     map_array,
-    null_array,
     record_batch,
     strings_to_array,
-    struct_array,
 )
 from floe.plan.metadata_tables.filters import ManifestFilter, columns_of_filter, matching_rows
 from floe.plan.metadata_tables.flat_maps import FlatMaps, flat_lists, flat_maps
@@ -147,14 +146,14 @@ class EntryRows:
 
     def _struct(self, type_: Type, child: Callable[[Field], pa.Array]) -> pa.Array:
         assert isinstance(type_, StructType)
-        return struct_array(type_, [child(field) for field in type_], len(self))
+        return struct_array(arrow_type(type_), [child(field) for field in type_], len(self))
 
     # partitions ---------------------------------------------------------------------------------------------------
 
     def _partition(self, field: Field) -> pa.Array:
         """A field of the unified partition; null if the manifest's spec does not have it."""
         if all(partition_field.id != field.id for partition_field in self.columns.partition_type):
-            return null_array(field.type, len(self))
+            return constant_array(field.type, None, len(self))
         return column_to_array(field.type, self.take(self.columns.partition(field.id)))
 
     def take(self, column: Column) -> Column:
@@ -196,7 +195,7 @@ class EntryRows:
             starts[entries], lengths[entries] = flat.values.starts[indices], flat.values.lengths[indices]
             return decode_bounds(type_, VarBytes(flat.values.data, starts, lengths))
         if not indices.size:
-            return null_array(type_, len(self))
+            return constant_array(type_, None, len(self))
         numbers, present = np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
         numbers[entries], present[entries] = flat.values[indices], True
         return column_to_array(type_, Column(numbers, present))

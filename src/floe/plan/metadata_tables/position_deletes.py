@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from floe.avro.manifest_columns import FORMATS, ManifestColumns
 from floe.errors import FloeError
+from floe.formats.columns.arrays import constant_array
 from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.puffin import read_deletion_vector
 from floe.formats.registry import default_registry, read_position_deletes
-from floe.plan.arrow_columns import constant_array, null_array, record_batch
+from floe.plan.arrow_columns import record_batch
 from floe.plan.delete_files import relax_to_columns
 from floe.plan.metadata_tables.entries import EntryRows, concat_batches
 from floe.plan.metadata_tables.filters import ManifestFilter, columns_of_filter, matching_rows
@@ -161,7 +162,7 @@ class _Reading:
             stored = {"pos": positions}
             count = len(positions)
             if "file_path" in fields:
-                stored["file_path"] = constant_array(fields["file_path"], file.referenced_data_file, count)
+                stored["file_path"] = constant_array(fields["file_path"].type, file.referenced_data_file, count)
         else:
             row_columns = project(self.read, {f.id for f in self.read.fields if f.name in ("file_path", "pos", "row")})
             rows = read_deleted_rows(self.sources.storage, file, row_columns, self.sources.metadata.properties)
@@ -174,5 +175,5 @@ class _Reading:
             elif name in _OF_THE_FILE:
                 arrays.append(constants.column(name).take(repeated))
             else:
-                arrays.append(null_array(field.type, count))
+                arrays.append(constant_array(field.type, None, count))
         return record_batch(self.read, arrays, count)

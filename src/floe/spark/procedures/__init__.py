@@ -9,11 +9,6 @@ docs/add-a-spark-procedure.md shows how to add one.
 """
 
 from floe.spark.procedures import iceberg as iceberg
-from floe.spark.procedures.procedure import (
-    Column as Column,
-    Context as Context,
-    Parameter as Parameter,
-    Procedure as Procedure,
-    register as register,
-    required_text as required_text,
-)
+from floe.spark.procedures.procedure import Column, Context, Parameter, Procedure, register, required_text
+
+__all__ = ["Column", "Context", "Parameter", "Procedure", "register", "required_text"]

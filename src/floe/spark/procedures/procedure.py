@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from pyspark.sql import SparkSession
 
 from floe.catalog.identifiers import parse_namespace
-from floe.commit.operations.snapshot_summary import engine_properties
+from floe.commit.operations.snapshot_change import engine_properties
 from floe.errors import AlreadyExists, InvalidInput, NotFound
 from floe.spark.bridge.interfaces.catalog import BoundProcedure, ProcedureCatalog, UnboundProcedure
 from floe.spark.bridge.interfaces.read import LocalScan

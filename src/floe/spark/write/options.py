@@ -26,7 +26,7 @@ import pyspark
 import floe
 from floe.commit.change import BLIND, Reads
 from floe.commit.conflicts.concurrent_commits import branch_head_id
-from floe.commit.operations.snapshot_summary import follow_properties
+from floe.commit.operations.snapshot_change import follow_properties
 from floe.errors import InvalidInput
 from floe.spark import settings
 from floe.spark.bridge.jvm import Jvm

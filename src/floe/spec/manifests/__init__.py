@@ -5,7 +5,6 @@ Modules, in reading order:
 | module | subject |
 |---|---|
 | `entries` | data files, delete files, manifest entries, manifests, their summaries and first row ids |
-| `file_formats` | the names of file formats that manifests may contain |
 | `manifest_checks` | what is valid when manifests are read or written |
 | `delete_scope` | which deletes apply to which data file |
 """

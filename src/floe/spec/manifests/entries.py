@@ -3,6 +3,12 @@
 The manifest list of a snapshot has `ManifestFile`s, a manifest has `ManifestEntry`s, and each entry has a status and a
 `DataFile`, which may also be a delete file. `manifest_checks` has the rules for their values.
 
+The format of a file is a name: one of the spec, or one that another package adds, when its format model is registered
+(`floe.formats.Registry.register`) or with an entry point in the group `floe.formats`.
+
+>>> file_format_code("parquet"), file_format_code("no-such-format")
+(0, None)
+
 `ManifestSummary` is what a manifest list stores about a manifest. A manifest is written once, before its sequence
 number is known; its summary is kept until the manifest list is written, and gives a new `ManifestFile` for every commit
 attempt. `assign_first_row_ids` then assigns row ids to the manifests of a v3 table (spec: Row Lineage): files and rows
@@ -11,13 +17,15 @@ inherit theirs when they are read, so neither manifests nor data files have to b
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from floe.errors import CorruptFile, InvalidUpdate, InvalidValue
+from floe.plugins import entry_points
 from floe.spec.codecs import single_value
 from floe.spec.schemas.metadata_columns import DELETE_FILE_PATH
 from floe.spec.types import StructType, Type
@@ -384,3 +392,31 @@ def assign_first_row_ids(manifests: Iterable[ManifestFile], first_row_id: int) -
             first_row_id += added + existing
         assigned.append(manifest)
     return tuple(assigned), first_row_id
+
+
+# File formats ---------------------------------------------------------------------------------------------------------
+
+
+ENTRY_POINT_GROUP: Final = "floe.formats"
+
+FILE_FORMAT_NAMES: Final = ["parquet", "orc", "avro", "puffin"]
+"""All known names, in lower case; append-only, because the index of a name stands for it in columns of manifests."""
+
+_LOCK: Final = threading.Lock()
+
+
+def add_file_format(name: str) -> int:
+    """Add a name, in lower case, unless it is known already; returns its index in `FILE_FORMAT_NAMES`."""
+    with _LOCK:
+        if name not in FILE_FORMAT_NAMES:
+            FILE_FORMAT_NAMES.append(name)
+        return FILE_FORMAT_NAMES.index(name)
+
+
+def file_format_code(name: str) -> int | None:
+    """The index of a name in `FILE_FORMAT_NAMES`; None if no registered model or entry point has the name."""
+    if name in FILE_FORMAT_NAMES:
+        return FILE_FORMAT_NAMES.index(name)
+    if any(point.name.lower() == name for point in entry_points(ENTRY_POINT_GROUP)):
+        return add_file_format(name)
+    return None

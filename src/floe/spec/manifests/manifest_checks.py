@@ -15,8 +15,8 @@ from floe.spec.manifests.entries import (
     ManifestContent,
     ManifestEntry,
     ManifestFile,
+    file_format_code,
 )
-from floe.spec.manifests.file_formats import file_format_code
 from floe.spec.schemas.schema import Schema
 
 MAX_CONTENT_SIZE = 2**31 - 1

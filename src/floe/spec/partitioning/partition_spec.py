@@ -35,8 +35,7 @@ from floe.spec.partitioning.transforms import (
     text_from_json,
     transform_from_json,
 )
-from floe.spec.schemas.defaults import write_value
-from floe.spec.schemas.schema import Schema, SchemaField
+from floe.spec.schemas.schema import Schema, SchemaField, write_value
 from floe.spec.types import INT, UNKNOWN, Field, StructType, Type
 
 PARTITION_FIELD_ID_START = 1000

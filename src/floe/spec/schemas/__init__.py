@@ -6,7 +6,6 @@ Modules, in reading order:
 |---|---|
 | `schema` | `Schema`: columns by id, name and path; new field ids |
 | `schema_json` | schemas and types as JSON |
-| `defaults` | initial and write defaults |
 | `metadata_columns` | `_file`, `_pos`, row lineage and other columns with reserved ids |
 | `promotion` | which type may become which, and what happens to values |
 | `schema_evolution` | `SchemaUpdate`: add, drop, rename, move, promote columns |

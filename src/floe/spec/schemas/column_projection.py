@@ -30,11 +30,10 @@ from typing import Any, Literal, TypeAlias
 
 from floe.errors import CorruptFile, InvalidValue
 from floe.spec.partitioning.transforms import Identity
-from floe.spec.schemas.defaults import initial_value
 from floe.spec.schemas.metadata_columns import is_metadata_column, metadata_column
 from floe.spec.schemas.name_mapping import FileField, NameMapping, apply_mapping, has_ids
 from floe.spec.schemas.promotion import TransformedField, can_promote
-from floe.spec.schemas.schema import Schema, with_children
+from floe.spec.schemas.schema import Schema, initial_value, with_children
 from floe.spec.types import UUID, Field, FixedType, StructType, Type
 
 

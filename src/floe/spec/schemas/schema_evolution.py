@@ -26,10 +26,19 @@ from typing import Any, Protocol, Self
 from floe.errors import FloeError, IncompatibleChange, InvalidInput, InvalidSchema, InvalidValue, NoSuchColumn
 from floe.spec import values
 from floe.spec.partitioning.transforms import Void
-from floe.spec.schemas.defaults import DEFAULTS_SINCE, check_default, initial_value
 from floe.spec.schemas.metadata_columns import check_column_name
 from floe.spec.schemas.promotion import TransformedField, check_promotion, promote_value
-from floe.spec.schemas.schema import NameIndex, Schema, SchemaField, assign_fresh_type_ids, walk_fields, with_children
+from floe.spec.schemas.schema import (
+    DEFAULTS_SINCE,
+    NameIndex,
+    Schema,
+    SchemaField,
+    assign_fresh_type_ids,
+    check_default,
+    initial_value,
+    walk_fields,
+    with_children,
+)
 from floe.spec.schemas.union_by_name import (
     AddField,
     Change,

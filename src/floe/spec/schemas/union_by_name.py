@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from floe.errors import IncompatibleChange, InvalidSchema
-from floe.spec.schemas.defaults import same_default
 from floe.spec.schemas.promotion import can_promote, promote_value
-from floe.spec.schemas.schema import Schema
+from floe.spec.schemas.schema import Schema, same_default
 from floe.spec.types import Field, Type
 
 

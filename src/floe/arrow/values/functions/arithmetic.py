@@ -21,7 +21,7 @@ from floe.arrow.values.compiled import Compiled, Function, Site, function, liter
 from floe.arrow.values.functions.datetimes import add_to_datetime
 from floe.errors import InvalidValue
 from floe.spec.types import DOUBLE, FLOAT, INT, LONG, DecimalType, Type
-from floe.sql.type_names import decimal_for
+from floe.sql.literals import decimal_for
 from floe.sql.values import INTERVAL
 
 _EXACT = Context(prec=120, rounding=ROUND_HALF_UP)

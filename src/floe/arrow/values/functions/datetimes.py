@@ -19,7 +19,7 @@ from floe.errors import InvalidValue
 from floe.formats.columns.arrays import constant_array
 from floe.formats.columns.arrow_types import arrow_type
 from floe.spec.types import DATE, INT, LONG, STRING, TIMESTAMP, TIMESTAMPTZ, PrimitiveType, Type
-from floe.sql.type_names import TYPES
+from floe.sql.literals import TYPES
 from floe.sql.values import INTERVAL
 
 _DAY_US = 86_400_000_000
