@@ -173,14 +173,15 @@ class FaultyStorage(_FaultSchedule, StorageWrapper):
 
     def _run(self, operation: str, location: str, action: Callable[[], T]) -> T:
         if self._is_due(operation, location):
-            assert isinstance(self.fault, Fault)
+            assert self.fault is not None
             return self._fail(self.fault, operation, location, action)
         try:
             return action()
         finally:
             self.settle()
 
-    def _fail(self, fault: Fault, operation: str, location: str, action: Callable[[], T]) -> T:
+    def _fail(self, fault: Fault | BaseException, operation: str, location: str, action: Callable[[], T]) -> T:
+        assert isinstance(fault, Fault)  # a subclass may raise other faults
         kind = OutcomeUnknown if operation in _WRITES and fault is not Fault.BEFORE else StorageUnavailable
         error = kind(f"a fault was injected: {fault.value}", location=location, operation=operation)
         if fault in (Fault.LOST_ANSWER, Fault.CRASH_AFTER, Fault.TWICE):
