@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 
-from floe.sql.printing import partition_terms, sort_terms
+from floe.sql.printer import partition_terms, sort_terms
 from floe.table.table import Table
 from helpers.spark import Spark
 

@@ -8,7 +8,7 @@ from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.partitioning.transform_terms import build_spec
 from floe.spec.sort_order import build_order
 from floe.sql.columns import parse_columns
-from floe.sql.printing import partition_terms, sort_terms
+from floe.sql.printer import partition_terms, sort_terms
 from floe.table.display import Card, table_card
 
 SCHEMA = parse_columns("id bigint not null, name string comment 'who', ts timestamptz, primary key (id)")

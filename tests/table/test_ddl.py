@@ -34,7 +34,7 @@ from floe.spec.types import (
     Type,
 )
 from floe.sql.columns import parse_column_type, parse_columns
-from floe.sql.printing import columns_text, type_text
+from floe.sql.printer import columns_text, type_text
 from helpers.schema_strategies import LEAVES_V3, schemas
 
 TYPES = [

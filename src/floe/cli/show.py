@@ -27,7 +27,7 @@ from floe.spec.metadata.snapshots import TOTAL_DATA_FILES, TOTAL_DELETE_FILES, T
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.schemas.schema import Schema
 from floe.spec.views.view_metadata import SqlRepresentation, ViewMetadata
-from floe.sql.printing import partition_terms, sort_terms, type_text
+from floe.sql.printer import partition_terms, sort_terms, type_text
 from floe.table.display import Card, table_card, view_card
 
 EXAMPLES = """

@@ -58,7 +58,7 @@ class FileTask:
 
     start: int = 0
     length: int = -1
-    """Where the stretch begins, and how many bytes it has; up to the end of the file unless told."""
+    """Where the stretch begins, and how many bytes it has; by default up to the end of the file."""
 
     def __post_init__(self) -> None:
         if self.length < 0:

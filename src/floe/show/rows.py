@@ -26,7 +26,7 @@ from floe.show.terminal import GAP, PLAIN, Paint, cut, escape_controls, fit_widt
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import ListType, MapType, StructType, Type
 from floe.spec.values import map_items, to_text
-from floe.sql.printing import name_text
+from floe.sql.printer import name_text
 
 NULL: Final = "NULL"
 NUMBERS: Final = frozenset({"int", "long", "float", "double", "decimal"})

@@ -41,7 +41,7 @@ from pyspark.sql.types import StructType as SparkStruct
 from floe.arrow.dml.base import delete_on_error
 from floe.catalog.identifiers import parse_namespace
 from floe.errors import FloeError, InvalidInput, NoSuchTable
-from floe.formats.writers.rolling import discard
+from floe.formats.writers.rolling_writer import discard
 from floe.plan.metadata_tables.tables import NAMES
 from floe.plan.tasks import pack_tasks, split_settings
 from floe.spark.bridge.jvm import Jvm

@@ -8,5 +8,5 @@ In reading order:
 - `values`: expressions that compute values
 - `columns`: column definitions, as in CREATE TABLE
 - `statements`: statements that Spark's own grammar does not have
-- `printing`: the text of names, types, columns, partition terms and sort terms
+- `printer`: the text of names, types, columns, partition terms and sort terms
 """

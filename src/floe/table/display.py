@@ -32,7 +32,7 @@ from floe.spec.schemas.schema import Schema
 from floe.spec.types import Field
 from floe.spec.values.civil_time import millis_to_text
 from floe.spec.views.view_metadata import SqlRepresentation, ViewMetadata
-from floe.sql.printing import name_text, partition_terms, sort_terms, type_text
+from floe.sql.printer import name_text, partition_terms, sort_terms, type_text
 from floe.table.human_values import many, size_text
 
 _MAX_LINES = 40

@@ -49,7 +49,7 @@ from floe.commit.operations.snapshot_change import SnapshotOptions
 from floe.commit.target import CommitTarget
 from floe.errors import ConflictingChange, InvalidInput, InvalidSchema, InvalidUpdate, InvalidValue, UnsupportedFeature
 from floe.formats.columns.filters import filter_mask
-from floe.formats.writers.rolling import discard, note_undeleted_files
+from floe.formats.writers.rolling_writer import discard, note_undeleted_files
 from floe.formats.writers.write_target import WriteTarget
 from floe.plan.manifests import manifests_of_snapshot
 from floe.plan.scan import ScanOptions, plan_scan

@@ -38,7 +38,7 @@ from floe.spec.partitioning.partition_spec import unified_partition_type
 from floe.spec.schemas.column_projection import select
 from floe.spec.schemas.schema import Schema
 from floe.sql.filters import as_filter
-from floe.sql.printing import name_text, type_text
+from floe.sql.printer import name_text, type_text
 from floe.storage.environment import Environment
 from floe.storage.protocol import Storage
 from floe.table.display import Card, snapshot_line

@@ -38,7 +38,7 @@ from floe.commit.pointer import Pointer, load_existing
 from floe.commit.roots import allow_changed
 from floe.commit.target import ChangeBuilder, CommitTarget, warn_of_uncommitted_changes
 from floe.errors import CommitStateUnknown, FloeError, InvalidInput
-from floe.formats.writers.rolling import discard
+from floe.formats.writers.rolling_writer import discard
 from floe.spec.metadata.metadata_builder import apply
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.metadata.table_metadata import TableMetadata

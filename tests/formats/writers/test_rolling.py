@@ -6,7 +6,7 @@ import pytest
 
 from floe.errors import FileAlreadyExists, InvalidUpdate, InvalidValue
 from floe.formats.columns.arrow_types import arrow_schema
-from floe.formats.writers.rolling import BufferedAppender, RollingWriter
+from floe.formats.writers.rolling_writer import BufferedAppender, RollingWriter
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG, STRING, Field
 from floe.testing.faults import Fault, FaultyStorage

@@ -7,7 +7,7 @@ import pytest
 import floe
 from floe import Lake, Table, errors
 from floe.spark.sql.statements import alter_table
-from floe.sql.printing import partition_terms, sort_terms
+from floe.sql.printer import partition_terms, sort_terms
 from floe.sql.statements import parse_statement
 
 

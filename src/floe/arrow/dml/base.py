@@ -29,7 +29,7 @@ from floe.commit.operations.snapshot_change import SnapshotOptions
 from floe.commit.target import CommitTarget
 from floe.errors import FloeError, UnsupportedFeature
 from floe.formats.registry import read_position_deletes
-from floe.formats.writers.rolling import discard, note_undeleted_files
+from floe.formats.writers.rolling_writer import discard, note_undeleted_files
 from floe.formats.writers.write_target import WriteTarget
 from floe.plan.scan import ScanOptions, plan_scan
 from floe.plan.scan_plan import ScanPlan

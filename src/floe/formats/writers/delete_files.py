@@ -26,7 +26,7 @@ from floe.errors import InvalidInput, UnsupportedFeature
 from floe.formats.columns.arrow_types import arrow_schema
 from floe.formats.puffin import PuffinWriter, read_deletion_vector
 from floe.formats.writers.partitioned import FanoutWriter
-from floe.formats.writers.rolling import RollingWriter, discard, note_undeleted_files
+from floe.formats.writers.rolling_writer import RollingWriter, discard, note_undeleted_files
 from floe.formats.writers.write_target import WriteTarget
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.manifests.manifest_checks import check_equality_columns

@@ -51,7 +51,7 @@ from floe.formats.columns.arrays import to_values
 from floe.formats.columns.arrow_types import arrow_type
 from floe.formats.columns.conversion import Conformer
 from floe.formats.columns.transforms import transform_array
-from floe.formats.writers.rolling import RollingWriter, note_undeleted_files
+from floe.formats.writers.rolling_writer import RollingWriter, note_undeleted_files
 from floe.formats.writers.write_target import WriteTarget
 from floe.spec.manifests.entries import DataFile, FileContent
 from floe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, check_writable

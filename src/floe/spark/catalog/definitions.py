@@ -25,7 +25,7 @@ from floe.spec.properties import FILE_FORMAT, FORMAT_VERSION
 from floe.spec.schemas.schema import Schema
 from floe.spec.sort_order import SortOrder, build_order
 from floe.spec.types import Field, Type
-from floe.sql.printing import explicit_sort_terms, name_text
+from floe.sql.printer import explicit_sort_terms, name_text
 from floe.table.lake import Lake
 from floe.table.table import Table
 

@@ -34,7 +34,7 @@ from floe.spec.expressions.nodes import TRUE, Expression
 from floe.spec.metadata.snapshots import Snapshot
 from floe.spec.schemas.schema import Schema, walk_fields
 from floe.spec.types import StructType
-from floe.sql.printing import name_text
+from floe.sql.printer import name_text
 from floe.table.table import Table
 
 _ROWS_PER_PARTITION = 50_000

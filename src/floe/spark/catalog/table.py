@@ -63,7 +63,7 @@ from floe.spec.schemas.metadata_columns import (
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import UNKNOWN, Field, Type
 from floe.spec.values.conversion import convert
-from floe.sql.printing import name_text
+from floe.sql.printer import name_text
 from floe.table.lake import CreateTransaction
 from floe.table.table import Table
 from floe.table.transaction import Transaction

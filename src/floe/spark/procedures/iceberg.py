@@ -24,7 +24,7 @@ from floe.spark.read.changes import RANGE_OPTIONS, change_range, net_changes, pa
 from floe.spark.settings import END_SNAPSHOT_ID, START_SNAPSHOT_ID
 from floe.spec.metadata.ancestry import ancestors
 from floe.spec.metadata.snapshots import MAIN_BRANCH
-from floe.sql.printing import name_text
+from floe.sql.printer import name_text
 from floe.table.table import Table
 
 _TABLE: Final = Parameter("table", "string", comment="the table, as 'db.t'")

@@ -58,7 +58,7 @@ from floe.spec.schemas.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMM
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import StructType
 from floe.spec.values.civil_time import millis_to_text
-from floe.sql.printing import name_text
+from floe.sql.printer import name_text
 from floe.storage.protocol import Storage
 from floe.table.table import Table
 

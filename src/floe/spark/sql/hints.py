@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.errors import PySparkException
 
-from floe.sql.printing import name_text
+from floe.sql.printer import name_text
 from floe.sql.statements import DeltaStatement
 
 _EQUIVALENTS: Final = {

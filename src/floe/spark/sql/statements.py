@@ -61,7 +61,7 @@ from floe.spark.schemas import string_literal
 from floe.spark.settings import UNNAMED_VIEW_COLUMNS, with_defaults
 from floe.spark.sql.hints import iceberg_equivalent
 from floe.spec.properties import DISTRIBUTION_MODE
-from floe.sql.printing import name_text
+from floe.sql.printer import name_text
 from floe.sql.statements import (
     AddPartitionField,
     ColumnPath,

@@ -23,7 +23,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.sql.udf import _wrap_function
 
-from floe.formats.writers.rolling import discard, note_undeleted_files
+from floe.formats.writers.rolling_writer import discard, note_undeleted_files
 from floe.spark.bridge.jvm import Jvm
 from floe.spark.executors import ExecutorFunction
 from floe.spark.settings import ARROW_BATCH_BYTES, ARROW_BATCH_ROWS
