@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from floe.arrow.values.compiled import Compiled, Rows
 from floe.arrow.values.compiler import Scope
-from floe.arrow.values.filters import Condition, compile_condition
+from floe.arrow.values.filters import Condition, compile_row_condition
 from floe.errors import InvalidExpression, NoSuchColumn
 from floe.formats.columns.arrow_types import arrow_schema, arrow_type
 from floe.formats.columns.conversion import Converter, make_converter
@@ -71,7 +71,7 @@ def _compile(
     """The condition of a text that is not a plain filter, because of `error`."""
     scope = Scope({_TABLE: schema}, now_us=environment.clock.now_ms() * 1000, case_sensitive=case_sensitive)
     try:
-        return compile_condition(where, scope, _TABLE)
+        return compile_row_condition(where, scope, _TABLE)
     except InvalidExpression as other:
         raise _further(error, other) from None
 
@@ -87,6 +87,7 @@ class RowCondition:
 
     def __init__(self, condition: Compiled, table_schema: Schema, schema: Schema) -> None:
         self._condition, self._schema = condition, schema
+        self._arrow_schema = arrow_schema(schema)
         names = {path[0] for relation, path in condition.columns if relation == _TABLE}
         needed = {field.name: field for field in table_schema.fields if field.name in names}
         fields = [needed.pop(field.name, field) for field in schema.fields]
@@ -104,7 +105,7 @@ class RowCondition:
             column if reduce is None else reduce(column)
             for reduce, column in zip(self._reductions, matching.columns[: len(self._reductions)], strict=True)
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self._schema))
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow_schema)
 
 
 def _reduction(full: Field, field: Field) -> Converter | None:

@@ -202,7 +202,18 @@ def compile_condition(where: Any, scope: Scope, relation: str) -> Condition:
     plain = _parse_plain_filter(where, schema, scope)
     if plain is not None:
         return Condition(plain)
-    compiled = scope.condition(where)
+    return compile_row_condition(where, scope, relation)
+
+
+def compile_row_condition(text: str, scope: Scope, relation: str) -> Condition:
+    """Compile the text of a condition that is not a plain filter; raises `InvalidExpression` if it has no meaning.
+
+    >>> from floe.spec.types import Field, INT
+    >>> scope = Scope({"t": Schema((Field(1, "a", INT),))})
+    >>> str(compile_row_condition("a % 2 = 0 and a > 5", scope, "t").filter)
+    'a > 5'
+    """
+    compiled = scope.condition(text)
     implied = implied_filter(compiled, relation)
     return Condition(implied.filter, None if implied.exact else compiled)
 

@@ -176,10 +176,10 @@ def equality_deletes_of_copied(mine: ChangeIndex, theirs: SnapshotChanges, files
     for delete in _files(files):
         if _applies_to_copies(mine, theirs, delete):
             continue
-        for path in mine.paths_in_scope(delete, mine.copied):
-            copied = mine.removed_data_of(path)
-            if copied is None or may_delete_rows_of(delete, copied, mine.metadata.schema):
-                yield path
+        copied = [(path, mine.removed_data_of(path)) for path in mine.paths_in_scope(delete, mine.copied)]
+        with_metrics = [file for _, file in copied if file is not None]
+        affected = iter(may_delete_rows_of(delete, with_metrics, mine.metadata.schema).tolist())
+        yield from (path for path, file in copied if file is None or next(affected))
 
 
 def _applies_to_copies(mine: ChangeIndex, theirs: SnapshotChanges, delete: DataFile) -> bool:

@@ -11,7 +11,7 @@ values, do not conflict. `may_delete_rows_of` compares the metrics of an equalit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -29,7 +29,7 @@ from floe.spec.manifests.entries import DataFile
 from floe.spec.metadata.table_metadata import TableMetadata
 from floe.spec.pruning import column_evaluation, metrics_evaluation
 from floe.spec.pruning.projection import inclusive_projection
-from floe.spec.pruning.range_evaluation import Mask, PossibleValues
+from floe.spec.pruning.range_evaluation import Mask
 from floe.spec.schemas.metadata_columns import DELETE_POS
 from floe.spec.schemas.schema import Schema
 from floe.spec.types import LONG
@@ -279,8 +279,8 @@ def _only_equality_columns(delete: DataFile) -> DataFile:
 # Equality deletes against one data file -------------------------------------------------------------------------
 
 
-def may_delete_rows_of(delete: DataFile, file: DataFile, schema: Schema) -> bool:
-    """Whether an equality delete file may delete rows of a data file, by the metrics of both.
+def may_delete_rows_of(delete: DataFile, files: Sequence[DataFile], schema: Schema) -> Mask:
+    """Of which data files an equality delete file may delete rows, by the metrics of both.
 
     >>> from floe.spec.manifests.entries import FileContent
     >>> from floe.spec.types import Field, INT
@@ -289,28 +289,35 @@ def may_delete_rows_of(delete: DataFile, file: DataFile, schema: Schema) -> bool
     ...     bounds = {"lower_bounds": {1: low.to_bytes(4, "little")}, "upper_bounds": {1: high.to_bytes(4, "little")}}
     ...     counts = {"value_counts": {1: 3}, "null_value_counts": {1: 0}}
     ...     return DataFile(content, "f.parquet", "parquet", (), 3, 100, **bounds, **counts, **more)
-    >>> rows = counted(FileContent.DATA, 10, 20)
-    >>> keys = [counted(FileContent.EQUALITY_DELETES, *ids, equality_ids=(1,)) for ids in ((1, 9), (20, 30))]
-    >>> [may_delete_rows_of(key, rows, schema) for key in keys]
-    [False, True]
+    >>> keys = counted(FileContent.EQUALITY_DELETES, 10, 20, equality_ids=(1,))
+    >>> files = [counted(FileContent.DATA, *ids) for ids in ((1, 9), (20, 30), (21, 22), (1, 99))]
+    >>> may_delete_rows_of(keys, files, schema).tolist()
+    [False, True, False, True]
     """
-    return all(_may_be_equal(field_id, delete, file, schema) for field_id in delete.equality_ids or ())
+    mask = np.ones(len(files), np.bool_)
+    for field_id in delete.equality_ids or ():
+        mask &= _may_be_equal(field_id, delete, files, schema)
+    return mask
 
 
-def _may_be_equal(field_id: int, delete: DataFile, file: DataFile, schema: Schema) -> bool:
+def _may_be_equal(field_id: int, delete: DataFile, files: Sequence[DataFile], schema: Schema) -> Mask:
+    """Which data files may share a value of a column with the delete file."""
     entry = schema.by_id.get(field_id)
     if entry is None or not entry.field.type.is_primitive:
-        return True
+        return np.ones(len(files), np.bool_)
     reference = BoundReference(entry)
-    stats = metrics_evaluation.gather_stats([delete, file], BoundPredicate(Op.NOT_NULL, reference))
+    stats = metrics_evaluation.gather_stats([delete, *files], BoundPredicate(Op.NOT_NULL, reference))
     possible = metrics_evaluation.possible_values(reference, stats)
-    if possible.nulls.all() or possible.nans.all():
-        return True
-    return bool(possible.others.all()) and not (_below(possible, 0, 1) or _below(possible, 1, 0))
-
-
-def _below(possible: PossibleValues, left: int, right: int) -> bool:
-    """Whether all values of one file are less than those of another, according to their bounds."""
-    upper = None if possible.upper is None else possible.upper.key(left)
-    lower = None if possible.lower is None else possible.lower.key(right)
-    return upper is not None and lower is not None and upper < lower
+    disjoint = np.zeros(len(stats), np.bool_)
+    if possible.lower is not None and possible.upper is not None:
+        lowest, highest = possible.lower.key(0), possible.upper.key(0)  # of the delete file
+        if highest is not None:
+            disjoint |= possible.lower.is_valid & ~possible.lower.at_most(highest)
+        if lowest is not None:
+            disjoint |= possible.upper.is_valid & possible.upper.less_than(lowest)
+    shared: Mask = (
+        (possible.nulls & possible.nulls[0])
+        | (possible.nans & possible.nans[0])
+        | (possible.others & possible.others[0] & ~disjoint)
+    )
+    return shared[1:]
