@@ -74,7 +74,7 @@ def as_node(value: Any) -> Node:
     if isinstance(value, str):
         return parse_value(value)
     if isinstance(value, Column):
-        term = value._term
+        term = value.term
         if not isinstance(term, Reference):
             raise InvalidExpression(f"{value} is a transform, not a value", hint="name the column itself")
         return Name(-1, tuple(term.name.split(".")) if isinstance(term.name, str) else tuple(term.name))

@@ -44,6 +44,11 @@ class Column:
     def __init__(self, term: Term) -> None:
         self._term = term
 
+    @property
+    def term(self) -> Term:
+        """The column, or the transform of one, that filters are made from."""
+        return self._term
+
     # Comparisons --------------------------------------------------------------------------------------------------
 
     def __lt__(self, other: Any) -> Expression:
